@@ -1,0 +1,66 @@
+"""LeaveGroup (spec: coordinator.md 5.3; scenarios 1.10): one member up to v2, a batch from v3, each with its own error."""
+
+from __future__ import annotations
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.join import join_refused
+from coterie.coordinator.classic.member_checks import refuse_dead
+from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.outcome import Context, Outcome, Reply
+from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+
+BATCH_FROM = 3
+
+
+def decide_leave(group: Group, request: LeaveGroupRequest, ctx: Context) -> Outcome:
+    """Removes the members named. Raises Refusal for a Dead group only."""
+    refuse_dead(group)
+    batch = ctx.api_version >= BATCH_FROM
+    identities = request.members if batch else [MemberIdentity(request.member_id)]
+    outcome, results, gone = Outcome(), list[MemberResponse](), set[str]()
+    for identity in identities:
+        code = _leave_one(group, identity, gone, outcome)
+        results.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
+    if batch:
+        answer = LeaveGroupResponse(error_code=ErrorCode.NONE, members=results)
+    else:
+        answer = LeaveGroupResponse(error_code=results[0].error_code)
+    outcome.replies.append(Reply(ctx.token, answer))
+    return outcome
+
+
+def _leave_one(group: Group, identity: MemberIdentity, gone: set[str], outcome: Outcome) -> ErrorCode:
+    member_id, static = identity.member_id, identity.group_instance_id
+    if static is None and member_id in group.reservations and member_id not in gone:
+        gone.add(member_id)
+        outcome.events.append(e.ReservationDropped(member_id, Cause("member_left", member_id, reason=identity.reason)))
+        return ErrorCode.NONE
+    if static is not None:
+        current = group.static_members.get(static)
+        if current is None or current in gone:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member_id not in (UNKNOWN_MEMBER, current):
+            return ErrorCode.FENCED_INSTANCE_ID
+        member_id = current
+    member = group.members.get(member_id)
+    if member is None or member_id in gone:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    gone.add(member_id)
+    cause = Cause("member_left", member_id, member.client_id, member.group_instance_id, identity.reason)
+    remove_member(group, member_id, cause, outcome)
+    return ErrorCode.NONE
+
+
+def remove_member(group: Group, member_id: str, cause: Cause, outcome: Outcome) -> None:
+    """Adds a member's removal to an outcome; what it waits for is answered UNKNOWN_MEMBER_ID."""
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    if member_id in group.waiting_joins:
+        outcome.replies.append(
+            Reply(group.waiting_joins[member_id], join_refused(JoinGroupRequest(), unknown, UNKNOWN_MEMBER))
+        )
+    if member_id in group.waiting_syncs:
+        outcome.replies.append(Reply(group.waiting_syncs[member_id], sync_refused(unknown)))
+    outcome.events.append(e.MemberRemoved(member_id, cause))

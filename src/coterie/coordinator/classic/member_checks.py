@@ -1,0 +1,31 @@
+"""The checks that join, sync, heartbeat, leave and commit share, in Kafka's order."""
+
+from __future__ import annotations
+
+from coterie.coordinator.state import Group, Member, Phase
+from coterie.wire.errors import ErrorCode, Refusal
+
+
+def refuse_dead(group: Group) -> None:
+    if group.phase == Phase.DEAD:
+        raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def known_member(group: Group, member_id: str, group_instance_id: str | None) -> Member:
+    """The member; refuses an unknown one, and a member id that another process with its instance id replaced."""
+    if group_instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+    current = group.static_members.get(group_instance_id)
+    if current is None:
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+    if current != member_id:
+        raise Refusal(ErrorCode.FENCED_INSTANCE_ID)
+    return group.members[current]
+
+
+def same_generation(group: Group, generation: int) -> None:
+    if generation != group.generation:
+        raise Refusal(ErrorCode.ILLEGAL_GENERATION)

@@ -1,0 +1,105 @@
+"""What the state itself calls for, asked after every step until the answer is None (h11's state-triggered transitions).
+
+A rebalance that is wanted begins; a join phase in which everyone is there, or whose time is up, ends; members that owe
+a SyncGroup past its time go. Spec: coordinator.md 3.5-3.8, 4.4; scenarios 1.3, 1.6, 1.12.
+"""
+
+from __future__ import annotations
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.group_record import empty_group_stored
+from coterie.coordinator.classic.leave import remove_member
+from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.state import CAN_REBALANCE, Cause, Group, Member, Phase
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+
+
+def settle(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome | None:
+    """The next thing to do in this state at this time, or None."""
+    if group.wanted and group.phase in CAN_REBALANCE:
+        return _start_rebalance(group, now_ms, config)
+    if group.phase == Phase.PREPARING:
+        due = group.join_deadline_ms is not None and now_ms >= group.join_deadline_ms
+        if group.initial_delay_left_ms is not None:
+            return _end_initial_delay(group, now_ms, config) if due else None
+        if due or group.everyone_joined():
+            return _complete_join(group, now_ms, config)
+        return None
+    if group.sync_deadline_ms is not None and now_ms >= group.sync_deadline_ms:
+        return _expire_sync(group)
+    return None
+
+
+def _start_rebalance(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
+    waiting = [Reply(token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)) for token in group.waiting_syncs.values()]
+    # Whoever waited could not heartbeat meanwhile, so its session starts anew with the answer.
+    sessions = [(m, now_ms + group.members[m].session_timeout_ms) for m in group.waiting_syncs]
+    causes = tuple(group.wanted)
+    if group.phase != Phase.EMPTY:
+        return Outcome([e.RebalanceStarted(causes, now_ms + group.rebalance_timeout_ms())], waiting, sessions)
+    delay_ms = config.group_initial_rebalance_delay_ms
+    left_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
+    return Outcome([e.RebalanceStarted(causes, now_ms + delay_ms, left_ms)], waiting)
+
+
+def _end_initial_delay(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
+    left_ms = group.initial_delay_left_ms
+    assert left_ms is not None
+    if group.joined_during_delay and left_ms > 0:
+        delay_ms = min(config.group_initial_rebalance_delay_ms, left_ms)
+        return Outcome([e.JoinPhaseExtended(now_ms + delay_ms, max(left_ms - delay_ms, 0))])
+    return _complete_join(group, now_ms, config)
+
+
+def _complete_join(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
+    absent = [m for m in group.members.values() if m.member_id not in group.waiting_joins]
+    silent = [m for m in absent if m.group_instance_id is None]
+    if silent:
+        # Said as an outcome of its own: the next settle finds the group without them.
+        return Outcome([e.MemberRemoved(m.member_id, _cause("rebalance_timeout", m)) for m in silent])
+    if group.members and not group.waiting_joins:
+        # All who are left are static and none came back: wait on (KIP-345).
+        return Outcome([e.JoinPhaseExtended(now_ms + group.rebalance_timeout_ms())])
+    if not group.members:
+        return Outcome([empty_group_stored(group, group.generation + 1, now_ms)])
+    return _form_generation(group, now_ms, config)
+
+
+def _cause(kind: str, member: Member) -> Cause:
+    return Cause(kind, member.member_id, member.client_id, member.group_instance_id)
+
+
+def _form_generation(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
+    leader = group.leader
+    if leader not in group.waiting_joins:
+        leader = next(m for m in group.members if m in group.waiting_joins)
+    assert leader is not None
+    protocol = group.select_protocol()
+    generation = group.generation + 1
+    everyone = [JoinGroupResponseMember(m.member_id, m.group_instance_id, m.metadata(protocol)) for m in group.members.values()]
+    replies = [
+        Reply(
+            token,
+            JoinGroupResponse(
+                generation_id=generation,
+                protocol_type=group.protocol_type,
+                protocol_name=protocol,
+                leader=leader,
+                member_id=member_id,
+                members=everyone if member_id == leader else [],
+            ),
+        )
+        for member_id, token in group.waiting_joins.items()
+    ]
+    sync_deadline_ms = now_ms + group.rebalance_timeout_ms() if config.sync_timeout_enabled else None
+    deadlines = [(m.member_id, now_ms + m.session_timeout_ms) for m in group.members.values()]
+    return Outcome([e.GenerationFormed(generation, protocol, leader, sync_deadline_ms)], replies, deadlines)
+
+
+def _expire_sync(group: Group) -> Outcome:
+    outcome = Outcome()
+    for member_id in [m for m in group.members if m in group.pending_sync]:
+        remove_member(group, member_id, _cause("sync_timeout", group.members[member_id]), outcome)
+    return outcome

@@ -1,0 +1,68 @@
+"""SyncGroup (spec: coordinator.md 4; scenarios 1.7)."""
+
+from __future__ import annotations
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.group_record import group_store_error, group_stored
+from coterie.coordinator.classic.member_checks import known_member, refuse_dead, same_generation
+from coterie.coordinator.outcome import Context, Outcome, Reply
+from coterie.coordinator.state import Cause, Group, Phase
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def sync_refused(code: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code)
+
+
+def decide_sync(group: Group, request: SyncGroupRequest, ctx: Context) -> Outcome:
+    """Has a follower wait, keeps a leader's assignment, or answers with what was assigned. Raises Refusal."""
+    refuse_dead(group)
+    member = known_member(group, request.member_id, request.group_instance_id)
+    same_generation(group, request.generation_id)
+    if request.protocol_type is not None and request.protocol_type != group.protocol_type:
+        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if request.protocol_name is not None and request.protocol_name != group.protocol:
+        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.phase == Phase.EMPTY:
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+    if group.phase == Phase.PREPARING:
+        raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+    if group.phase == Phase.STABLE:
+        owed = [e.SyncReceived(member.member_id)] if member.member_id in group.pending_sync else []
+        deadline = (member.member_id, ctx.now_ms + member.session_timeout_ms)
+        return Outcome([*owed], [Reply(ctx.token, _share(group, member.assignment))], [deadline])
+    superseded = [
+        Reply(group.waiting_syncs[m], sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        for m in (member.member_id,)
+        if m in group.waiting_syncs
+    ]
+    if member.member_id != group.leader:
+        return Outcome([e.SyncReceived(member.member_id, ctx.token)], superseded)
+    return _keep_assignment(group, request, ctx, superseded)
+
+
+def _share(group: Group, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment
+    )
+
+
+def _keep_assignment(group: Group, request: SyncGroupRequest, ctx: Context, superseded: list[Reply]) -> Outcome:
+    assignments = {a.member_id: a.assignment for a in request.assignments}
+    waiting = {**group.waiting_syncs, request.member_id: ctx.token}
+    replies = [Reply(token, _share(group, assignments.get(m, b""))) for m, token in waiting.items()]
+    deadlines = [(m, ctx.now_ms + group.members[m].session_timeout_ms) for m in waiting]
+    cause = Cause("assignment_not_stored", request.member_id, ctx.client_id, request.group_instance_id)
+
+    def failed(code: ErrorCode) -> Outcome:
+        answer = sync_refused(group_store_error(code))
+        told = [*superseded, *(Reply(token, answer) for token in waiting.values())]
+        return Outcome([e.AssignmentLost(cause)], told, deadlines)
+
+    return Outcome(
+        [e.SyncReceived(request.member_id), group_stored(group, assignments, ctx.now_ms)],
+        [*superseded, *replies],
+        deadlines,
+        on_append_error=failed,
+    )

@@ -1,0 +1,45 @@
+"""DescribeGroups and ListGroups (spec: coordinator.md 8): a group as others see it."""
+
+from __future__ import annotations
+
+from coterie.coordinator.state import Group, Phase
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.messages.list_groups import ListedGroup
+
+NOT_FOUND_FROM = 6
+GROUP_TYPE = "classic"
+
+
+def describe_group(group: Group | None, group_id: str, api_version: int) -> DescribedGroup:
+    """Unknown: Dead with no error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043). Protocol, subscriptions and
+    assignments are told only of a Stable group."""
+    if group is None or group.phase == Phase.DEAD:
+        if api_version >= NOT_FOUND_FROM:
+            text = f"Group {group_id} not found."
+            return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, text, group_id, Phase.DEAD.value)
+        return DescribedGroup(ErrorCode.NONE, None, group_id, Phase.DEAD.value)
+    stable = group.phase == Phase.STABLE and group.protocol is not None
+    return DescribedGroup(
+        ErrorCode.NONE,
+        None,
+        group_id,
+        group.phase.value,
+        group.protocol_type or "",
+        (group.protocol or "") if stable else "",
+        [
+            DescribedGroupMember(
+                m.member_id,
+                m.group_instance_id,
+                m.client_id,
+                m.client_host,
+                m.metadata(group.protocol) if stable and group.protocol is not None else b"",
+                m.assignment if stable else b"",
+            )
+            for m in group.members.values()
+        ],
+    )
+
+
+def list_group(group: Group) -> ListedGroup:
+    return ListedGroup(group.group_id, group.protocol_type or "", group.phase.value, GROUP_TYPE)

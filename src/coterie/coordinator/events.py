@@ -1,0 +1,162 @@
+"""What can happen to a group. `replay` applies these and nothing else changes a group.
+
+Hard events are records of `__consumer_offsets`: appended first, and all that is left after a failover. Soft events
+live in memory and in the journal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.coordinator.state import Cause, CommittedOffset, Member, Protocols, Token
+from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+
+
+@dataclass(frozen=True, slots=True)
+class MemberIdReserved:
+    member_id: str
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationDropped:
+    member_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class MemberJoined:
+    """A new member; its JoinGroup waits under ``token``."""
+
+    member: Member
+    protocol_type: str
+    token: Token
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRejoined:
+    """A known member joins again; ``cause`` None when the group was rebalancing anyway."""
+
+    member_id: str
+    protocols: Protocols
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    token: Token
+    cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticMemberReplaced:
+    """A restarted static member takes its old place under a new member id. ``token`` None: already answered."""
+
+    old_member_id: str
+    member: Member
+    token: Token
+    cause: Cause
+    rebalance: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRemoved:
+    member_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceWanted:
+    """Something calls for a rebalance without any member having come or gone."""
+
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentLost:
+    """The leader's assignment could not be stored: those who waited for it have been told, and a rebalance follows."""
+
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceStarted:
+    """To PreparingRebalance. ``initial_delay_left_ms`` is not None when the first rebalance is delayed."""
+
+    causes: tuple[Cause, ...]
+    deadline_ms: int
+    initial_delay_left_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPhaseExtended:
+    deadline_ms: int
+    initial_delay_left_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationFormed:
+    """To CompletingRebalance: everyone who waits is answered with this generation."""
+
+    generation: int
+    protocol: str
+    leader: str
+    sync_deadline_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReceived:
+    """A member has synced; under a token it waits for the leader's assignment."""
+
+    member_id: str
+    token: Token = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStored:
+    """Hard: the group's record. Stable with members, Empty without."""
+
+    value: GroupMetadataValue
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRemoved:
+    """Hard: the group's tombstone. ``recorded`` False for a group that never had a record."""
+
+    cause: Cause
+    recorded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetStored:
+    """Hard: a committed offset."""
+
+    topic: str
+    partition: int
+    committed: CommittedOffset
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRemoved:
+    """Hard: a committed offset's tombstone."""
+
+    topic: str
+    partition: int
+
+
+Event = (
+    MemberIdReserved
+    | ReservationDropped
+    | MemberJoined
+    | MemberRejoined
+    | StaticMemberReplaced
+    | MemberRemoved
+    | RebalanceWanted
+    | AssignmentLost
+    | RebalanceStarted
+    | JoinPhaseExtended
+    | GenerationFormed
+    | SyncReceived
+    | GroupStored
+    | GroupRemoved
+    | OffsetStored
+    | OffsetRemoved
+)

@@ -1,0 +1,1 @@
+"""Committed offsets: commit, fetch, delete, expire (spec: offsets-topic.md 6-9)."""

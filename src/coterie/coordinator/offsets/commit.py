@@ -1,0 +1,89 @@
+"""OffsetCommit (spec: offsets-topic.md 6; scenarios 1.11)."""
+
+from __future__ import annotations
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.group_record import group_store_error
+from coterie.coordinator.classic.member_checks import known_member, refuse_dead, same_generation
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.state import CommittedOffset, Group, Phase
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+GROUP_ID_NOT_FOUND_FROM = 9
+
+
+def commit_refused(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    """The same error for every partition of the request."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                t.name, t.topic_id, [OffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
+            )
+            for t in request.topics
+        ]
+    )
+
+
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE})
+
+
+def commit_store_error(code: ErrorCode) -> ErrorCode:
+    """How a failed append of offsets sounds to whoever commits (scenario testCommitOffsetFailure)."""
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else group_store_error(code)
+
+
+def decide_commit(
+    group: Group, exists: bool, request: OffsetCommitRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    """Keeps the offsets whose metadata text is not too long. Raises Refusal when the sender may not commit."""
+    deadlines = _validate(group, exists, request, ctx)
+    expire_ms = ctx.now_ms + request.retention_time_ms if request.retention_time_ms >= 0 else -1
+    outcome, topics = Outcome(deadlines=deadlines), list[OffsetCommitResponseTopic]()
+    for topic in request.topics:
+        results: list[OffsetCommitResponsePartition] = []
+        for p in topic.partitions:
+            metadata = p.committed_metadata or ""
+            if len(metadata.encode()) > config.offset_metadata_max_bytes:
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                code = ErrorCode.NONE
+                committed = CommittedOffset(
+                    p.committed_offset, p.committed_leader_epoch, metadata, ctx.now_ms, expire_ms
+                )
+                outcome.events.append(e.OffsetStored(topic.name, p.partition_index, committed))
+            results.append(OffsetCommitResponsePartition(p.partition_index, code))
+        topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, results))
+    outcome.replies.append(Reply(ctx.token, OffsetCommitResponse(topics=topics)))
+
+    def failed(code: ErrorCode) -> Outcome:
+        return Outcome(replies=[Reply(ctx.token, commit_refused(request, commit_store_error(code)))])
+
+    outcome.on_append_error = failed
+    return outcome
+
+
+def _validate(group: Group, exists: bool, request: OffsetCommitRequest, ctx: Context) -> list[tuple[str, int]]:
+    """The sender's new session deadline, if it is a member."""
+    generation = request.generation_id_or_member_epoch
+    if not exists:
+        if generation < 0:
+            return []
+        code = ErrorCode.GROUP_ID_NOT_FOUND if ctx.api_version >= GROUP_ID_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
+        raise Refusal(code)
+    refuse_dead(group)
+    if generation < 0 and group.phase == Phase.EMPTY:
+        return []
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        # Neither member nor generation: only a group without members takes a simple consumer's commit.
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = known_member(group, request.member_id, request.group_instance_id)
+    same_generation(group, generation)
+    if group.phase == Phase.COMPLETING:
+        raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
+    return [(member.member_id, ctx.now_ms + member.session_timeout_ms)]

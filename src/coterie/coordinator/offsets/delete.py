@@ -1,0 +1,87 @@
+"""Offsets that go: by OffsetDelete, with their topic, or because they are old (spec: offsets-topic.md 9; KIP-211, 496)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coterie.coordinator import events as e
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.state import Cause, CommittedOffset, Group, Phase
+from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteRequest, ctx: Context) -> Outcome:
+    """Deletes what nobody subscribes to. Raises Refusal for a group that is gone or not a consumer's and alive."""
+    if not exists or group.phase == Phase.DEAD:
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+    alive = group.phase != Phase.EMPTY
+    if alive and group.protocol_type != CONSUMER:
+        raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+    subscribed = subscribed_topics(group) if alive else frozenset()
+    outcome, topics = Outcome(), list[OffsetDeleteResponseTopic]()
+    for topic in request.topics:
+        # A subscription that cannot be read counts as one to everything.
+        taken = subscribed is None or topic.name in subscribed
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if taken else ErrorCode.NONE
+        for p in topic.partitions:
+            if not taken and (topic.name, p.partition_index) in group.offsets:
+                outcome.events.append(e.OffsetRemoved(topic.name, p.partition_index))
+        results = [OffsetDeleteResponsePartition(p.partition_index, code) for p in topic.partitions]
+        topics.append(OffsetDeleteResponseTopic(topic.name, results))
+    outcome.replies.append(Reply(ctx.token, OffsetDeleteResponse(topics=topics)))
+    return outcome
+
+
+def decide_topics_deleted(group: Group, deleted: Iterable[str]) -> Outcome:
+    """Drops the offsets of topics that are gone."""
+    names = set(deleted)
+    return Outcome([e.OffsetRemoved(t, p) for t, p in group.offsets if t in names])
+
+
+def decide_delete_group(group: Group, exists: bool) -> Outcome:
+    """DeleteGroups: an Empty group goes with its offsets. Raises Refusal."""
+    if not exists or group.phase == Phase.DEAD:
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.phase != Phase.EMPTY:
+        raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+    return Outcome([*(e.OffsetRemoved(t, p) for t, p in group.offsets), e.GroupRemoved(Cause("deleted"))])
+
+
+def decide_expire_offsets(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
+    """Old offsets go; an Empty group with nothing left goes with them."""
+    gone = [
+        e.OffsetRemoved(topic, partition)
+        for (topic, partition), committed in group.offsets.items()
+        if _expired(group, topic, committed, now_ms, config)
+    ]
+    outcome = Outcome([*gone])
+    if group.phase == Phase.EMPTY and len(gone) == len(group.offsets) and not group.reservations:
+        # A simple consumer's group has no record of its own, so it needs no tombstone.
+        outcome.events.append(e.GroupRemoved(Cause("expired"), recorded=group.protocol_type is not None))
+    return outcome
+
+
+def _expired(
+    group: Group, topic: str, committed: CommittedOffset, now_ms: int, config: CoordinatorConfig
+) -> bool:
+    if group.protocol_type is None:
+        since_ms = committed.commit_timestamp_ms
+    elif group.phase == Phase.EMPTY:
+        since_ms = group.phase_since_ms if group.phase_since_ms >= 0 else committed.commit_timestamp_ms
+    elif group.protocol_type == CONSUMER and group.phase == Phase.STABLE:
+        subscribed = subscribed_topics(group)
+        if subscribed is None or topic in subscribed:
+            return False
+        since_ms = committed.commit_timestamp_ms
+    else:
+        return False
+    if committed.expire_timestamp_ms >= 0:
+        return now_ms >= committed.expire_timestamp_ms
+    return now_ms - since_ms >= config.offsets_retention_ms

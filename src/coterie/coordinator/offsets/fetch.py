@@ -1,0 +1,36 @@
+"""OffsetFetch (spec: offsets-topic.md 7): an unknown group or partition is offset -1, never an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coterie.coordinator.state import Group
+from coterie.wire.messages.offset_fetch import OffsetFetchResponsePartition
+
+NO_OFFSET = -1
+
+
+def fetch_offsets(
+    group: Group | None, topics: Mapping[str, Iterable[int]] | None
+) -> dict[str, list[OffsetFetchResponsePartition]]:
+    """Committed offsets by topic; ``topics`` None asks for all that the group has."""
+    offsets = group.offsets if group is not None else {}
+    if topics is None:
+        asked: dict[str, list[int]] = {}
+        for topic, partition in offsets:
+            asked.setdefault(topic, []).append(partition)
+        topics = asked
+    answer: dict[str, list[OffsetFetchResponsePartition]] = {}
+    for topic, partitions in topics.items():
+        found = answer[topic] = []
+        for partition in partitions:
+            committed = offsets.get((topic, partition))
+            if committed is None:
+                found.append(OffsetFetchResponsePartition(partition, NO_OFFSET, -1, "", 0))
+            else:
+                found.append(
+                    OffsetFetchResponsePartition(
+                        partition, committed.offset, committed.leader_epoch, committed.metadata, 0
+                    )
+                )
+    return answer

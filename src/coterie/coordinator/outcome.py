@@ -1,0 +1,62 @@
+"""The values that cross the core's border: what comes in beside a command, and what is to be done after it.
+
+The order is the contract: submit -> append -> commit -> answer once durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coterie.coordinator.events import Event
+from coterie.coordinator.state import Token
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+
+
+@dataclass(slots=True)
+class CoordinatorConfig:
+    """Kafka's settings of a group coordinator, with its defaults; times in ms."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2**31 - 1
+    new_member_join_timeout_ms: int = 300_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 10_080 * 60_000
+    # KIP-752: off is the behaviour of 2.6, where a member that never syncs holds the group up for ever.
+    sync_timeout_enabled: bool = True
+
+
+@dataclass(slots=True)
+class Context:
+    """What a command brings along: the time, the token of the request that waits, a fresh id for a new member,
+    and who asks."""
+
+    now_ms: int
+    token: Token = None
+    fresh_id: str = ""
+    api_version: int = 0
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer for the request that ``token`` stands for."""
+
+    token: Token
+    response: Message
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a decision comes to. ``deadlines`` maps member ids to new session deadlines (ms); it needs no event.
+
+    ``on_append_error`` says what to do instead when the records cannot be appended; None: just answer the error."""
+
+    events: list[Event] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    deadlines: list[tuple[str, int]] = field(default_factory=list)
+    on_append_error: Callable[[ErrorCode], Outcome] | None = None

@@ -1,0 +1,342 @@
+"""One partition of `__consumer_offsets`: its groups, and the door through which they are reached.
+
+submit -> append -> commit -> answer once durable; then settle until there is nothing more to do. The driver appends
+and answers; the shard never does either. If an append fails the decision is dropped and `append_failed` says what to
+do instead: nothing needs undoing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.expire import decide_member_expired
+from coterie.coordinator.classic.heartbeat import decide_heartbeat
+from coterie.coordinator.classic.join import decide_join, join_refused
+from coterie.coordinator.classic.leave import decide_leave
+from coterie.coordinator.classic.replay import replay
+from coterie.coordinator.classic.settle import settle
+from coterie.coordinator.classic.sync import decide_sync, sync_refused
+from coterie.coordinator.offsets.commit import commit_refused, decide_commit
+from coterie.coordinator.offsets.delete import (
+    decide_delete_group,
+    decide_expire_offsets,
+    decide_offset_delete,
+    decide_topics_deleted,
+)
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.state import Cause, Group, Member, Phase, Reservation
+from coterie.coordinator.stored import StoredRecord, from_record, to_record
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineExpired:
+    """Our own command: a member's deadline has passed; "" for a deadline of the group itself."""
+
+    group_id: str
+    member_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireOffsets:
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsDeleted:
+    group_id: str
+    topics: tuple[str, ...]
+
+
+Command = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | OffsetDeleteRequest
+    | DeadlineExpired
+    | DeleteGroup
+    | ExpireOffsets
+    | TopicsDeleted
+)
+
+
+@dataclass(slots=True)
+class Decision:
+    """Computed, not yet kept: the records to append first, and what to commit and answer after."""
+
+    group: Group
+    now_ms: int
+    outcome: Outcome
+    records: list[StoredRecord] = field(default_factory=list)
+    refused: Callable[[ErrorCode], Message] | None = None
+    token: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event as it happened: the phase before and after, and the generation after."""
+
+    group_id: str
+    event: e.Event
+    phase_before: Phase
+    phase_after: Phase
+    generation: int
+
+
+class Shard:
+    """The groups of one offsets partition."""
+
+    def __init__(self, config: CoordinatorConfig) -> None:
+        self.config = config
+        self.groups: dict[str, Group] = {}
+        self._heap: list[tuple[int, str, str]] = []
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    def submit(self, command: Command, ctx: Context) -> Decision:
+        """Decides; changes nothing. A refusal is a decision whose only content is the answer."""
+        group = self.groups.get(command.group_id)
+        exists = group is not None
+        if group is None:
+            group = Group(command.group_id)
+        try:
+            outcome = self._decide(group, exists, command, ctx)
+        except Refusal as refusal:
+            return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, refuse(command, refusal.code, ctx))]))
+        decision = self._decision(group, outcome, ctx.now_ms)
+        if decision.records:
+            decision.refused, decision.token = (lambda code: refuse(command, code, ctx)), ctx.token
+        return decision
+
+    def _decide(self, group: Group, exists: bool, command: Command, ctx: Context) -> Outcome:
+        match command:
+            case HeartbeatRequest():
+                return decide_heartbeat(group, command, ctx)
+            case OffsetCommitRequest():
+                return decide_commit(group, exists, command, ctx, self.config)
+            case JoinGroupRequest():
+                return decide_join(group, exists, command, ctx, self.config)
+            case SyncGroupRequest():
+                return decide_sync(group, command, ctx)
+            case LeaveGroupRequest():
+                return decide_leave(group, command, ctx)
+            case OffsetDeleteRequest():
+                return decide_offset_delete(group, exists, command, ctx)
+            case DeadlineExpired():
+                return decide_member_expired(group, command.member_id, ctx) if command.member_id else Outcome()
+            case DeleteGroup():
+                outcome = decide_delete_group(group, exists)
+                answer = DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, ErrorCode.NONE)])
+                outcome.replies.append(Reply(ctx.token, answer))
+                return outcome
+            case ExpireOffsets():
+                return decide_expire_offsets(group, ctx.now_ms, self.config) if exists else Outcome()
+            case TopicsDeleted():
+                return decide_topics_deleted(group, command.topics)
+
+    def _decision(self, group: Group, outcome: Outcome, now_ms: int) -> Decision:
+        records = []
+        for event in outcome.events:
+            record = to_record(group.group_id, event)
+            if record is not None:
+                records.append(record)
+        return Decision(group, now_ms, outcome, records)
+
+    def append_failed(self, decision: Decision, code: ErrorCode) -> Decision:
+        """What to do instead of a decision whose records could not be appended; ``code`` says why."""
+        instead = decision.outcome.on_append_error
+        if instead is not None:
+            return self._decision(decision.group, instead(code), decision.now_ms)
+        if decision.refused is None:
+            return Decision(decision.group, decision.now_ms, Outcome())
+        return Decision(
+            decision.group, decision.now_ms, Outcome(replies=[Reply(decision.token, decision.refused(code))])
+        )
+
+    def commit(self, decision: Decision) -> list[Step]:
+        """Keeps a decision whose records are appended; returns what happened to the group, offsets left out."""
+        group, outcome = decision.group, decision.outcome
+        steps: list[Step] = []
+        if outcome.events:
+            if group.group_id not in self.groups:
+                self.groups[group.group_id] = group
+            for event in outcome.events:
+                before = group.phase
+                replay(group, event, decision.now_ms)
+                if not isinstance(event, e.OffsetStored | e.OffsetRemoved):
+                    self._watch(group, event)
+                    steps.append(Step(group.group_id, event, before, group.phase, group.generation))
+            self._queue_group(group)
+            self._forget_if_gone(group)
+        for member_id, deadline_ms in outcome.deadlines:
+            member = group.members.get(member_id)
+            if member is not None:
+                member.deadline_ms = deadline_ms
+                if member.queued_ms < 0 or deadline_ms < member.queued_ms:
+                    self._queue(group.group_id, member_id, member)
+        return steps
+
+    def settle(self, group: Group, now_ms: int) -> Decision | None:
+        """What the group's state now calls for; ask until None."""
+        outcome = settle(group, now_ms, self.config)
+        return None if outcome is None else self._decision(group, outcome, now_ms)
+
+    # -- deadlines -----------------------------------------------------------------------------------------------
+    # Lazy: a heartbeat stores a number; the heap holds one entry per member, looked at when it comes up.
+
+    def _watch(self, group: Group, event: e.Event) -> None:
+        if isinstance(event, e.MemberJoined | e.StaticMemberReplaced):
+            self._queue(group.group_id, event.member.member_id, event.member)
+        elif isinstance(event, e.MemberIdReserved):
+            self._queue(group.group_id, event.member_id, group.reservations[event.member_id])
+
+    def _queue(self, group_id: str, member_id: str, holder: Member | Reservation) -> None:
+        holder.queued_ms = holder.deadline_ms
+        heapq.heappush(self._heap, (holder.deadline_ms, group_id, member_id))
+
+    def _queue_group(self, group: Group) -> None:
+        deadline_ms = group.next_deadline_ms()
+        if deadline_ms is not None and (group.queued_ms < 0 or deadline_ms < group.queued_ms):
+            group.queued_ms = deadline_ms
+            heapq.heappush(self._heap, (deadline_ms, group.group_id, ""))
+
+    def next_deadline_ms(self) -> int | None:
+        """When to call `expired` next; may be early, never late."""
+        return self._heap[0][0] if self._heap else None
+
+    def expired(self, now_ms: int) -> Iterator[DeadlineExpired]:
+        """Commands for the deadlines that have passed; each must be submitted before the next is taken."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            _, group_id, member_id = heapq.heappop(self._heap)
+            group = self.groups.get(group_id)
+            if group is None:
+                continue
+            if not member_id:
+                group.queued_ms = -1
+                if (group.next_deadline_ms() or now_ms + 1) <= now_ms:
+                    yield DeadlineExpired(group_id)
+                self._queue_group(group)
+                continue
+            holder = group.members.get(member_id) or group.reservations.get(member_id)
+            if holder is None:
+                continue
+            if holder.deadline_ms > now_ms:
+                self._queue(group_id, member_id, holder)
+                continue
+            holder.queued_ms = -1
+            yield DeadlineExpired(group_id, member_id)
+
+    # -- loading and leaving ---------------------------------------------------------------------------------------
+
+    def load(self, key: bytes | None, value: bytes | None, timestamp_ms: int = -1) -> None:
+        """Replays one record of the log. Raises WireError for one that nobody can read."""
+        read = from_record(key, value)
+        if read is None:
+            return
+        group_id, event = read
+        group = self.groups.get(group_id)
+        if group is None:
+            if isinstance(event, e.GroupRemoved | e.OffsetRemoved):
+                return
+            group = self.groups[group_id] = Group(group_id)
+        if isinstance(event, e.GroupStored) and group.phase == Phase.DEAD:
+            group.phase = Phase.EMPTY
+        replay(group, event, timestamp_ms)
+        if group.phase == Phase.DEAD and group.offsets:
+            # Offsets may outlive their group's record: then it is a group of simple consumers.
+            group.phase, group.protocol_type, group.generation = Phase.EMPTY, None, 0
+        self._forget_if_gone(group)
+
+    def loaded(self, now_ms: int) -> list[Decision]:
+        """Starts the sessions of all members anew; the decisions rebalance groups larger than group.max.size."""
+        oversize = []
+        for group in self.groups.values():
+            for member in group.members.values():
+                member.deadline_ms = now_ms + member.session_timeout_ms
+                self._queue(group.group_id, member.member_id, member)
+            if len(group.members) > self.config.group_max_size:
+                outcome = Outcome([e.RebalanceWanted(Cause("group_max_size"))])
+                oversize.append(Decision(group, now_ms, outcome))
+        return oversize
+
+    def unload(self) -> list[Reply]:
+        """The partition moves away: every request that waits is answered NOT_COORDINATOR, and all is forgotten."""
+        replies = []
+        for group in self.groups.values():
+            for member_id, token in group.waiting_joins.items():
+                answer = join_refused(JoinGroupRequest(member_id=member_id), ErrorCode.NOT_COORDINATOR)
+                replies.append(Reply(token, answer))
+            replies += [Reply(t, sync_refused(ErrorCode.NOT_COORDINATOR)) for t in group.waiting_syncs.values()]
+        self.groups.clear()
+        self._heap.clear()
+        return replies
+
+    def _forget_if_gone(self, group: Group) -> None:
+        if group.phase == Phase.DEAD and not group.offsets:
+            self.groups.pop(group.group_id, None)
+
+
+def refuse(command: Command, code: ErrorCode, ctx: Context) -> Message:
+    """The answer that carries a refusal, in the shape of the command's API."""
+    match command:
+        case JoinGroupRequest():
+            return join_refused(command, code)
+        case SyncGroupRequest():
+            return sync_refused(code)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=code)
+        case OffsetCommitRequest():
+            return commit_refused(command, code)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=code)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error_code=code)
+        case DeleteGroup():
+            return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
+        case _:
+            raise AssertionError(f"{command} is nobody's request, so it cannot be refused")
+
+
+def drive(
+    shard: Shard,
+    decision: Decision,
+    append: Callable[[list[StoredRecord]], None],
+    kept: Callable[[Decision, list[Step]], None],
+) -> None:
+    """The loop of every driver: append, commit, hand over, settle; until the group is at rest.
+
+    ``append`` raises Refusal when the records cannot be written. ``kept`` gets each decision once it is committed:
+    it sends the replies and tells the journal.
+    """
+    pending: Decision | None = decision
+    while pending is not None:
+        if pending.records:
+            try:
+                append(pending.records)
+            except Refusal as refusal:
+                failed = shard.append_failed(pending, refusal.code)
+                if not failed.outcome.events and not failed.outcome.replies:
+                    return
+                pending = failed
+                continue
+        kept(pending, shard.commit(pending))
+        pending = shard.settle(pending.group, pending.now_ms)

@@ -1,0 +1,158 @@
+"""What a group is: its phase, members, offsets, and the requests that wait in it.
+
+Only `replay` changes these; everything else reads them. Names are Kafka's; the phases and the table of legal
+transitions are those of spec coordinator.md section 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Token = Hashable  # names a request that waits for its answer; the driver knows what it stands for
+Protocols = tuple[tuple[str, bytes], ...]
+TopicPartition = tuple[str, int]
+
+NO_GENERATION = -1
+UNKNOWN_MEMBER = ""
+
+
+class Phase(StrEnum):
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+LEGAL_PREDECESSORS: dict[Phase, frozenset[Phase]] = {
+    Phase.EMPTY: frozenset({Phase.PREPARING}),
+    Phase.PREPARING: frozenset({Phase.STABLE, Phase.COMPLETING, Phase.EMPTY}),
+    Phase.COMPLETING: frozenset({Phase.PREPARING}),
+    Phase.STABLE: frozenset({Phase.COMPLETING}),
+    Phase.DEAD: frozenset({Phase.EMPTY, Phase.PREPARING, Phase.COMPLETING, Phase.STABLE}),
+}
+CAN_REBALANCE = frozenset({Phase.STABLE, Phase.COMPLETING, Phase.EMPTY})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why something happened to a group. ``reason`` is what the client said (KIP-800)."""
+
+    kind: str
+    member_id: str = ""
+    client_id: str = ""
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Member:
+    """A member. ``protocols`` in order of preference; timeouts and ``deadline_ms`` in ms."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    is_new: bool = False
+    deadline_ms: int = 0
+    queued_ms: int = -1  # the time at which the shard's heap will look at this deadline; -1: not queued
+
+    def metadata(self, protocol: str) -> bytes:
+        """The subscription given for that protocol; a member without it is a bug, as in Kafka."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        raise AssertionError(f"member {self.member_id} does not support protocol {protocol}")
+
+
+@dataclass(slots=True)
+class Reservation:
+    """A member id handed out with MEMBER_ID_REQUIRED, until it is used or its deadline passes."""
+
+    deadline_ms: int
+    queued_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed offset; ``commit_timestamp_ms`` and ``expire_timestamp_ms`` since 1970, -1 for no explicit expiry."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+
+
+@dataclass(slots=True)
+class Group:
+    """A group of the classic protocol, as one partition of `__consumer_offsets` holds it."""
+
+    group_id: str
+    phase: Phase = Phase.EMPTY
+    previous_phase: Phase = Phase.EMPTY
+    phase_since_ms: int = -1
+    protocol_type: str | None = None
+    generation: int = 0
+    protocol: str | None = None
+    leader: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)  # in the order in which they joined
+    static_members: dict[str, str] = field(default_factory=dict)  # group.instance.id -> member id
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    waiting_joins: dict[str, Token] = field(default_factory=dict)
+    waiting_syncs: dict[str, Token] = field(default_factory=dict)
+    pending_sync: set[str] = field(default_factory=set)  # members that owe a SyncGroup in this generation
+    protocol_counts: Counter[str] = field(default_factory=Counter)
+    wanted: list[Cause] = field(default_factory=list)  # causes that call for a rebalance not yet begun
+    join_deadline_ms: int | None = None
+    sync_deadline_ms: int | None = None
+    initial_delay_left_ms: int | None = None  # not None: the first rebalance of an empty group is being delayed
+    joined_during_delay: bool = False
+    offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    queued_ms: int = -1
+
+    def is_waiting(self, member_id: str) -> bool:
+        return member_id in self.waiting_joins or member_id in self.waiting_syncs
+
+    def everyone_joined(self) -> bool:
+        return len(self.waiting_joins) == len(self.members) and not self.reservations
+
+    def rebalance_timeout_ms(self) -> int:
+        """The largest of the members', in ms; 0 without members."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    def candidate_protocols(self) -> set[str]:
+        """The protocols that every member supports."""
+        everyone = len(self.members)
+        return {name for name, count in self.protocol_counts.items() if count == everyone}
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these could be in the group (spec coordinator.md 3.1)."""
+        if not protocol_type or not protocols:
+            return False
+        if not self.members:
+            return True
+        candidates = self.candidate_protocols()
+        return protocol_type == self.protocol_type and any(name in candidates for name, _ in protocols)
+
+    def select_protocol(self) -> str:
+        """Each member votes for its first candidate; most votes win; ties go to the protocol voted for first in
+        join order (spec coordinator.md 3.7)."""
+        candidates = self.candidate_protocols()
+        votes: Counter[str] = Counter()
+        for member in self.members.values():
+            votes[next(name for name, _ in member.protocols if name in candidates)] += 1
+        return max(votes, key=lambda name: votes[name])
+
+    def next_deadline_ms(self) -> int | None:
+        """The earlier of the join and the sync phase's deadline."""
+        if self.join_deadline_ms is None or self.sync_deadline_ms is None:
+            return self.join_deadline_ms if self.sync_deadline_ms is None else self.sync_deadline_ms
+        return min(self.join_deadline_ms, self.sync_deadline_ms)

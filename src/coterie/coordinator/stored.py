@@ -1,0 +1,106 @@
+"""Hard events to records of `__consumer_offsets` and back (spec: offsets-topic.md 2-4).
+
+Byte for byte what Apache Kafka writes: int16 version, then the message; offset values v3, or v1 with an explicit
+expiry; group values v3.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from coterie.coordinator.events import Event, GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
+from coterie.coordinator.state import Cause, CommittedOffset
+from coterie.wire.messages.consumer_offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from coterie.wire.primitives import WireError
+
+OFFSET_KEY_VERSION = 1
+GROUP_KEY_VERSION = 2
+OFFSET_VALUE_VERSION = 3
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_VALUE_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """Key and value as they stand in the log; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+def _versioned(version: int, body: bytes) -> bytes:
+    return struct.pack(">h", version) + body
+
+
+def to_record(group_id: str, event: Event) -> StoredRecord | None:
+    """The record of a hard event; None for a soft one."""
+    if isinstance(event, OffsetStored):
+        committed = event.committed
+        expires = committed.expire_timestamp_ms >= 0
+        version = OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION
+        value = OffsetCommitValue(
+            committed.offset,
+            committed.leader_epoch,
+            committed.metadata,
+            committed.commit_timestamp_ms,
+            committed.expire_timestamp_ms,
+        )
+        return StoredRecord(_offset_key(group_id, event), _versioned(version, value.encode(version)))
+    if isinstance(event, OffsetRemoved):
+        return StoredRecord(_offset_key(group_id, event), None)
+    if isinstance(event, GroupStored):
+        return StoredRecord(
+            _group_key(group_id), _versioned(GROUP_VALUE_VERSION, event.value.encode(GROUP_VALUE_VERSION))
+        )
+    if isinstance(event, GroupRemoved) and event.recorded:
+        return StoredRecord(_group_key(group_id), None)
+    return None
+
+
+def _offset_key(group_id: str, event: OffsetStored | OffsetRemoved) -> bytes:
+    key = OffsetCommitKey(group_id, event.topic, event.partition)
+    return _versioned(OFFSET_KEY_VERSION, key.encode(OFFSET_KEY_VERSION))
+
+
+def _group_key(group_id: str) -> bytes:
+    return _versioned(GROUP_KEY_VERSION, GroupMetadataKey(group_id).encode(GROUP_KEY_VERSION))
+
+
+def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | None:
+    """The group and event that a record says; None for a key of a kind or version unknown here, which loading steps
+    over. Raises WireError for a damaged key or a value version that nobody knows."""
+    if key is None or len(key) < 2:
+        return None
+    (version,) = struct.unpack_from(">h", key)
+    if version in (0, 1):
+        offset_key = OffsetCommitKey.decode(key, version, 2)
+        if value is None:
+            return offset_key.group, OffsetRemoved(offset_key.topic, offset_key.partition)
+        committed = _committed(value)
+        return offset_key.group, OffsetStored(offset_key.topic, offset_key.partition, committed)
+    if version == GROUP_KEY_VERSION:
+        group_id = GroupMetadataKey.decode(key, version, 2).group
+        if value is None:
+            return group_id, GroupRemoved(Cause("tombstone"))
+        return group_id, GroupStored(GroupMetadataValue.decode(value, _value_version(value), 2))
+    return None
+
+
+def _committed(value: bytes) -> CommittedOffset:
+    stored = OffsetCommitValue.decode(value, _value_version(value), 2)
+    return CommittedOffset(
+        stored.offset, stored.leader_epoch, stored.metadata, stored.commit_timestamp, stored.expire_timestamp
+    )
+
+
+def _value_version(value: bytes) -> int:
+    if len(value) < 2:
+        raise WireError("a value of __consumer_offsets is too short for its version")
+    version: int = struct.unpack_from(">h", value)[0]
+    return version

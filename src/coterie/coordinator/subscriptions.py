@@ -1,0 +1,29 @@
+"""What the members of a consumer group subscribe to, as far as the coordinator can read it."""
+
+from __future__ import annotations
+
+from coterie.coordinator.state import Group
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from coterie.wire.primitives import WireError
+
+CONSUMER = "consumer"
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """The union of the members' topics; None if the group is not a consumer group, has no generation yet, or a
+    subscription cannot be read (scenarios testSubscribedTopics, testSubscribedTopicsNonConsumerGroup)."""
+    if group.protocol_type != CONSUMER:
+        return None
+    if not group.members:
+        return frozenset()
+    if group.protocol is None:
+        return None
+    topics: set[str] = set()
+    for member in group.members.values():
+        try:
+            data = member.metadata(group.protocol)
+            version = min(int.from_bytes(data[:2], "big", signed=True), ConsumerProtocolSubscription.versions.last)
+            topics.update(ConsumerProtocolSubscription.decode(data, version, 2).topics)
+        except WireError:
+            return None
+    return frozenset(topics)

@@ -1,0 +1,154 @@
+"""From what happened to a group to the journal's lines: causes, how long each phase took, which partitions moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from coterie.coordinator import events as e
+from coterie.coordinator.shard import Step
+from coterie.coordinator.state import Cause, Group, Phase, TopicPartition
+from coterie.coordinator.subscriptions import CONSUMER
+from coterie.journal import MOVED_SHOWN, OWNERS_SHOWN, JournalLine
+from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.primitives import WireError
+
+_NAMES: dict[type, str] = {
+    e.MemberIdReserved: "id_reserved",
+    e.ReservationDropped: "id_dropped",
+    e.MemberJoined: "member_joined",
+    e.MemberRejoined: "member_rejoined",
+    e.StaticMemberReplaced: "member_replaced",
+    e.MemberRemoved: "member_removed",
+    e.RebalanceWanted: "rebalance_wanted",
+    e.AssignmentLost: "rebalance_wanted",
+    e.RebalanceStarted: "rebalance_started",
+    e.JoinPhaseExtended: "join_extended",
+    e.GenerationFormed: "generation_formed",
+    e.GroupRemoved: "group_removed",
+}
+
+
+@dataclass(slots=True)
+class _Story:
+    """What the teller remembers of one group between lines."""
+
+    started_ms: int | None = None
+    formed_ms: int | None = None
+    causes: list[Cause] = field(default_factory=list)
+    owners: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+class Teller:
+    """Turns steps into lines. Keeps, per group, when its phases began and who owned what in the last generation."""
+
+    def __init__(self) -> None:
+        self._stories: dict[str, _Story] = {}
+
+    def loaded(self, group: Group) -> None:
+        """Takes the owners from a group that was loaded from the log."""
+        self._stories[group.group_id] = _Story(owners=owners_of((m.member_id, m.assignment) for m in group.members.values()))
+
+    def tell(self, step: Step, group: Group, now_ms: int) -> JournalLine | None:
+        """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
+        event = step.event
+        line = JournalLine(
+            now_ms, step.group_id, step.generation, "", step.phase_before.value, step.phase_after.value
+        )
+        story = self._stories.setdefault(step.group_id, _Story())
+        if isinstance(event, e.GroupStored):
+            return self._stored(line, story, event.value, step)
+        name = _NAMES.get(type(event))
+        if name is None:
+            return None
+        line.event, line.members = name, len(group.members)
+        if isinstance(event, e.MemberIdReserved):
+            line.causes = [{"kind": "member_joined", "member_id": event.member_id}]
+        elif isinstance(event, e.RebalanceStarted):
+            story.started_ms, story.causes = now_ms, list(event.causes)
+            line.causes = [_cause(c) for c in event.causes]
+        elif isinstance(event, e.GenerationFormed):
+            line.join_ms = _since(story.started_ms, now_ms)
+            line.leader, line.protocol = event.leader, event.protocol
+            line.causes = [_cause(c) for c in story.causes]
+            story.formed_ms = now_ms
+        elif isinstance(event, e.GroupRemoved):
+            line.causes = [_cause(event.cause)]
+            self._stories.pop(step.group_id, None)
+        else:
+            if isinstance(event, e.StaticMemberReplaced):
+                new = event.member.member_id
+                story.owners = {tp: new if m == event.old_member_id else m for tp, m in story.owners.items()}
+            self._note_cause(line, story, getattr(event, "cause", None), step)
+        return line
+
+    @staticmethod
+    def _note_cause(line: JournalLine, story: _Story, cause: Cause | None, step: Step) -> None:
+        if cause is not None:
+            line.causes = [_cause(cause)]
+            if step.phase_after == Phase.PREPARING:
+                story.causes.append(cause)  # came while the rebalance was under way: one more reason for its result
+
+    def _stored(self, line: JournalLine, story: _Story, value: GroupMetadataValue, step: Step) -> JournalLine | None:
+        if step.phase_before == step.phase_after:
+            return None  # a static member's new id was stored; its own line told that
+        owners = owners_of((m.member_id, m.assignment) for m in value.members) if value.protocol_type == CONSUMER else {}
+        line.event = "stable" if value.members else "empty"
+        line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
+        line.join_ms = _since(story.started_ms, story.formed_ms if value.members else line.time_ms)
+        line.sync_ms = _since(story.formed_ms, line.time_ms) if value.members else None
+        line.causes = [_cause(c) for c in story.causes]
+        moved = [
+            {"topic": topic, "partition": partition, "from": story.owners.get((topic, partition)), "to": owner}
+            for (topic, partition), owner in owners.items()
+            if story.owners.get((topic, partition)) != owner
+        ]
+        moved += [
+            {"topic": topic, "partition": partition, "from": owner, "to": None}
+            for (topic, partition), owner in story.owners.items()
+            if (topic, partition) not in owners
+        ]
+        line.moved_count, line.moved = len(moved), moved[:MOVED_SHOWN]
+        if len(owners) <= OWNERS_SHOWN:
+            line.owners = _by_member(owners)
+        self._stories[step.group_id] = _Story(owners=owners)
+        return line
+
+
+def _since(start_ms: int | None, now_ms: int | None) -> int | None:
+    return None if start_ms is None or now_ms is None else now_ms - start_ms
+
+
+def _cause(cause: Cause) -> dict[str, str]:
+    said = {
+        "kind": cause.kind,
+        "member_id": cause.member_id,
+        "client_id": cause.client_id,
+        "group_instance_id": cause.group_instance_id,
+        "reason": cause.reason,
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def owners_of(assignments: Iterable[tuple[str, bytes]]) -> dict[TopicPartition, str]:
+    """Owner of each partition, from members' ids and assignment bytes."""
+    owners: dict[TopicPartition, str] = {}
+    for member_id, data in assignments:
+        if len(data) < 2:
+            continue
+        try:
+            version = min(int.from_bytes(data[:2], "big", signed=True), ConsumerProtocolAssignment.versions.last)
+            for entry in ConsumerProtocolAssignment.decode(data, version, 2).assigned_partitions:
+                for partition in entry.partitions:
+                    owners[entry.topic, partition] = member_id
+        except WireError:
+            continue  # another kind of client's own format: the journal then tells no owners
+    return owners
+
+
+def _by_member(owners: dict[TopicPartition, str]) -> dict[str, dict[str, list[int]]]:
+    grouped: dict[str, dict[str, list[int]]] = {}
+    for (topic, partition), member_id in sorted(owners.items()):
+        grouped.setdefault(member_id, {}).setdefault(topic, []).append(partition)
+    return grouped

@@ -1,0 +1,103 @@
+"""What one step of a group says, as one line of JSON: read by broker, laboratory, console and pipeline.
+
+A line is the value of a record in the topic `__coterie_journal` (its key is the group id). Fields, left out when
+they say nothing:
+
+| field | meaning |
+|---|---|
+| time_ms | when, in ms since 1970 |
+| group, generation | which group; its generation after the event |
+| event | one of EVENTS |
+| state_from, state_to | the group's state before and after |
+| causes | why: objects with kind (see CAUSES), member_id, client_id, group_instance_id, reason (the client's own words) |
+| leader, protocol, members | who leads, the assignor in force, how many members there are |
+| join_ms, sync_ms | how long the phase before took: PreparingRebalance, CompletingRebalance |
+| moved, moved_count | partitions whose owner changed: objects topic, partition, from, to; at most MOVED_SHOWN of them |
+| owners | member id -> topic -> partitions, unless there are more than OWNERS_SHOWN partitions |
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+TOPIC = "__coterie_journal"
+MOVED_SHOWN = 1000
+OWNERS_SHOWN = 5000
+
+EVENTS = {
+    "id_reserved": "a newcomer was given a member id and asked to join again with it",
+    "id_dropped": "a reserved member id was given up",
+    "member_joined": "a new member joined",
+    "member_rejoined": "a member joined again",
+    "member_replaced": "a static member came back under a new member id",
+    "member_removed": "a member left or was removed",
+    "rebalance_wanted": "something calls for a rebalance",
+    "rebalance_started": "the members are being gathered",
+    "join_extended": "the gathering goes on",
+    "generation_formed": "everyone is there; the leader assigns",
+    "stable": "the assignment is stored and handed out",
+    "empty": "no members are left",
+    "group_removed": "the group is gone",
+}
+
+CAUSES = {
+    "member_joined": "joined",
+    "leader_rejoined": "the leader asked for a rebalance",
+    "subscription_changed": "changed its subscription",
+    "static_member_returned": "a static member returned",
+    "member_left": "left",
+    "session_timeout": "was silent for its session timeout",
+    "join_timeout": "was not let in within five minutes",
+    "rebalance_timeout": "did not rejoin in time",
+    "sync_timeout": "did not sync in time",
+    "group_max_size": "the group is larger than group.max.size",
+    "assignment_not_stored": "the assignment could not be stored",
+    "deleted": "deleted by an administrator",
+    "expired": "its offsets expired",
+    "tombstone": "a tombstone in the log",
+}
+
+
+@dataclass(slots=True)
+class JournalLine:
+    """One line; the module's docstring says what each field means."""
+
+    time_ms: int
+    group: str
+    generation: int
+    event: str
+    state_from: str
+    state_to: str
+    causes: list[dict[str, str]] = field(default_factory=list)
+    leader: str | None = None
+    protocol: str | None = None
+    members: int | None = None
+    join_ms: int | None = None
+    sync_ms: int | None = None
+    moved: list[dict[str, Any]] = field(default_factory=list)
+    moved_count: int | None = None
+    owners: dict[str, dict[str, list[int]]] | None = None
+
+    def to_json(self) -> str:
+        said = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({k: v for k, v in said.items() if v not in (None, [])}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> JournalLine:
+        """Raises ValueError for a line that is not a journal's; unknown fields of later versions are passed over."""
+        said = json.loads(line)
+        if not isinstance(said, dict) or "event" not in said:
+            raise ValueError("not a journal line")
+        return cls(**{k: v for k, v in said.items() if k in cls.__slots__})
+
+    def why(self) -> str:
+        """The causes in words: "consumer-1 joined; consumer-2 left"."""
+        return "; ".join(_cause_text(cause) for cause in self.causes)
+
+
+def _cause_text(cause: dict[str, str]) -> str:
+    who = cause.get("group_instance_id") or cause.get("member_id") or ""
+    text = f"{who} {CAUSES.get(cause['kind'], cause['kind'])}".strip()
+    return f"{text} ({cause['reason']})" if cause.get("reason") else text

@@ -1,0 +1,136 @@
+"""What must hold after every step of a group, whatever happened (shared/design/architecture.md, "The laboratory checks").
+
+A violation is an AssertionError: a bug of the core, never of a scenario.
+"""
+
+from __future__ import annotations
+
+from coterie.coordinator.events import OffsetStored
+from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.state import LEGAL_PREDECESSORS, Group, Phase, Token
+from coterie.coordinator.stored import StoredRecord
+from coterie.coordinator.telling import owners_of
+
+
+class Ledger:
+    """Every token is answered exactly once."""
+
+    def __init__(self) -> None:
+        self.open: set[Token] = set()
+        self.answered: set[Token] = set()
+
+    def asked(self, token: Token) -> None:
+        assert token not in self.open, f"token {token} was asked twice"
+        assert token not in self.answered, f"token {token} was used before"
+        self.open.add(token)
+
+    def answer(self, token: Token) -> None:
+        assert token not in self.answered, f"token {token} was answered twice"
+        assert token in self.open, f"token {token} was never asked"
+        self.open.discard(token)
+        self.answered.add(token)
+
+    def forgotten(self, tokens: set[Token]) -> None:
+        """The connections of these broke, so nobody waits for them any more."""
+        self.open -= tokens
+
+    def check_parked(self, shard: Shard) -> None:
+        """Everything unanswered waits somewhere in a group, and nothing waits twice."""
+        parked = [t for g in shard.groups.values() for t in (*g.waiting_joins.values(), *g.waiting_syncs.values())]
+        assert len(parked) == len(set(parked)), "a token waits in two places"
+        lost = self.open - set(parked)
+        assert not lost, f"nobody will answer {sorted(map(str, lost))}"
+
+
+class GenerationChecker:
+    """Generations never go back; phases change only along the table; one owner per partition and generation."""
+
+    def __init__(self) -> None:
+        self._highest: dict[str, int] = {}
+
+    def check(self, step: Step, group: Group) -> None:
+        if step.phase_before != step.phase_after:
+            legal = step.phase_before in LEGAL_PREDECESSORS[step.phase_after] or step.phase_before == Phase.DEAD
+            assert legal, f"{step.group_id}: {step.phase_before} to {step.phase_after}"
+        if step.phase_after == Phase.DEAD:
+            self._highest.pop(step.group_id, None)
+            return
+        highest = self._highest.get(step.group_id, 0)
+        assert step.generation >= highest, f"{step.group_id}: generation {step.generation} after {highest}"
+        self._highest[step.group_id] = step.generation
+        if step.phase_after == Phase.STABLE and step.phase_before != Phase.STABLE:
+            owned = [tp for m in group.members.values() for tp in owners_of([(m.member_id, m.assignment)])]
+            assert len(owned) == len(set(owned)), f"{step.group_id}: a partition has two owners"
+
+
+def check_group(group: Group) -> None:
+    """A group's parts agree with each other, and every member has a deadline."""
+    for name, count in group.protocol_counts.items():
+        held = sum(1 for m in group.members.values() if any(p == name for p, _ in m.protocols))
+        assert count == held, f"{group.group_id}: {count} members counted for {name}, {held} have it"
+    assert group.leader is None or group.leader in group.members, f"{group.group_id}: the leader is no member"
+    assert set(group.waiting_joins) <= set(group.members), f"{group.group_id}: a stranger waits to join"
+    assert set(group.waiting_syncs) <= set(group.members), f"{group.group_id}: a stranger waits to sync"
+    assert not set(group.reservations) & set(group.members), f"{group.group_id}: an id is both pending and a member"
+    for static, member_id in group.static_members.items():
+        assert group.members[member_id].group_instance_id == static
+    for member in group.members.values():
+        assert member.queued_ms >= 0, f"{group.group_id}: {member.member_id} has no deadline"
+        assert member.queued_ms <= member.deadline_ms, f"{group.group_id}: {member.member_id}'s deadline would be missed"
+    for member_id, reservation in group.reservations.items():
+        assert reservation.queued_ms >= 0, f"{group.group_id}: {member_id} is reserved for ever"
+    if group.phase == Phase.PREPARING:
+        assert group.join_deadline_ms is not None, f"{group.group_id}: the join phase has no end"
+    if group.phase in (Phase.EMPTY, Phase.DEAD):
+        assert not group.members, f"{group.group_id} is {group.phase} and has members"
+    if group.phase != Phase.PREPARING:
+        assert not group.waiting_joins, f"{group.group_id}: a join waits in {group.phase}"
+    if group.phase != Phase.COMPLETING:
+        assert not group.waiting_syncs, f"{group.group_id}: a sync waits in {group.phase}"
+
+
+def persisted(shard: Shard) -> dict[str, object]:
+    """What of a shard must come back from its log: groups with their generation and members, and offsets."""
+    kept: dict[str, object] = {}
+    for group in shard.groups.values():
+        settled = group.phase in (Phase.STABLE, Phase.EMPTY) and (group.members or group.generation)
+        members = {m.member_id: (m.group_instance_id, m.assignment) for m in group.members.values()}
+        if settled or group.offsets:
+            kept[group.group_id] = (
+                (group.generation, group.protocol, group.leader, members) if settled else None,
+                dict(group.offsets),
+            )
+    return kept
+
+
+def check_replay(shard: Shard, log: list[StoredRecord]) -> None:
+    """Replaying the log gives the state: for settled groups whole, for the others their offsets."""
+    again = Shard(shard.config)
+    for record in log:
+        again.load(record.key, record.value)
+    lived, loaded = persisted(shard), persisted(again)
+    for group_id, (said, offsets) in ((g, v) for g, v in lived.items() if isinstance(v, tuple)):
+        other = loaded.get(group_id)
+        assert isinstance(other, tuple), f"{group_id} is not in the log"
+        assert other[1] == offsets, f"{group_id}: the log gives other offsets"
+        if said is not None:
+            assert other[0] == said, f"{group_id}: the log says {other[0]}, the group {said}"
+
+
+class OffsetChecker:
+    """A committed offset, once answered, survives any crash."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[tuple[str, str, int], int] = {}
+
+    def answered(self, decision: Decision) -> None:
+        for event in decision.outcome.events:
+            if isinstance(event, OffsetStored):
+                self.acknowledged[decision.group.group_id, event.topic, event.partition] = event.committed.offset
+
+    def check(self, shard: Shard) -> None:
+        for (group_id, topic, partition), offset in self.acknowledged.items():
+            group = shard.groups.get(group_id)
+            held = group.offsets.get((topic, partition)) if group is not None else None
+            assert held is not None, f"{group_id} lost its offset of {topic}-{partition}"
+            assert held.offset >= offset, f"{group_id}: {topic}-{partition} went back from {offset} to {held.offset}"

@@ -1,0 +1,282 @@
+"""A partition's log: append, read, find by time, truncate by retention, recover after a crash.
+
+Batches are kept opaque: an append checks format, CRC and counts, gives offsets, and writes the bytes as they came.
+Single writer, no replicas: the high watermark is the end of the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.log.filesystem import FileSystem
+from coterie.log.producers import Producers
+from coterie.log.segment import Segment, segment_name
+from coterie.records import batch as batches_module
+from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, batches, check, decode_records, read_header
+from coterie.records.compression import ZSTD, CompressionError
+from coterie.wire.errors import ErrorCode, Refusal
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+MAX_TIMESTAMP = -3
+
+
+@dataclass(slots=True)
+class LogConfig:
+    """A topic's settings as its logs need them; names and defaults are Kafka's."""
+
+    segment_bytes: int = 1024**3
+    segment_ms: int = 604_800_000
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    max_message_bytes: int = 1_048_588
+    index_interval_bytes: int = 4096
+    flush_messages: int = 2**63 - 1
+    flush_ms: int = 2**63 - 1
+    append_time: bool = False
+    cleanup_delete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append answers: the offsets it got, the append time (-1 for CreateTime), and whether it was a repeat."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    duplicate: bool = False
+
+
+class PartitionLog:
+    """The log of one partition in one directory."""
+
+    def __init__(self, fs: FileSystem, directory: str, config: LogConfig) -> None:
+        self.directory = directory
+        self.config = config
+        self.producers = Producers()
+        self.segments: list[Segment] = []
+        self.log_start_offset = 0
+        self.unflushed_messages = 0
+        self._fs = fs
+
+    @classmethod
+    def open(cls, fs: FileSystem, directory: str, config: LogConfig, *, clean: bool, start_offset: int = 0) -> PartitionLog:
+        """Opens or makes the log. ``clean`` says that it was closed in order, so that indexes may be trusted;
+        otherwise the last segment is read whole and a torn tail is cut off."""
+        log = cls(fs, directory, config)
+        fs.make_directory(directory)
+        bases = sorted(int(n[:-4]) for n in fs.names(directory) if n.endswith(".log") and n[:-4].isdigit())
+        for base in bases:
+            segment = Segment(fs, directory, base)
+            last = base == bases[-1]
+            if segment.load_indexes() and not (last and not clean):
+                segment.finish_loading()
+            else:
+                segment.recover()
+            log.segments.append(segment)
+        if not log.segments:
+            log.segments.append(Segment(fs, directory, start_offset))
+        log.log_start_offset = max(start_offset, log.segments[0].base_offset)
+        log._load_producers(clean)
+        return log
+
+    def _load_producers(self, clean: bool) -> None:
+        name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
+        if clean and self._fs.exists(name) and self.producers.load_snapshot(self._fs.read_file(name)):
+            return
+        for segment in self.segments:
+            for _, header in segment.headers(0):
+                if header.producer_id >= 0:
+                    self.producers.appended(header, header.last_offset)
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record will get; also the high watermark."""
+        return self.segments[-1].next_offset
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def append(self, data: bytes, now_ms: int, leader_epoch: int = 0) -> Appended:
+        """Appends the batches of one Produce, or none of them. Raises Refusal with Kafka's code, or OSError."""
+        headers, duplicate = self._validated(data)
+        if duplicate is not None:
+            return duplicate
+        stamped = bytearray(data)
+        offset, placed = self.end_offset, list[tuple[int, BatchHeader]]()
+        for position, header in headers:
+            batches_module.stamp(stamped, position, offset, leader_epoch)
+            if self.config.append_time:
+                batches_module.stamp_append_time(stamped, position, header, now_ms)
+                header = header._replace(max_timestamp=now_ms)
+            placed.append((position, header._replace(base_offset=offset)))
+            offset += header.record_count
+        self._roll_if_due(len(data), now_ms)
+        segment = self.segments[-1]
+        if segment.first_append_ms < 0:
+            segment.first_append_ms = now_ms
+        base = self.end_offset
+        segment.append(bytes(stamped), placed, self.config.index_interval_bytes)
+        for _, header in placed:
+            if header.producer_id >= 0:
+                self.producers.appended(header, header.last_offset)
+        self.unflushed_messages += offset - base
+        return Appended(base, offset - 1, now_ms if self.config.append_time else -1)
+
+    def _validated(self, data: bytes) -> tuple[list[tuple[int, BatchHeader]], Appended | None]:
+        headers: list[tuple[int, BatchHeader]] = []
+        covered = 0
+        try:
+            for position, header in batches(data):
+                check(data, position, header)
+                if header.size > self.config.max_message_bytes:
+                    raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes")
+                if header.codec > ZSTD:
+                    raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+                if header.is_control:
+                    raise Refusal(ErrorCode.INVALID_RECORD, "a client may not write control batches")
+                headers.append((position, header))
+                covered = position + header.size
+        except BatchError as error:
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+        if not headers or covered != len(data):
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the records are not whole batches")
+        if len(data) > self.config.segment_bytes:
+            raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
+        producer_ids = {h.producer_id for _, h in headers if h.producer_id >= 0}
+        if producer_ids:
+            if len(headers) > 1:
+                raise Refusal(ErrorCode.INVALID_RECORD, "an idempotent producer sends one batch per partition")
+            seen = self.producers.check(headers[0][1])
+            if seen is not None:
+                return headers, Appended(seen.base_offset, seen.last_offset, -1, duplicate=True)
+        return headers, None
+
+    def _roll_if_due(self, incoming: int, now_ms: int) -> None:
+        active = self.segments[-1]
+        if active.size == 0:
+            return
+        full = active.size + incoming > self.config.segment_bytes
+        old = 0 <= active.first_append_ms <= now_ms - self.config.segment_ms
+        wide = active.next_offset - active.base_offset > 2**31 - 1_000_000
+        if full or old or wide:
+            active.sync()
+            self.segments.append(Segment(self._fs, self.directory, active.next_offset))
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
+        """Batches from the one that holds ``offset``, up to ``max_bytes``; a larger first batch comes whole if
+        ``at_least_one``. The last batch may be cut short, as in Kafka. Raises Refusal OFFSET_OUT_OF_RANGE."""
+        if not self.log_start_offset <= offset <= self.end_offset:
+            raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset == self.end_offset or max_bytes <= 0 and not at_least_one:
+            return b""
+        slot = self._segment_of(offset)
+        while slot < len(self.segments):
+            segment = self.segments[slot]
+            position = segment.position_of(offset)
+            if position is not None:
+                return self._read_at(segment, position, max_bytes, at_least_one)
+            slot += 1
+        return b""
+
+    def _read_at(self, segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> bytes:
+        data = segment.file.read(position, min(max(max_bytes, HEADER_BYTES), segment.size - position))
+        first = read_header(data).size
+        if first > len(data) or first > max_bytes:
+            return segment.file.read(position, first) if at_least_one else b""
+        return data
+
+    def _segment_of(self, offset: int) -> int:
+        low, high = 0, len(self.segments) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.segments[middle].base_offset <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record at or after ``timestamp``, or None if there is none."""
+        for segment in self.segments:
+            if segment.max_timestamp < timestamp:
+                continue
+            for position, header in segment.headers(segment.positions_for_time(timestamp)):
+                if header.max_timestamp < timestamp or header.last_offset < self.log_start_offset:
+                    continue
+                data = segment.file.read(position, header.size)
+                for record in self._records(data, header):
+                    if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                        return record.offset, record.timestamp
+        return None
+
+    @staticmethod
+    def _records(data: bytes, header: BatchHeader) -> list[batches_module.Record]:
+        try:
+            return decode_records(data, 0, header)
+        except (BatchError, CompressionError) as error:
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+    def max_timestamp_offset(self) -> tuple[int, int]:
+        """(offset, timestamp) of the record with the largest timestamp (KIP-734); (-1, -1) for an empty log."""
+        segment = max(self.segments, key=lambda s: s.max_timestamp)
+        for position, header in segment.headers(0):
+            if header.max_timestamp == segment.max_timestamp >= 0:
+                for record in self._records(segment.file.read(position, header.size), header):
+                    if record.timestamp == segment.max_timestamp:
+                        return record.offset, record.timestamp
+        return -1, -1
+
+    def delete_records(self, before_offset: int) -> int:
+        """Moves the start of the log up; returns it. Raises Refusal OFFSET_OUT_OF_RANGE."""
+        if before_offset == -1:
+            before_offset = self.end_offset
+        if not 0 <= before_offset <= self.end_offset:
+            raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.log_start_offset = max(self.log_start_offset, before_offset)
+        self._drop_segments_below_start()
+        return self.log_start_offset
+
+    def _drop_segments_below_start(self) -> None:
+        while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
+            self.segments.pop(0).delete()
+
+    def retain(self, now_ms: int) -> int:
+        """Deletes whole segments past retention.ms or beyond retention.bytes; returns how many."""
+        if not self.config.cleanup_delete:
+            return 0
+        before = len(self.segments)
+        if self.config.retention_ms >= 0:
+            horizon = now_ms - self.config.retention_ms
+            if self.segments[-1].size and self.segments[-1].max_timestamp < horizon:
+                self.segments.append(Segment(self._fs, self.directory, self.end_offset))
+            while len(self.segments) > 1 and self.segments[0].max_timestamp < horizon:
+                self._drop_first()
+        if self.config.retention_bytes >= 0:
+            excess = self.size - self.config.retention_bytes
+            while len(self.segments) > 1 and excess >= self.segments[0].size:
+                excess -= self.segments[0].size
+                self._drop_first()
+        return max(0, before - len(self.segments))
+
+    def _drop_first(self) -> None:
+        self.segments.pop(0).delete()
+        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+
+    def sync(self) -> None:
+        """Returns once all that was appended is on the disk."""
+        self.unflushed_messages = 0
+        self.segments[-1].sync()
+
+    def close(self) -> None:
+        """Syncs, writes the producers' snapshot and closes the files."""
+        self.sync()
+        if self.producers.by_id:
+            for name in self._fs.names(self.directory):
+                if name.endswith(".snapshot"):
+                    self._fs.remove(f"{self.directory}/{name}")
+            name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
+            self._fs.write_file(name, self.producers.to_snapshot())
+        for segment in self.segments:
+            segment.close()

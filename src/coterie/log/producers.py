@@ -1,0 +1,115 @@
+"""What a log remembers of idempotent producers: epoch and the last five batches of each (KIP-98, KIP-360).
+
+A batch seen before is answered with the offset it got then; a gap in the sequence is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass, field
+
+import google_crc32c
+
+from coterie.records.batch import BatchHeader
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
+from coterie.wire.primitives import WireError
+
+BATCHES_KEPT = 5
+SNAPSHOT_VERSION = 1
+_MAX_SEQUENCE = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBatch:
+    """A batch that was appended: its sequence numbers, last offset, offset delta and timestamp (ms)."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(slots=True)
+class Producer:
+    epoch: int
+    batches: deque[SeenBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+
+
+class Producers:
+    """The producers of one log, by producer id."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Producer] = {}
+
+    def check(self, header: BatchHeader) -> SeenBatch | None:
+        """The earlier batch if this one is a duplicate, else None. Raises Refusal for an old epoch or a gap."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is None:
+            # The batches before may have been deleted by retention, so any sequence is accepted (KIP-360).
+            return None
+        if header.producer_epoch < producer.epoch:
+            raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if header.producer_epoch > producer.epoch:
+            if header.base_sequence != 0:
+                raise Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch must begin with sequence 0")
+            return None
+        for seen in producer.batches:
+            if (seen.first_sequence, seen.last_sequence) == (header.base_sequence, header.last_sequence):
+                return seen
+        last = producer.batches[-1].last_sequence
+        if header.base_sequence != (0 if last == _MAX_SEQUENCE else last + 1):
+            raise Refusal(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"sequence {header.base_sequence} follows {last} of producer {header.producer_id}",
+            )
+        return None
+
+    def appended(self, header: BatchHeader, last_offset: int) -> None:
+        """Remembers a batch that went into the log."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch:
+            producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
+        producer.batches.append(
+            SeenBatch(
+                header.base_sequence, header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp
+            )
+        )
+
+    def expire(self, before_ms: int) -> None:
+        """Forgets producers whose last batch is older (producer.id.expiration.ms)."""
+        for producer_id in [p for p, v in self.by_id.items() if v.batches[-1].timestamp < before_ms]:
+            del self.by_id[producer_id]
+
+    def to_snapshot(self) -> bytes:
+        """Kafka's `.snapshot` file: each producer's last batch."""
+        entries = [
+            ProducerEntry(producer_id, p.epoch, last.last_sequence, last.last_offset, last.offset_delta, last.timestamp)
+            for producer_id, p in sorted(self.by_id.items())
+            for last in (p.batches[-1],)
+        ]
+        body = ProducerSnapshot(entries).encode(1)
+        return struct.pack(">hI", SNAPSHOT_VERSION, google_crc32c.value(body)) + body
+
+    def load_snapshot(self, data: bytes) -> bool:
+        """Takes over a snapshot; False if it is damaged, and then nothing is taken."""
+        try:
+            version, crc = struct.unpack_from(">hI", data)
+            if version != SNAPSHOT_VERSION or google_crc32c.value(data[6:]) != crc:
+                return False
+            snapshot = ProducerSnapshot.decode(data, 1, 6)
+        except (struct.error, WireError):
+            return False
+        for entry in snapshot.producer_entries:
+            producer = self.by_id[entry.producer_id] = Producer(entry.epoch)
+            first = (entry.last_sequence - entry.offset_delta) & _MAX_SEQUENCE
+            producer.batches.append(
+                SeenBatch(first, entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+            )
+        return True

@@ -1,0 +1,276 @@
+"""Record batch v2: its 61-byte header, its records, and building one.
+
+A broker keeps batches opaque: it reads the header, checks the CRC, and writes offset and epoch in place
+(`read_header`, `check`, `stamp`). Only who reads records (`decode_records`) unfolds them.
+Source: Kafka's documentation, "Record Batch"; KIP-98, KIP-101.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import google_crc32c
+
+from coterie.records import compression
+from coterie.wire.primitives import read_varint, write_varint
+
+HEADER_BYTES = 61
+LENGTH_END = 12  # base offset (8) and length (4): what precedes the counted bytes
+MAGIC = 2
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+
+COMPRESSION_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
+_EPOCH_AT = 12
+
+Header = tuple[str, bytes | None]
+
+
+class BatchError(ValueError):
+    """Bytes that are not a whole and undamaged record batch."""
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a batch's header; ``size`` is the whole batch in bytes."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        return self.length + LENGTH_END
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequences wrap from 2^31-1 to 0."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
+
+
+class Record(NamedTuple):
+    """One record. ``timestamp`` in ms since 1970; headers in order, names may repeat."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+def read_header(data: bytes, position: int = 0) -> BatchHeader:
+    """The header at ``position``. Raises BatchError when there are too few bytes for one."""
+    try:
+        return BatchHeader._make(_HEADER.unpack_from(data, position))
+    except struct.error as error:
+        raise BatchError("too few bytes for a batch header") from error
+
+
+def batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of every whole batch of a fetch or log; a batch cut short at the end is left out."""
+    position, end = 0, len(data)
+    while position + HEADER_BYTES <= end:
+        header = read_header(data, position)
+        if header.length < HEADER_BYTES - LENGTH_END:
+            raise BatchError(f"a batch claims a length of {header.length} bytes")
+        if position + header.size > end:
+            return
+        yield position, header
+        position += header.size
+
+
+def check(data: bytes, position: int, header: BatchHeader) -> None:
+    """Raises BatchError unless format, CRC-32C and counts of the batch are right."""
+    if header.magic != MAGIC:
+        raise BatchError(f"the batch has format {header.magic}; only format 2 is stored here")
+    if position + header.size > len(data):
+        raise BatchError("the batch is cut short")
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise BatchError(f"the batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}")
+    check_crc(data, position, header)
+
+
+def check_crc(data: bytes, position: int, header: BatchHeader) -> None:
+    if google_crc32c.value(data[position + _ATTRIBUTES_AT : position + header.size]) != header.crc:
+        raise BatchError("the batch is damaged: its CRC-32C does not fit")
+
+
+def stamp(data: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Writes what the CRC does not cover: the offset that the log gives the batch, and the leader's epoch."""
+    struct.pack_into(">q", data, position, base_offset)
+    struct.pack_into(">i", data, position + _EPOCH_AT, leader_epoch)
+
+
+def stamp_append_time(data: bytearray, position: int, header: BatchHeader, now_ms: int) -> None:
+    """Sets LogAppendTime and its timestamp, and the CRC anew (message.timestamp.type=LogAppendTime)."""
+    struct.pack_into(">h", data, position + _ATTRIBUTES_AT, header.attributes | TIMESTAMP_TYPE_BIT)
+    struct.pack_into(">q", data, position + _MAX_TIMESTAMP_AT, now_ms)
+    crc = google_crc32c.value(bytes(data[position + _ATTRIBUTES_AT : position + header.size]))
+    struct.pack_into(">I", data, position + _CRC_AT, crc)
+
+
+def payload(data: bytes, position: int, header: BatchHeader) -> bytes:
+    """The batch's records, unfolded. Raises CompressionError."""
+    return compression.decompress(header.codec, data[position + HEADER_BYTES : position + header.size])
+
+
+def decode_records(data: bytes, position: int, header: BatchHeader) -> list[Record]:
+    """The records of one batch. Raises BatchError or CompressionError if they cannot be read."""
+    body = payload(data, position, header)
+    append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
+    out: list[Record] = []
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            record, at = _decode_record(body, at, header, append_time)
+            out.append(record)
+    except (IndexError, UnicodeDecodeError, ValueError) as error:
+        raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
+    return out
+
+
+def _decode_record(body: bytes, at: int, header: BatchHeader, append_time: int | None) -> tuple[Record, int]:
+    length = body[at]
+    if length < 0x80:
+        length, at = (length >> 1) ^ -(length & 1), at + 1
+    else:
+        length, at = read_varint(body, at)
+    end = at + length
+    if length < 0 or end > len(body):
+        raise BatchError("a record runs past the end of its batch")
+    timestamp_delta, at = read_varint(body, at + 1)
+    offset_delta, at = read_varint(body, at)
+    size, at = read_varint(body, at)
+    key = None
+    if size >= 0:
+        key = body[at : at + size]
+        at += size
+    size, at = read_varint(body, at)
+    value = None
+    if size >= 0:
+        value = body[at : at + size]
+        at += size
+    headers: tuple[Header, ...] = ()
+    count = body[at]
+    if count:
+        headers, at = _decode_headers(body, at)
+    else:
+        at += 1
+    if at != end:
+        raise BatchError("a record's fields do not fill its length")
+    timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+    return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
+
+
+def _decode_headers(body: bytes, at: int) -> tuple[tuple[Header, ...], int]:
+    count, at = read_varint(body, at)
+    found: list[Header] = []
+    for _ in range(count):
+        size, at = read_varint(body, at)
+        name = body[at : at + size].decode()
+        at += size
+        size, at = read_varint(body, at)
+        found.append((name, body[at : at + size] if size >= 0 else None))
+        at += max(size, 0)
+    return tuple(found), at
+
+
+_VARINTS: tuple[bytes, ...] = ()
+
+
+def _small_varints() -> tuple[bytes, ...]:
+    """Zigzag varints of 0 to 2047, made at first use: lengths and deltas are nearly always among them."""
+    global _VARINTS
+    if not _VARINTS:
+        _VARINTS = tuple(write_varint(n) for n in range(2048))
+    return _VARINTS
+
+
+def _varint(value: int) -> bytes:
+    table = _small_varints()
+    return table[value] if 0 <= value < 2048 else write_varint(value)
+
+
+def encode_batch(
+    items: Sequence[tuple[int, bytes | None, bytes | None, Sequence[Header]]],
+    *,
+    codec: int = compression.NONE,
+    base_offset: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    attributes: int = 0,
+) -> bytes:
+    """One batch of (timestamp ms, key, value, headers); at least one item."""
+    assert items, "a batch holds at least one record"
+    base_timestamp = items[0][0]
+    max_timestamp = max(item[0] for item in items)
+    pieces: list[bytes] = []
+    varint = _varint
+    for delta, (timestamp, key, value, headers) in enumerate(items):
+        record = b"\0" + varint(timestamp - base_timestamp) + varint(delta)
+        record += b"\x01" if key is None else varint(len(key)) + key
+        record += b"\x01" if value is None else varint(len(value)) + value
+        record += _encode_headers(headers) if headers else b"\0"
+        pieces += [varint(len(record)), record]
+    body = compression.compress(codec, b"".join(pieces))
+    tail = struct.pack(
+        ">hiqqqhii",
+        attributes | codec,
+        len(items) - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(items),
+    )
+    counted = tail + body
+    start = struct.pack(
+        ">qiibI",
+        base_offset,
+        len(counted) + _ATTRIBUTES_AT - LENGTH_END,
+        -1,
+        MAGIC,
+        google_crc32c.value(counted),
+    )
+    return start + counted
+
+
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    pieces = [_varint(len(headers))]
+    for name, value in headers:
+        raw = name.encode()
+        pieces += [_varint(len(raw)), raw]
+        pieces += [b"\x01"] if value is None else [_varint(len(value)), value]
+    return b"".join(pieces)

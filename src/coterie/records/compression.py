@@ -1,0 +1,102 @@
+"""Kafka's four codecs over cramjam, each with a bound on what it may unfold to.
+
+Java's framings, not the libraries' defaults: snappy in snappy-java (xerial) blocks, lz4 frames with independent
+blocks (Java refuses linked ones), as measured in shared/design/speed.md section 4.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import cramjam
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODEC_BY_NAME = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+MAX_UNCOMPRESSED_BYTES = 256 * 1024 * 1024
+
+_XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024
+
+
+class CompressionError(ValueError):
+    """Compressed bytes that are damaged, of an unknown codec, or that unfold beyond the bound."""
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """The data in that codec; NONE gives it back."""
+    if codec == NONE:
+        return data
+    if codec == GZIP:
+        return bytes(cramjam.gzip.compress(data))
+    if codec == SNAPPY:
+        return _compress_xerial(data)
+    if codec == LZ4:
+        compressor = cramjam.lz4.Compressor(level=0, content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=3))
+    raise CompressionError(f"there is no compression codec {codec}; Kafka has 0 to 4")
+
+
+def decompress(codec: int, data: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -> bytes:
+    """The data unfolded. Raises CompressionError if it is damaged or would be larger than ``limit`` bytes."""
+    if codec == NONE:
+        return data
+    try:
+        if codec == SNAPPY:
+            return _decompress_snappy(data, limit)
+        if codec == GZIP:
+            return _bounded(cramjam.gzip.decompress_into, data, limit)
+        if codec == LZ4:
+            return _bounded(cramjam.lz4.decompress_into, data, limit)
+        if codec == ZSTD:
+            return _bounded(cramjam.zstd.decompress_into, data, limit)
+    except (cramjam.DecompressionError, struct.error) as error:
+        raise CompressionError(f"the compressed records are damaged: {error}") from error
+    raise CompressionError(f"there is no compression codec {codec}; Kafka has 0 to 4")
+
+
+def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, limit: int) -> bytes:
+    # A guess that fits nearly always, then larger ones: a bomb never gets more memory than the limit.
+    room = min(limit, 8 * len(data) + 65_536)
+    while True:
+        out = bytearray(room)
+        try:
+            written = decompress_into(data, out)
+            return bytes(memoryview(out)[:written])
+        except cramjam.DecompressionError:
+            if room >= limit:
+                raise
+            room = min(limit, room * 8)
+
+
+def _compress_xerial(data: bytes) -> bytes:
+    pieces = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        pieces += [struct.pack(">i", len(block)), block]
+    return b"".join(pieces)
+
+
+def _decompress_snappy(data: bytes, limit: int) -> bytes:
+    if not data.startswith(_XERIAL_HEADER[:8]):
+        return _decompress_block(data, limit)
+    pieces, at, total = [], len(_XERIAL_HEADER), 0
+    while at < len(data):
+        (size,) = struct.unpack_from(">i", data, at)
+        at += 4
+        if size < 0 or at + size > len(data):
+            raise CompressionError("a snappy block runs past the end of the batch")
+        piece = _decompress_block(data[at : at + size], limit - total)
+        total += len(piece)
+        pieces.append(piece)
+        at += size
+    return b"".join(pieces)
+
+
+def _decompress_block(block: bytes, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > limit:
+        raise CompressionError(f"the batch would unfold to more than {limit} bytes")
+    return bytes(cramjam.snappy.decompress_raw(block))

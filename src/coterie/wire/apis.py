@@ -1,0 +1,83 @@
+"""The one list of APIs that the broker serves: key, messages, and the versions it advertises.
+
+A version is advertised only when it is implemented right. Oldest: what today's clients may send (the minimum of
+Apache Kafka 4, and Produce 0-2, which librdkafka looks for before it compresses). Newest: the newest that exists,
+except where a version promises what this broker does not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.wire.declaration import Message, Versions
+from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from coterie.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.fetch import FetchRequest, FetchResponse
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API as this broker serves it."""
+
+    key: int
+    name: str
+    request: type[Message]
+    response: type[Message]
+    advertised: Versions
+
+
+def _api(request: type[Message], response: type[Message], advertised: str = "") -> Api:
+    versions = Versions.parse(advertised) if advertised else request.versions
+    return Api(request.api_key, request.__name__.removesuffix("Request"), request, response, versions)
+
+
+APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        _api(ProduceRequest, ProduceResponse),
+        _api(FetchRequest, FetchResponse),
+        _api(ListOffsetsRequest, ListOffsetsResponse, "1-10"),
+        _api(MetadataRequest, MetadataResponse),
+        _api(OffsetCommitRequest, OffsetCommitResponse),
+        _api(OffsetFetchRequest, OffsetFetchResponse),
+        _api(FindCoordinatorRequest, FindCoordinatorResponse),
+        _api(JoinGroupRequest, JoinGroupResponse),
+        _api(HeartbeatRequest, HeartbeatResponse),
+        _api(LeaveGroupRequest, LeaveGroupResponse),
+        _api(SyncGroupRequest, SyncGroupResponse),
+        _api(DescribeGroupsRequest, DescribeGroupsResponse),
+        _api(ListGroupsRequest, ListGroupsResponse),
+        _api(ApiVersionsRequest, ApiVersionsResponse),
+        _api(CreateTopicsRequest, CreateTopicsResponse),
+        _api(DeleteTopicsRequest, DeleteTopicsResponse),
+        _api(DeleteRecordsRequest, DeleteRecordsResponse),
+        _api(InitProducerIdRequest, InitProducerIdResponse, "0-5"),
+        _api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        _api(DescribeConfigsRequest, DescribeConfigsResponse),
+        _api(CreatePartitionsRequest, CreatePartitionsResponse),
+        _api(DeleteGroupsRequest, DeleteGroupsResponse),
+        _api(OffsetDeleteRequest, OffsetDeleteResponse),
+        _api(DescribeClusterRequest, DescribeClusterResponse),
+    )
+}

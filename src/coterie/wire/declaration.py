@@ -1,0 +1,174 @@
+"""How a message is declared: a class whose annotated fields say their kind and the versions that carry them.
+
+    @message(api_key=12, versions="0-4", flexible="4+")
+    class HeartbeatRequest(Message):
+        group_id: str = field(string)
+        group_instance_id: str | None = field(string, "3+", nullable="3+", default=None)
+
+The class becomes a dataclass with slots. Its codec for one version is straight-line Python, generated at first use
+(`codec.py`). A field that a version does not carry is left out when encoding and has its default when decoded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+FOREVER = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """An inclusive range of versions; empty when ``first > last``."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        """``"3"``, ``"0-4"``, ``"3+"`` or ``""`` for no version at all."""
+        if not text:
+            return cls(1, 0)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), FOREVER)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of the wire. ``code`` is its struct letter when it has a fixed size, else empty."""
+
+    name: str
+    code: str = ""
+    element: Kind | None = None
+    shape: type[Struct] | None = None
+
+
+boolean = Kind("boolean", "?")
+int8 = Kind("int8", "b")
+int16 = Kind("int16", "h")
+int32 = Kind("int32", "i")
+int64 = Kind("int64", "q")
+uint16 = Kind("uint16", "H")
+uint32 = Kind("uint32", "I")
+float64 = Kind("float64", "d")
+uuid = Kind("uuid", "16s")
+string = Kind("string")
+bytes_ = Kind("bytes")
+records = Kind("records")
+
+
+def array(element: Kind | type[Struct]) -> Kind:
+    return Kind("array", element=_kind(element))
+
+
+def _kind(of: Kind | type[Struct]) -> Kind:
+    return of if isinstance(of, Kind) else Kind("struct", shape=of)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One field as declared. ``tag`` is None for a field in the body, its number for a tagged one."""
+
+    name: str
+    kind: Kind
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    default: Any
+
+
+_NO_DEFAULT: Any = object()
+_ZERO = {"boolean": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
+
+
+def field(
+    kind: Kind | type[Struct], versions: str = "0+", *, nullable: str = "", tag: int | None = None, default: Any = _NO_DEFAULT
+) -> Any:
+    """Declares a field: its kind, the versions that carry it, those in which it may be null, its tag if tagged."""
+    kind = _kind(kind)
+    meta = {"kind": kind, "versions": Versions.parse(versions), "nullable": Versions.parse(nullable), "tag": tag}
+    if default is _NO_DEFAULT:
+        if kind.name == "array":
+            return dataclasses.field(default_factory=list, metadata=meta)
+        if kind.shape is not None:
+            return dataclasses.field(default_factory=kind.shape, metadata=meta)
+        default = _ZERO.get(kind.name, 0)
+    return dataclasses.field(default=default, metadata=meta)
+
+
+class Struct:
+    """A part of a message; declared with `struct`."""
+
+    __slots__ = ()
+    fields: ClassVar[tuple[FieldSpec, ...]] = ()
+
+
+class Message(Struct):
+    """A whole request, response or stored value; declared with `message`."""
+
+    __slots__ = ()
+    api_key: ClassVar[int] = -1
+    versions: ClassVar[Versions] = Versions(0, 0)
+    flexible: ClassVar[Versions] = Versions(1, 0)
+
+    def encode(self, version: int) -> bytes:
+        """The body in that version. Raises WireError for a value that the version cannot carry."""
+        from coterie.wire.codec import encoder
+
+        pieces: list[bytes] = []
+        encoder(type(self), version)(self, pieces)
+        return b"".join(pieces)
+
+    @classmethod
+    def decode(cls, data: bytes, version: int, position: int = 0) -> Self:
+        """The message at ``position``. Raises WireError for bytes that are not such a message."""
+        from coterie.wire.codec import decode
+
+        return decode(cls, data, version, position)[0]
+
+
+S = TypeVar("S", bound=Struct)
+M = TypeVar("M", bound=Message)
+
+
+def _as_dataclass(cls: type[S]) -> type[S]:
+    made = dataclass(slots=True)(cls)
+    made.fields = tuple(
+        FieldSpec(
+            f.name,
+            f.metadata["kind"],
+            f.metadata["versions"],
+            f.metadata["nullable"],
+            f.metadata["tag"],
+            None if f.default is dataclasses.MISSING else f.default,
+        )
+        for f in dataclasses.fields(made)  # type: ignore[arg-type]
+    )
+    return made
+
+
+@dataclass_transform()  # without specifiers a checker takes every field for one with a default, which it is
+def struct(cls: type[S]) -> type[S]:
+    """Declares a part of a message."""
+    return _as_dataclass(cls)
+
+
+@dataclass_transform()  # without specifiers a checker takes every field for one with a default, which it is
+def message(*, versions: str, flexible: str = "", api_key: int = -1) -> Callable[[type[M]], type[M]]:
+    """Declares a message: the versions that exist here and those that are flexible (KIP-482)."""
+
+    def declare(cls: type[M]) -> type[M]:
+        made = _as_dataclass(cls)
+        made.api_key = api_key
+        made.versions = Versions.parse(versions)
+        made.flexible = Versions.parse(flexible)
+        return made
+
+    return declare

@@ -1,0 +1,115 @@
+"""The one table of Kafka's error codes: code, name, whether a client may try again, what it says.
+
+Source: org.apache.kafka.common.protocol.Errors. Names and codes are Kafka's; the texts are ours.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    """A Kafka error code. ``retriable`` tells whether the same request may succeed later."""
+
+    retriable: bool
+    text: str
+
+    def __new__(cls, code: int, retriable: bool, text: str) -> ErrorCode:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.retriable = retriable
+        member.text = text
+        return member
+
+    UNKNOWN_SERVER_ERROR = -1, False, "the broker met an unexpected error"
+    NONE = 0, False, "no error"
+    OFFSET_OUT_OF_RANGE = 1, False, "the offset is outside of what the log holds"
+    CORRUPT_MESSAGE = 2, True, "the record batch is damaged: checksum, size or format is wrong"
+    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "this broker has no such topic or partition"
+    INVALID_FETCH_SIZE = 4, False, "the fetch size is not valid"
+    LEADER_NOT_AVAILABLE = 5, True, "the partition has no leader at this moment"
+    NOT_LEADER_OR_FOLLOWER = 6, True, "this broker does not lead that partition"
+    REQUEST_TIMED_OUT = 7, True, "the request timed out"
+    BROKER_NOT_AVAILABLE = 8, False, "the broker is not available"
+    MESSAGE_TOO_LARGE = 10, False, "the record batch is larger than max.message.bytes"
+    OFFSET_METADATA_TOO_LARGE = 12, False, "the metadata text of the offset is longer than offset.metadata.max.bytes"
+    NETWORK_EXCEPTION = 13, True, "the connection was lost before the answer came"
+    COORDINATOR_LOAD_IN_PROGRESS = 14, True, "the coordinator is loading the group"
+    COORDINATOR_NOT_AVAILABLE = 15, True, "the coordinator is not available"
+    NOT_COORDINATOR = 16, True, "this broker is not the coordinator of that group"
+    INVALID_TOPIC_EXCEPTION = 17, False, "the topic name is not valid, or the topic is internal"
+    RECORD_LIST_TOO_LARGE = 18, False, "the batch is larger than the segment size"
+    INVALID_REQUIRED_ACKS = 21, False, "acks must be -1, 0 or 1"
+    ILLEGAL_GENERATION = 22, False, "the generation is not the group's current one"
+    INCONSISTENT_GROUP_PROTOCOL = 23, False, "the protocol type or protocols do not fit those of the group"
+    INVALID_GROUP_ID = 24, False, "the group id is not valid"
+    UNKNOWN_MEMBER_ID = 25, False, "the coordinator does not know that member"
+    INVALID_SESSION_TIMEOUT = (
+        26,
+        False,
+        "the session timeout is outside of group.min.session.timeout.ms and group.max.session.timeout.ms",
+    )
+    REBALANCE_IN_PROGRESS = 27, False, "the group is rebalancing, so the member must join again"
+    INVALID_COMMIT_OFFSET_SIZE = 28, False, "the commit is larger than a record may be"
+    TOPIC_AUTHORIZATION_FAILED = 29, False, "not authorized for the topic"
+    GROUP_AUTHORIZATION_FAILED = 30, False, "not authorized for the group"
+    CLUSTER_AUTHORIZATION_FAILED = 31, False, "not authorized for the cluster"
+    INVALID_TIMESTAMP = 32, False, "the timestamp is not acceptable"
+    UNSUPPORTED_VERSION = 35, False, "the broker does not support that version of the request"
+    TOPIC_ALREADY_EXISTS = 36, False, "a topic of that name exists"
+    INVALID_PARTITIONS = 37, False, "the number of partitions is not valid"
+    INVALID_REPLICATION_FACTOR = 38, False, "the replication factor is not valid for this cluster"
+    INVALID_REPLICA_ASSIGNMENT = 39, False, "the replica assignment is not valid"
+    INVALID_CONFIG = 40, False, "a setting is not valid"
+    NOT_CONTROLLER = 41, True, "this broker is not the controller"
+    INVALID_REQUEST = 42, False, "the request makes no sense to the broker"
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, False, "the record format does not support the request"
+    POLICY_VIOLATION = 44, False, "a policy of the broker forbids the request"
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45, False, "the producer's sequence number leaves a gap"
+    DUPLICATE_SEQUENCE_NUMBER = 46, False, "the producer's sequence number was seen before"
+    INVALID_PRODUCER_EPOCH = 47, False, "the producer's epoch is old"
+    INVALID_TXN_STATE = 48, False, "the transaction is in another state"
+    INVALID_PRODUCER_ID_MAPPING = 49, False, "the producer id does not belong to that transactional id"
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, False, "not authorized for the transactional id"
+    KAFKA_STORAGE_ERROR = 56, True, "the broker's disk failed"
+    UNKNOWN_PRODUCER_ID = 59, False, "the broker no longer knows that producer id"
+    NON_EMPTY_GROUP = 68, False, "the group has members"
+    GROUP_SUBSCRIBED_TO_TOPIC = 86, False, "members of the group subscribe to the topic"
+    GROUP_ID_NOT_FOUND = 69, False, "there is no such group"
+    FETCH_SESSION_ID_NOT_FOUND = 70, True, "there is no such fetch session"
+    INVALID_FETCH_SESSION_EPOCH = 71, True, "the epoch of the fetch session is not valid"
+    TOPIC_DELETION_DISABLED = 73, False, "delete.topic.enable is off"
+    FENCED_LEADER_EPOCH = 74, True, "the leader epoch is old"
+    UNKNOWN_LEADER_EPOCH = 75, True, "the leader epoch is newer than the broker's"
+    UNSUPPORTED_COMPRESSION_TYPE = 76, False, "the client cannot read that compression"
+    STALE_BROKER_EPOCH = 77, False, "the broker epoch is old"
+    OFFSET_NOT_AVAILABLE = 78, True, "the offset is not available yet"
+    MEMBER_ID_REQUIRED = 79, False, "join again with the member id of this answer"
+    GROUP_MAX_SIZE_REACHED = 81, False, "the group has group.max.size members"
+    FENCED_INSTANCE_ID = 82, False, "another member took over that group.instance.id"
+    INVALID_RECORD = 87, False, "the broker rejects the batch because of one of its records"
+    UNSTABLE_OFFSET_COMMIT = 88, True, "a transaction has offsets of that partition pending"
+    THROTTLING_QUOTA_EXCEEDED = 89, True, "the quota is used up"
+    PRODUCER_FENCED = 90, False, "a newer producer has the same transactional id"
+    RESOURCE_NOT_FOUND = 91, False, "there is no such resource"
+    INCONSISTENT_TOPIC_ID = 94, True, "the topic id is not the one the request means"
+    UNKNOWN_TOPIC_ID = 100, True, "this broker has no topic with that id"
+    FENCED_MEMBER_EPOCH = 110, False, "the member epoch is old"
+    STALE_MEMBER_EPOCH = 113, False, "the member epoch is not the current one"
+
+
+_BY_CODE: dict[int, ErrorCode] = {int(member): member for member in ErrorCode}
+
+
+def error_of(code: int) -> ErrorCode:
+    """The error of a code; one that this table lacks counts as UNKNOWN_SERVER_ERROR."""
+    return _BY_CODE.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+class Refusal(Exception):
+    """A request that the broker answers with an error code: an expected answer, never a fault of the program."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.text)
+        self.code = code
+        self.message = message

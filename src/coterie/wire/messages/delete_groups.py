@@ -1,0 +1,23 @@
+"""DeleteGroups (key 42): removes Empty groups with their offsets. v2 flexible.
+"""
+
+from __future__ import annotations
+
+from coterie.wire.declaration import array, field, int16, int32, Message, message, string, struct, Struct
+
+
+@message(api_key=42, versions="0-2", flexible="2+")
+class DeleteGroupsRequest(Message):
+    groups_names: list[str] = field(array(string))
+
+
+@struct
+class DeletableGroupResult(Struct):
+    group_id: str = field(string)
+    error_code: int = field(int16)
+
+
+@message(api_key=42, versions="0-2", flexible="2+")
+class DeleteGroupsResponse(Message):
+    throttle_time_ms: int = field(int32)
+    results: list[DeletableGroupResult] = field(array(DeletableGroupResult))

@@ -1,0 +1,35 @@
+"""FindCoordinator (key 10): which broker coordinates a group (key type 0). v1 key types and error texts, v3 flexible, v4
+    several keys at once (KIP-699), v5 abortable errors, v6 share groups (key type 2).
+"""
+
+from __future__ import annotations
+
+from coterie.wire.declaration import array, field, int16, int32, int8, Message, message, string, struct, Struct
+
+
+@message(api_key=10, versions="0-6", flexible="3+")
+class FindCoordinatorRequest(Message):
+    key: str = field(string, "0-3")
+    key_type: int = field(int8, "1+")
+    coordinator_keys: list[str] = field(array(string), "4+")
+
+
+@struct
+class Coordinator(Struct):
+    key: str = field(string)
+    node_id: int = field(int32)
+    host: str = field(string)
+    port: int = field(int32)
+    error_code: int = field(int16)
+    error_message: str | None = field(string, nullable="0+")
+
+
+@message(api_key=10, versions="0-6", flexible="3+")
+class FindCoordinatorResponse(Message):
+    throttle_time_ms: int = field(int32, "1+")
+    error_code: int = field(int16, "0-3")
+    error_message: str | None = field(string, "1-3", nullable="1-3")
+    node_id: int = field(int32, "0-3")
+    host: str = field(string, "0-3")
+    port: int = field(int32, "0-3")
+    coordinators: list[Coordinator] = field(array(Coordinator), "4+")

@@ -1,0 +1,50 @@
+"""ListOffsets (key 2): the offset for a timestamp; -2 is the start, -1 the end, -3 the record with the largest timestamp
+    (v7, KIP-734). v2 isolation level, v4 leader epochs, v6 flexible; v8 and v9 add -4 and -5 for tiered storage, v10 a
+    timeout, v11 -6.
+"""
+
+from __future__ import annotations
+
+from coterie.wire.declaration import array, field, int16, int32, int64, int8, Message, message, string, struct, Struct
+
+
+@struct
+class ListOffsetsPartition(Struct):
+    partition_index: int = field(int32)
+    current_leader_epoch: int = field(int32, "4+", default=-1)
+    timestamp: int = field(int64)
+
+
+@struct
+class ListOffsetsTopic(Struct):
+    name: str = field(string)
+    partitions: list[ListOffsetsPartition] = field(array(ListOffsetsPartition))
+
+
+@message(api_key=2, versions="1-11", flexible="6+")
+class ListOffsetsRequest(Message):
+    replica_id: int = field(int32, default=-1)
+    isolation_level: int = field(int8, "2+")
+    topics: list[ListOffsetsTopic] = field(array(ListOffsetsTopic))
+    timeout_ms: int = field(int32, "10+")
+
+
+@struct
+class ListOffsetsPartitionResponse(Struct):
+    partition_index: int = field(int32)
+    error_code: int = field(int16)
+    timestamp: int = field(int64, default=-1)
+    offset: int = field(int64, default=-1)
+    leader_epoch: int = field(int32, "4+", default=-1)
+
+
+@struct
+class ListOffsetsTopicResponse(Struct):
+    name: str = field(string)
+    partitions: list[ListOffsetsPartitionResponse] = field(array(ListOffsetsPartitionResponse))
+
+
+@message(api_key=2, versions="1-11", flexible="6+")
+class ListOffsetsResponse(Message):
+    throttle_time_ms: int = field(int32, "2+")
+    topics: list[ListOffsetsTopicResponse] = field(array(ListOffsetsTopicResponse))

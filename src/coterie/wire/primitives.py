@@ -1,0 +1,60 @@
+"""What generated codecs call for the parts that are not fixed-size: varints and their limits.
+
+Source: Kafka's protocol guide, "Protocol Primitive Types"; KIP-482 for the unsigned varints of flexible versions.
+"""
+
+from __future__ import annotations
+
+MAX_STRING_LENGTH = 32_767
+NULL_UUID = bytes(16)
+
+
+class WireError(ValueError):
+    """Bytes that are not the message they claim to be, or a value that the wire cannot carry."""
+
+
+def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Value and the position after it. At most 5 bytes (32 bits), as in Kafka."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise WireError("an unsigned varint is longer than 5 bytes")
+
+
+def write_unsigned_varint(value: int) -> bytes:
+    if value < 0x80:
+        return SMALL_VARINTS[value]
+    out = bytearray()
+    while value >= 0x80:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+SMALL_VARINTS: tuple[bytes, ...] = tuple(bytes((n,)) for n in range(0x80))
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint of up to 64 bits, as records carry them; the value and the position after it."""
+    raw = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position
+        shift += 7
+        if shift > 63:
+            raise WireError("a varint is longer than 10 bytes")
+
+
+def write_varint(value: int) -> bytes:
+    """A zigzag varint; value from -2^63 to 2^63-1."""
+    return write_unsigned_varint((value << 1) ^ (value >> 63))

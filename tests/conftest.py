@@ -1,0 +1,9 @@
+"""Options and fixtures of the whole suite."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write the traces of tests/spec anew (then read the diff)")

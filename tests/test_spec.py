@@ -1,0 +1,48 @@
+"""The scenarios of tests/spec: the whole trace of each must be as written. `--rewrite` writes them anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coterie.laboratory.scenario import parse_scenarios, run_scenario
+
+SPEC = Path(__file__).parent / "spec"
+FILES = sorted(SPEC.glob("*.txt"))
+CASES = [(path, at) for path in FILES for at in range(len(parse_scenarios(path.read_text())))]
+
+
+def _id(case: tuple[Path, int]) -> str:
+    path, at = case
+    return f"{path.stem}:{parse_scenarios(path.read_text())[at].names[0]}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=_id)
+def test_scenario(case: tuple[Path, int], request: pytest.FixtureRequest) -> None:
+    path, at = case
+    scenario = parse_scenarios(path.read_text())[at]
+    came = run_scenario(scenario)
+    if request.config.getoption("--rewrite"):
+        _rewrite(path, scenario.names, came)
+        return
+    assert came == [line.rstrip() for line in scenario.lines]
+
+
+def _rewrite(path: Path, names: list[str], lines: list[str]) -> None:
+    text = path.read_text()
+    head, *parts = text.split("\n== ")
+    wanted = " ".join(names)
+    parts = [
+        wanted + "\n" + "\n".join(lines) if part.split("\n", 1)[0].replace(",", " ").split() == names else part.rstrip("\n")
+        for part in parts
+    ]
+    parts = [part if part.endswith("\n") else part + "\n" for part in parts]
+    path.write_text("\n== ".join([head, *parts]).rstrip("\n") + "\n")
+
+
+def test_every_scenario_has_steps_and_a_trace() -> None:
+    for path in FILES:
+        for scenario in parse_scenarios(path.read_text()):
+            assert list(scenario.steps()), f"{path.name}: {scenario.names} does nothing"
+            assert any(line.startswith(" ") for line in scenario.lines), f"{path.name}: {scenario.names} expects nothing"
