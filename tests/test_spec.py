@@ -34,7 +34,9 @@ def _rewrite(path: Path, names: list[str], lines: list[str]) -> None:
     head, *parts = text.split("\n== ")
     wanted = " ".join(names)
     parts = [
-        wanted + "\n" + "\n".join(lines) if part.split("\n", 1)[0].replace(",", " ").split() == names else part.rstrip("\n")
+        wanted + "\n" + "\n".join(lines)
+        if part.split("\n", 1)[0].replace(",", " ").split() == names
+        else part.rstrip("\n")
         for part in parts
     ]
     parts = [part if part.endswith("\n") else part + "\n" for part in parts]
@@ -45,4 +47,6 @@ def test_every_scenario_has_steps_and_a_trace() -> None:
     for path in FILES:
         for scenario in parse_scenarios(path.read_text()):
             assert list(scenario.steps()), f"{path.name}: {scenario.names} does nothing"
-            assert any(line.startswith(" ") for line in scenario.lines), f"{path.name}: {scenario.names} expects nothing"
+            assert any(line.startswith(" ") for line in scenario.lines), (
+                f"{path.name}: {scenario.names} expects nothing"
+            )

@@ -258,8 +258,9 @@ class Shard:
             if isinstance(event, e.GroupRemoved | e.OffsetRemoved):
                 return
             group = self.groups[group_id] = Group(group_id)
-        if isinstance(event, e.GroupStored) and group.phase == Phase.DEAD:
-            group.phase = Phase.EMPTY
+        if isinstance(event, e.GroupStored):
+            # A record is the whole group: nothing of an earlier record's members may shine through.
+            group = self.groups[group_id] = Group(group_id, offsets=group.offsets)
         replay(group, event, timestamp_ms)
         if group.phase == Phase.DEAD and group.offsets:
             # Offsets may outlive their group's record: then it is a group of simple consumers.

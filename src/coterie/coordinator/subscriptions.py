@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coterie.assignors.blobs import decode_subscription
 from coterie.coordinator.state import Group
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from coterie.wire.primitives import WireError
 
 CONSUMER = "consumer"
@@ -21,9 +21,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     topics: set[str] = set()
     for member in group.members.values():
         try:
-            data = member.metadata(group.protocol)
-            version = min(int.from_bytes(data[:2], "big", signed=True), ConsumerProtocolSubscription.versions.last)
-            topics.update(ConsumerProtocolSubscription.decode(data, version, 2).topics)
+            topics.update(decode_subscription(member.metadata(group.protocol)).topics)
         except WireError:
             return None
     return frozenset(topics)

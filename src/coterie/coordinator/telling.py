@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator import events as e
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import Cause, Group, Phase, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.journal import MOVED_SHOWN, OWNERS_SHOWN, JournalLine
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from coterie.wire.primitives import WireError
 
 _NAMES: dict[type, str] = {
@@ -48,14 +48,14 @@ class Teller:
 
     def loaded(self, group: Group) -> None:
         """Takes the owners from a group that was loaded from the log."""
-        self._stories[group.group_id] = _Story(owners=owners_of((m.member_id, m.assignment) for m in group.members.values()))
+        self._stories[group.group_id] = _Story(
+            owners=owners_of((m.member_id, m.assignment) for m in group.members.values())
+        )
 
     def tell(self, step: Step, group: Group, now_ms: int) -> JournalLine | None:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
         event = step.event
-        line = JournalLine(
-            now_ms, step.group_id, step.generation, "", step.phase_before.value, step.phase_after.value
-        )
+        line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before.value, step.phase_after.value)
         story = self._stories.setdefault(step.group_id, _Story())
         if isinstance(event, e.GroupStored):
             return self._stored(line, story, event.value, step)
@@ -93,7 +93,9 @@ class Teller:
     def _stored(self, line: JournalLine, story: _Story, value: GroupMetadataValue, step: Step) -> JournalLine | None:
         if step.phase_before == step.phase_after:
             return None  # a static member's new id was stored; its own line told that
-        owners = owners_of((m.member_id, m.assignment) for m in value.members) if value.protocol_type == CONSUMER else {}
+        owners = (
+            owners_of((m.member_id, m.assignment) for m in value.members) if value.protocol_type == CONSUMER else {}
+        )
         line.event = "stable" if value.members else "empty"
         line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
         line.join_ms = _since(story.started_ms, story.formed_ms if value.members else line.time_ms)
@@ -135,13 +137,8 @@ def owners_of(assignments: Iterable[tuple[str, bytes]]) -> dict[TopicPartition, 
     """Owner of each partition, from members' ids and assignment bytes."""
     owners: dict[TopicPartition, str] = {}
     for member_id, data in assignments:
-        if len(data) < 2:
-            continue
         try:
-            version = min(int.from_bytes(data[:2], "big", signed=True), ConsumerProtocolAssignment.versions.last)
-            for entry in ConsumerProtocolAssignment.decode(data, version, 2).assigned_partitions:
-                for partition in entry.partitions:
-                    owners[entry.topic, partition] = member_id
+            owners.update((topic_partition, member_id) for topic_partition in decode_assignment(data))
         except WireError:
             continue  # another kind of client's own format: the journal then tells no owners
     return owners

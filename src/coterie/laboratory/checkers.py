@@ -76,7 +76,9 @@ def check_group(group: Group) -> None:
         assert group.members[member_id].group_instance_id == static
     for member in group.members.values():
         assert member.queued_ms >= 0, f"{group.group_id}: {member.member_id} has no deadline"
-        assert member.queued_ms <= member.deadline_ms, f"{group.group_id}: {member.member_id}'s deadline would be missed"
+        assert member.queued_ms <= member.deadline_ms, (
+            f"{group.group_id}: {member.member_id}'s deadline would be missed"
+        )
     for member_id, reservation in group.reservations.items():
         assert reservation.queued_ms >= 0, f"{group.group_id}: {member_id} is reserved for ever"
     if group.phase == Phase.PREPARING:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator import events as e
 from coterie.coordinator.describe import describe_group
 from coterie.coordinator.offsets.fetch import fetch_offsets
@@ -36,7 +37,6 @@ from coterie.coordinator.stored import StoredRecord
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from coterie.wire.messages.delete_groups import DeleteGroupsResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -89,11 +89,6 @@ class _Actor:
 
 class ScenarioError(ValueError):
     """A step that nobody understands."""
-
-
-def subscription(topics: list[str]) -> bytes:
-    """A consumer's subscription, version 0."""
-    return b"\0\0" + ConsumerProtocolSubscription(topics=topics).encode(0)
 
 
 class ScenarioRun:
@@ -192,7 +187,9 @@ class ScenarioRun:
         if step.phase_before != step.phase_after:
             causes = getattr(event, "causes", None) or ([event.cause] if isinstance(event, e.GroupRemoved) else [])
             why = ", ".join(f"{c.kind} {c.member_id}".strip() for c in causes)
-            self.trace.append(f"{step.group_id}: {step.phase_before} -> {step.phase_after}" + (f" ({why})" if why else ""))
+            self.trace.append(
+                f"{step.group_id}: {step.phase_before} -> {step.phase_after}" + (f" ({why})" if why else "")
+            )
         elif isinstance(event, e.MemberRemoved | e.ReservationDropped):
             self.trace.append(f"{step.group_id}: {event.member_id} is gone ({event.cause.kind})")
         elif isinstance(event, e.JoinPhaseExtended):
@@ -226,7 +223,9 @@ class ScenarioRun:
                 shown = "".join(f" {t}-{p.partition_index}={_code(p.error_code)}" for t, p in parts_)
                 return f"OffsetDelete {_code(response.error_code)}{shown}"
             case DeleteGroupsResponse():
-                return "DeleteGroups " + " ".join(f"{r.group_id or '-'}={_code(r.error_code)}" for r in response.results)
+                return "DeleteGroups " + " ".join(
+                    f"{r.group_id or '-'}={_code(r.error_code)}" for r in response.results
+                )
             case _:
                 raise AssertionError(f"nobody knows how to say {response}")
 
@@ -264,7 +263,9 @@ class ScenarioRun:
         for item in options.get("protocols", "range").split(","):
             name, _, metadata = item.partition(":")
             topics = metadata.split("+") if metadata else ["t"]
-            protocols.append(JoinGroupRequestProtocol(name, b"junk" if metadata == "junk" else subscription(topics)))
+            protocols.append(
+                JoinGroupRequestProtocol(name, b"junk" if metadata == "junk" else encode_subscription(topics))
+            )
         request = JoinGroupRequest(
             group_id=_empty(options.get("group", "g")),
             session_timeout_ms=int(options.get("session", 10_000)),
@@ -326,7 +327,9 @@ class ScenarioRun:
         for name, value in options.items():
             topic, dash, partition = name.rpartition("-")
             if dash and partition.isdigit():
-                metadata = "x" * int(options["metadata-size"]) if "metadata-size" in options else options.get("metadata", "")
+                metadata = (
+                    "x" * int(options["metadata-size"]) if "metadata-size" in options else options.get("metadata", "")
+                )
                 topics.setdefault(topic, []).append(
                     OffsetCommitRequestPartition(int(partition), int(value), int(options.get("epoch", -1)), metadata)
                 )
@@ -378,7 +381,9 @@ class ScenarioRun:
         for m in said.members:
             static = f" instance={m.group_instance_id}" if m.group_instance_id else ""
             metadata = "yes" if m.member_metadata else "none"
-            self.trace.append(f"{m.member_id}{static} metadata={metadata} assignment={m.member_assignment.decode() or '-'}")
+            self.trace.append(
+                f"{m.member_id}{static} metadata={metadata} assignment={m.member_assignment.decode() or '-'}"
+            )
 
     def _state(self, words: list[str], options: dict[str, str]) -> None:
         group: Group | None = self.shard.groups.get(options.get("group", "g"))
@@ -449,4 +454,3 @@ def run_scenario(scenario: Scenario) -> list[str]:
         if line.strip() and not line.startswith("#"):
             lines += [INDENT + said for said in run.step(line)]
     return lines
-

@@ -60,7 +60,9 @@ class PartitionLog:
         self._fs = fs
 
     @classmethod
-    def open(cls, fs: FileSystem, directory: str, config: LogConfig, *, clean: bool, start_offset: int = 0) -> PartitionLog:
+    def open(
+        cls, fs: FileSystem, directory: str, config: LogConfig, *, clean: bool, start_offset: int = 0
+    ) -> PartitionLog:
         """Opens or makes the log. ``clean`` says that it was closed in order, so that indexes may be trusted;
         otherwise the last segment is read whole and a torn tail is cut off."""
         log = cls(fs, directory, config)
@@ -169,7 +171,7 @@ class PartitionLog:
         ``at_least_one``. The last batch may be cut short, as in Kafka. Raises Refusal OFFSET_OUT_OF_RANGE."""
         if not self.log_start_offset <= offset <= self.end_offset:
             raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if offset == self.end_offset or max_bytes <= 0 and not at_least_one:
+        if offset == self.end_offset or (max_bytes <= 0 and not at_least_one):
             return b""
         slot = self._segment_of(offset)
         while slot < len(self.segments):

@@ -116,7 +116,9 @@ def check(data: bytes, position: int, header: BatchHeader) -> None:
     if position + header.size > len(data):
         raise BatchError("the batch is cut short")
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
-        raise BatchError(f"the batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}")
+        raise BatchError(
+            f"the batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}"
+        )
     check_crc(data, position, header)
 
 

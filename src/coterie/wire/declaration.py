@@ -89,7 +89,12 @@ _ZERO = {"boolean": False, "float64": 0.0, "uuid": bytes(16), "string": "", "byt
 
 
 def field(
-    kind: Kind | type[Struct], versions: str = "0+", *, nullable: str = "", tag: int | None = None, default: Any = _NO_DEFAULT
+    kind: Kind | type[Struct],
+    versions: str = "0+",
+    *,
+    nullable: str = "",
+    tag: int | None = None,
+    default: Any = _NO_DEFAULT,
 ) -> Any:
     """Declares a field: its kind, the versions that carry it, those in which it may be null, its tag if tagged."""
     kind = _kind(kind)

@@ -22,7 +22,5 @@ def decide_member_expired(group: Group, member_id: str, ctx: Context) -> Outcome
         return Outcome(deadlines=[(member_id, ctx.now_ms + member.session_timeout_ms)])
     kind = "join_timeout" if member.is_new else "session_timeout"
     outcome = Outcome()
-    remove_member(
-        group, member_id, Cause(kind, member_id, member.client_id, member.group_instance_id), outcome
-    )
+    remove_member(group, member_id, Cause(kind, member_id, member.client_id, member.group_instance_id), outcome)
     return outcome

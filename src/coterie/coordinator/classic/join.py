@@ -89,7 +89,9 @@ def _newcomer(
     old_member_id = group.static_members.get(static)
     if old_member_id is None:
         return _add(group, request, member_id, protocols, ctx, config)
-    return _replace_static(group, group.members[old_member_id], request, _member(request, member_id, protocols, ctx), ctx)
+    return _replace_static(
+        group, group.members[old_member_id], request, _member(request, member_id, protocols, ctx), ctx
+    )
 
 
 def _member(request: JoinGroupRequest, member_id: str, protocols: Protocols, ctx: Context) -> Member:
@@ -111,7 +113,12 @@ def _member(request: JoinGroupRequest, member_id: str, protocols: Protocols, ctx
 
 
 def _add(
-    group: Group, request: JoinGroupRequest, member_id: str, protocols: Protocols, ctx: Context, config: CoordinatorConfig
+    group: Group,
+    request: JoinGroupRequest,
+    member_id: str,
+    protocols: Protocols,
+    ctx: Context,
+    config: CoordinatorConfig,
 ) -> Outcome:
     member = _member(request, member_id, protocols, ctx)
     # A newcomer cannot heartbeat while its join waits, so it is given a limit of its own until the join completes.

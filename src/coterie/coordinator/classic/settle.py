@@ -78,7 +78,9 @@ def _form_generation(group: Group, now_ms: int, config: CoordinatorConfig) -> Ou
     assert leader is not None
     protocol = group.select_protocol()
     generation = group.generation + 1
-    everyone = [JoinGroupResponseMember(m.member_id, m.group_instance_id, m.metadata(protocol)) for m in group.members.values()]
+    everyone = [
+        JoinGroupResponseMember(m.member_id, m.group_instance_id, m.metadata(protocol)) for m in group.members.values()
+    ]
     replies = [
         Reply(
             token,

@@ -43,9 +43,7 @@ def decide_sync(group: Group, request: SyncGroupRequest, ctx: Context) -> Outcom
 
 
 def _share(group: Group, assignment: bytes) -> SyncGroupResponse:
-    return SyncGroupResponse(
-        protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment
-    )
+    return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment)
 
 
 def _keep_assignment(group: Group, request: SyncGroupRequest, ctx: Context, superseded: list[Reply]) -> Outcome:

@@ -74,7 +74,9 @@ def _validate(group: Group, exists: bool, request: OffsetCommitRequest, ctx: Con
     if not exists:
         if generation < 0:
             return []
-        code = ErrorCode.GROUP_ID_NOT_FOUND if ctx.api_version >= GROUP_ID_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
+        code = (
+            ErrorCode.GROUP_ID_NOT_FOUND if ctx.api_version >= GROUP_ID_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
+        )
         raise Refusal(code)
     refuse_dead(group)
     if generation < 0 and group.phase == Phase.EMPTY:

@@ -68,9 +68,7 @@ def decide_expire_offsets(group: Group, now_ms: int, config: CoordinatorConfig) 
     return outcome
 
 
-def _expired(
-    group: Group, topic: str, committed: CommittedOffset, now_ms: int, config: CoordinatorConfig
-) -> bool:
+def _expired(group: Group, topic: str, committed: CommittedOffset, now_ms: int, config: CoordinatorConfig) -> bool:
     if group.protocol_type is None:
         since_ms = committed.commit_timestamp_ms
     elif group.phase == Phase.EMPTY:

@@ -1,10 +1,22 @@
 """ApiVersions (key 18): what a broker speaks. v3 is flexible and names the client (KIP-511); its response header is
-    always version 0, so that a client can read it before it knows anything. v4: finalized features may start at 0.
+always version 0, so that a client can read it before it knows anything. v4: finalized features may start at 0.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, field, int16, int32, int64, Message, message, string, struct, Struct
+from coterie.wire.declaration import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    field,
+    int16,
+    int32,
+    int64,
+    message,
+    string,
+    struct,
+)
 
 
 @message(api_key=18, versions="0-4", flexible="3+")

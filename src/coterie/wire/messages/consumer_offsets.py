@@ -1,11 +1,11 @@
 """Keys and values of `__consumer_offsets` (spec: offsets-topic.md 2-4). Keys and values start with an int16 version: keys 0
-    and 1 are an offset, key 2 is a group. Kafka writes offset values v3 (v1 for an explicit expiry) and group values v3;
-    v4 of both is flexible and written only by future brokers, but read here.
+and 1 are an offset, key 2 is a group. Kafka writes offset values v3 (v1 for an explicit expiry) and group values v3;
+v4 of both is flexible and written only by future brokers, but read here.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, bytes_, field, int32, int64, Message, message, string, struct, Struct, uuid
+from coterie.wire.declaration import Message, Struct, array, bytes_, field, int32, int64, message, string, struct, uuid
 
 
 @message(versions="0-1")

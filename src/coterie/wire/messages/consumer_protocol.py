@@ -1,10 +1,10 @@
 """What consumers put into JoinGroup and SyncGroup (protocol type "consumer"): a subscription and an assignment, each behind
-    an int16 version. v1 owned partitions (KIP-429), v2 generation (KIP-792), v3 rack (KIP-881).
+an int16 version. v1 owned partitions (KIP-429), v2 generation (KIP-792), v3 rack (KIP-881).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, bytes_, field, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, bytes_, field, int32, message, string, struct
 
 
 @struct

@@ -1,9 +1,8 @@
-"""CreatePartitions (key 37): more partitions for a topic. v2 flexible, v3 quota errors (KIP-599).
-"""
+"""CreatePartitions (key 37): more partitions for a topic. v2 flexible, v3 quota errors (KIP-599)."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, field, int16, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, boolean, field, int16, int32, message, string, struct
 
 
 @struct

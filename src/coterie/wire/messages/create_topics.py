@@ -1,10 +1,23 @@
 """CreateTopics (key 19). v1 validate-only, v4 broker defaults with -1 (KIP-464), v5 flexible and what was created in the
-    answer (KIP-525), v7 topic ids.
+answer (KIP-525), v7 topic ids.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, field, int16, int32, int8, Message, message, string, struct, Struct, uuid
+from coterie.wire.declaration import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    message,
+    string,
+    struct,
+    uuid,
+)
 
 
 @struct

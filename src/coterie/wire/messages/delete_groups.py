@@ -1,9 +1,8 @@
-"""DeleteGroups (key 42): removes Empty groups with their offsets. v2 flexible.
-"""
+"""DeleteGroups (key 42): removes Empty groups with their offsets. v2 flexible."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, message, string, struct
 
 
 @message(api_key=42, versions="0-2", flexible="2+")

@@ -1,9 +1,8 @@
-"""DeleteRecords (key 21): moves the start of a partition's log up; -1 means up to its end. v2 flexible.
-"""
+"""DeleteRecords (key 21): moves the start of a partition's log up; -1 means up to its end. v2 flexible."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, int64, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, int64, message, string, struct
 
 
 @struct

@@ -1,9 +1,8 @@
-"""DeleteTopics (key 20). v4 flexible, v5 error texts, v6 topics by id (KIP-516).
-"""
+"""DeleteTopics (key 20). v4 flexible, v5 error texts, v6 topics by id (KIP-516)."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, Message, message, string, struct, Struct, uuid
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, message, string, struct, uuid
 
 
 @struct

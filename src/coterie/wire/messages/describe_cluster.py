@@ -1,9 +1,8 @@
-"""DescribeCluster (key 60, KIP-700): brokers without topics. v1 endpoint type (KIP-919), v2 fenced brokers.
-"""
+"""DescribeCluster (key 60, KIP-700): brokers without topics. v1 endpoint type (KIP-919), v2 fenced brokers."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, field, int16, int32, int8, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, boolean, field, int8, int16, int32, message, string, struct
 
 
 @message(api_key=60, versions="0-2", flexible="0+")

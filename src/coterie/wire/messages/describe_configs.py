@@ -1,10 +1,10 @@
 """DescribeConfigs (key 32): settings of topics (resource type 2) and of the broker (4), with where each value comes from
-    (source 1 topic, 4 static broker, 5 default). v3 types and documentation (KIP-569), v4 flexible.
+(source 1 topic, 4 static broker, 5 default). v3 types and documentation (KIP-569), v4 flexible.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, field, int16, int32, int8, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, boolean, field, int8, int16, int32, message, string, struct
 
 
 @struct

@@ -1,10 +1,22 @@
 """DescribeGroups (key 15). v3 authorized operations, v4 instance ids, v5 flexible, v6 GROUP_ID_NOT_FOUND with a text for an
-    unknown group instead of "Dead with no error" (KIP-1043).
+unknown group instead of "Dead with no error" (KIP-1043).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, bytes_, field, int16, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    bytes_,
+    field,
+    int16,
+    int32,
+    message,
+    string,
+    struct,
+)
 
 
 @message(api_key=15, versions="0-6", flexible="5+")

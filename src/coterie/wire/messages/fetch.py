@@ -1,11 +1,25 @@
 """Fetch (key 1): record batches from partitions. v4 isolation level, v7 fetch sessions (KIP-227), v9 leader epochs,
-    v11 rack, v12 flexible and diverging epochs, v13 topic ids, v15 replica state, v16 node endpoints, v17-18 tags that
-    only replicas send.
+v11 rack, v12 flexible and diverging epochs, v13 topic ids, v15 replica state, v16 node endpoints, v17-18 tags that
+only replicas send.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, int64, int8, Message, message, records, string, struct, Struct, uuid
+from coterie.wire.declaration import (
+    Message,
+    Struct,
+    array,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    message,
+    records,
+    string,
+    struct,
+    uuid,
+)
 from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 

@@ -1,10 +1,10 @@
 """FindCoordinator (key 10): which broker coordinates a group (key type 0). v1 key types and error texts, v3 flexible, v4
-    several keys at once (KIP-699), v5 abortable errors, v6 share groups (key type 2).
+several keys at once (KIP-699), v5 abortable errors, v6 share groups (key type 2).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, int8, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int8, int16, int32, message, string, struct
 
 
 @message(api_key=10, versions="0-6", flexible="3+")

@@ -1,11 +1,11 @@
 """The header before every request and response. A request header is v2 (flexible) when the request's version is flexible,
-    else v1; its client id is never compact. A response header is v1 when the version is flexible, except for
-    ApiVersions, whose answers always carry v0.
+else v1; its client id is never compact. A response header is v1 when the version is flexible, except for
+ApiVersions, whose answers always carry v0.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import field, int16, int32, Message, message, string
+from coterie.wire.declaration import Message, field, int16, int32, message, string
 
 
 @message(versions="1")

@@ -1,9 +1,8 @@
-"""Heartbeat (key 12): a member's sign of life, and how it hears of a rebalance. v3 static members, v4 flexible.
-"""
+"""Heartbeat (key 12): a member's sign of life, and how it hears of a rebalance. v3 static members, v4 flexible."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import field, int16, int32, Message, message, string
+from coterie.wire.declaration import Message, field, int16, int32, message, string
 
 
 @message(api_key=12, versions="0-4", flexible="4+")

@@ -1,10 +1,10 @@
 """InitProducerId (key 22): a producer id and epoch for idempotent writing (KIP-98). v2 flexible, v3 bumps an epoch
-    (KIP-360), v4 PRODUCER_FENCED, v5 abortable errors, v6 two-phase commit (KIP-939).
+(KIP-360), v4 PRODUCER_FENCED, v5 abortable errors, v6 two-phase commit (KIP-939).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import boolean, field, int16, int32, int64, Message, message, string
+from coterie.wire.declaration import Message, boolean, field, int16, int32, int64, message, string
 
 
 @message(api_key=22, versions="0-6", flexible="2+")

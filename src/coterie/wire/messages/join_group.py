@@ -1,11 +1,23 @@
 """JoinGroup (key 11): become a member and wait for the generation. v1 rebalance timeout, v4 MEMBER_ID_REQUIRED (KIP-394),
-    v5 static members (KIP-345), v6 flexible, v7 protocol type in the answer (KIP-559), v8 reason (KIP-800), v9
-    SkipAssignment for a restarted static leader (KIP-814).
+v5 static members (KIP-345), v6 flexible, v7 protocol type in the answer (KIP-559), v8 reason (KIP-800), v9
+SkipAssignment for a restarted static leader (KIP-814).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, bytes_, field, int16, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    bytes_,
+    field,
+    int16,
+    int32,
+    message,
+    string,
+    struct,
+)
 
 
 @struct

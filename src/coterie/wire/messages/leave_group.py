@@ -1,10 +1,10 @@
 """LeaveGroup (key 13): one member up to v2; a batch by member id or group.instance.id from v3 (KIP-345); v4 flexible; v5
-    reasons (KIP-800).
+reasons (KIP-800).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, message, string, struct
 
 
 @struct

@@ -1,9 +1,8 @@
-"""ListGroups (key 16). v3 flexible, v4 filter by state (KIP-518), v5 filter by type (KIP-848).
-"""
+"""ListGroups (key 16). v3 flexible, v4 filter by state (KIP-518), v5 filter by type (KIP-848)."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, message, string, struct
 
 
 @message(api_key=16, versions="0-5", flexible="3+")

@@ -1,11 +1,11 @@
 """ListOffsets (key 2): the offset for a timestamp; -2 is the start, -1 the end, -3 the record with the largest timestamp
-    (v7, KIP-734). v2 isolation level, v4 leader epochs, v6 flexible; v8 and v9 add -4 and -5 for tiered storage, v10 a
-    timeout, v11 -6.
+(v7, KIP-734). v2 isolation level, v4 leader epochs, v6 flexible; v8 and v9 add -4 and -5 for tiered storage, v10 a
+timeout, v11 -6.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, int64, int8, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int8, int16, int32, int64, message, string, struct
 
 
 @struct

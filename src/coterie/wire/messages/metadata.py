@@ -1,10 +1,10 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders. v4 may forbid auto-creation, v5 offline replicas,
-    v7 leader epochs (KIP-320), v9 flexible, v10 topic ids (KIP-516), v12 topics by id, v13 a top-level error (KIP-1102).
+v7 leader epochs (KIP-320), v9 flexible, v10 topic ids (KIP-516), v12 topics by id, v13 a top-level error (KIP-1102).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, field, int16, int32, Message, message, string, struct, Struct, uuid
+from coterie.wire.declaration import Message, Struct, array, boolean, field, int16, int32, message, string, struct, uuid
 
 
 @struct

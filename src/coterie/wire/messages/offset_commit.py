@@ -1,10 +1,10 @@
 """OffsetCommit (key 8). v2-4 a retention time, v6 leader epoch, v7 group.instance.id, v8 flexible, v9 GROUP_ID_NOT_FOUND
-    for an unknown group (KIP-848), v10 topic ids.
+for an unknown group (KIP-848), v10 topic ids.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, int64, Message, message, string, struct, Struct, uuid
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, int64, message, string, struct, uuid
 
 
 @struct

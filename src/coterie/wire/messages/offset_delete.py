@@ -1,9 +1,8 @@
-"""OffsetDelete (key 47): deletes committed offsets of partitions nobody subscribes to (KIP-496).
-"""
+"""OffsetDelete (key 47): deletes committed offsets of partitions nobody subscribes to (KIP-496)."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, message, string, struct
 
 
 @struct

@@ -1,10 +1,23 @@
 """OffsetFetch (key 9): committed offsets. v2 all topics with null and a top-level error, v5 leader epochs, v6 flexible, v7
-    require-stable (KIP-447), v8 several groups (KIP-709), v9 member epochs (KIP-848), v10 topic ids.
+require-stable (KIP-447), v8 several groups (KIP-709), v9 member epochs (KIP-848), v10 topic ids.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, boolean, field, int16, int32, int64, Message, message, string, struct, Struct, uuid
+from coterie.wire.declaration import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    field,
+    int16,
+    int32,
+    int64,
+    message,
+    string,
+    struct,
+    uuid,
+)
 
 
 @struct

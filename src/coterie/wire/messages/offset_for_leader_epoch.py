@@ -1,9 +1,8 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ends (KIP-320). v2 current epoch, v3 replica id, v4 flexible.
-"""
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ends (KIP-320). v2 current epoch, v3 replica id, v4 flexible."""
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, int64, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, int64, message, string, struct
 
 
 @struct

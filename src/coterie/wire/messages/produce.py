@@ -1,10 +1,23 @@
 """Produce (key 0): record batches to partitions. v0-2 carry the old message sets, v3 batches v2 and a transactional id,
-    v7 allows zstd, v8 errors per record (KIP-467), v9 flexible, v10 the current leader in tags (KIP-951), v13 topic ids.
+v7 allows zstd, v8 errors per record (KIP-467), v9 flexible, v10 the current leader in tags (KIP-951), v13 topic ids.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, int64, Message, message, records, string, struct, Struct, uuid
+from coterie.wire.declaration import (
+    Message,
+    Struct,
+    array,
+    field,
+    int16,
+    int32,
+    int64,
+    message,
+    records,
+    string,
+    struct,
+    uuid,
+)
 
 
 @struct

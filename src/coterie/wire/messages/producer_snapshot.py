@@ -1,10 +1,10 @@
 """The body of a `.snapshot` file beside a log: each producer id's last batch, so that a restart need not read the whole log.
-    In the file: int16 version 1, uint32 CRC-32C of what follows, then this.
+In the file: int16 version 1, uint32 CRC-32C of what follows, then this.
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, field, int16, int32, int64, Message, message, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, field, int16, int32, int64, message, struct
 
 
 @struct

@@ -1,10 +1,10 @@
 """SyncGroup (key 14): the leader hands in the assignment, every member gets its share. v3 static members, v4 flexible, v5
-    protocol type and name are checked (KIP-559).
+protocol type and name are checked (KIP-559).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import array, bytes_, field, int16, int32, Message, message, string, struct, Struct
+from coterie.wire.declaration import Message, Struct, array, bytes_, field, int16, int32, message, string, struct
 
 
 @struct

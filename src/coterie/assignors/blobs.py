@@ -1,0 +1,61 @@
+"""The bytes that consumers put into JoinGroup and SyncGroup: int16 version, then the message of that version.
+
+A version newer than ours is read as ours: Kafka only ever adds fields at the end.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+
+from coterie.assignors.subscription import Subscriber
+from coterie.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+)
+from coterie.wire.primitives import WireError
+
+SUBSCRIPTION_VERSION = 3
+ASSIGNMENT_VERSION = 3
+
+
+def encode_subscription(
+    topics: Iterable[str], owned: Iterable[tuple[str, int]] = (), generation: int = -1, rack: str | None = None
+) -> bytes:
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in sorted(owned):
+        grouped.setdefault(topic, []).append(partition)
+    message = ConsumerProtocolSubscription(
+        sorted(topics), None, [TopicPartitions(t, p) for t, p in grouped.items()], generation, rack
+    )
+    return struct.pack(">h", SUBSCRIPTION_VERSION) + message.encode(SUBSCRIPTION_VERSION)
+
+
+def decode_subscription(data: bytes, member_id: str = "", group_instance_id: str | None = None) -> Subscriber:
+    """Raises WireError for bytes that are no subscription."""
+    s = ConsumerProtocolSubscription.decode(data, _version(data, SUBSCRIPTION_VERSION), 2)
+    owned = tuple((tp.topic, p) for tp in s.owned_partitions for p in tp.partitions)
+    return Subscriber(member_id, frozenset(s.topics), group_instance_id, owned, s.generation_id, s.rack_id, s.user_data)
+
+
+def encode_assignment(partitions: Mapping[str, list[int]]) -> bytes:
+    message = ConsumerProtocolAssignment([TopicPartitions(t, p) for t, p in sorted(partitions.items())])
+    return struct.pack(">h", ASSIGNMENT_VERSION) + message.encode(ASSIGNMENT_VERSION)
+
+
+def decode_assignment(data: bytes) -> list[tuple[str, int]]:
+    """The (topic, partition) pairs assigned; no bytes at all mean none. Raises WireError."""
+    if not data:
+        return []
+    message = ConsumerProtocolAssignment.decode(data, _version(data, ASSIGNMENT_VERSION), 2)
+    return [(tp.topic, p) for tp in message.assigned_partitions for p in tp.partitions]
+
+
+def _version(data: bytes, newest: int) -> int:
+    if len(data) < 2:
+        raise WireError("too short for the version of a consumer's subscription or assignment")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version < 0:
+        raise WireError(f"version {version} of a consumer's subscription or assignment")
+    return min(version, newest)

@@ -1,0 +1,36 @@
+"""The errors of the group protocol, sorted by what a member must do (spec: consumer.md 3.4; ground rule 6)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from coterie.wire.errors import ErrorCode
+
+
+class Remedy(Enum):
+    RETRY = "try the same again after a pause"
+    FIND_COORDINATOR = "look the coordinator up, then try again"
+    REJOIN = "join again with the same member id"
+    REJOIN_AS_NEW = "forget generation (and member id), join again; what was owned is lost"
+    GIVE_UP = "tell the caller"
+
+
+_REMEDIES = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Remedy.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Remedy.FIND_COORDINATOR,
+    ErrorCode.NOT_COORDINATOR: Remedy.FIND_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION: Remedy.FIND_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: Remedy.FIND_COORDINATOR,
+    ErrorCode.UNKNOWN_MEMBER_ID: Remedy.REJOIN_AS_NEW,
+    ErrorCode.ILLEGAL_GENERATION: Remedy.REJOIN_AS_NEW,
+    ErrorCode.REBALANCE_IN_PROGRESS: Remedy.REJOIN,
+    ErrorCode.FENCED_INSTANCE_ID: Remedy.GIVE_UP,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: Remedy.GIVE_UP,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: Remedy.GIVE_UP,
+    ErrorCode.GROUP_MAX_SIZE_REACHED: Remedy.GIVE_UP,
+}
+
+
+def remedy_for(code: ErrorCode) -> Remedy:
+    """What that answer to a join, sync or heartbeat calls for; an error listed nowhere is for the caller."""
+    return _REMEDIES.get(code, Remedy.GIVE_UP)
