@@ -1,0 +1,1 @@
+"""Kafka's consumer-group system in Python."""

@@ -1,0 +1,192 @@
+"""The broker: puts settings, disk, topics, coordinator and connections together, and keeps house.
+
+broker = Broker(BrokerSettings({"num.partitions": "3"}), data=Path("data"))
+host, port = await broker.start("127.0.0.1", 0)
+...
+await broker.stop()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import uuid
+from pathlib import Path
+
+from coterie.broker.clock import Clock
+from coterie.broker.disk import DiskFileSystem, FolderLock
+from coterie.broker.flusher import Flusher
+from coterie.broker.groups import GroupCoordinator
+from coterie.broker.handlers import HANDLERS
+from coterie.broker.server import Call, Connection
+from coterie.broker.settings import BrokerSettings, SettingError, read_properties
+from coterie.broker.topics import Partition, Topics
+from coterie.log.filesystem import FileSystem, MemoryFileSystem
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_ID_BLOCK = 1000
+
+
+class Broker:
+    """One broker. ``data`` None keeps everything in memory."""
+
+    def __init__(self, settings: BrokerSettings | None = None, data: Path | None = None) -> None:
+        self.settings = settings or BrokerSettings()
+        self.data = data
+        self.clock = Clock()
+        self.handlers = HANDLERS
+        self.max_request_bytes: int = self.settings["socket.request.max.bytes"]
+        self.node_id: int = self.settings["node.id"]
+        self.cluster_id = ""
+        self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
+        self.failure: OSError | None = None
+        self.failed: asyncio.Event = asyncio.Event()
+        self._advertised = _address(self.settings["advertised.listeners"])
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._lock: FolderLock | None = None
+        self._upkeep: list[asyncio.Task[None]] = []
+        self._next_producer_id = self._producer_ids_reserved = 0
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Opens the data folder and listens; returns the address. Raises DataFolderInUse or OSError."""
+        self.loop = asyncio.get_running_loop()
+        fs: FileSystem
+        if self.data is None:
+            fs = MemoryFileSystem()
+        else:
+            self._lock = FolderLock(self.data)
+            fs = DiskFileSystem(self.data)
+        self._fs = fs
+        self._identify()
+        self.topics = Topics(fs, self.settings)
+        self.topics.load()
+        self.flusher = Flusher(self.loop, self._disk_failed)
+        self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
+        self.groups.start()
+        self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        self._keep_house()
+        address = self._server.sockets[0].getsockname()
+        return str(address[0]), int(address[1])
+
+    def _identify(self) -> None:
+        """The cluster id, kept in Kafka's meta.properties."""
+        if self._fs.exists("meta.properties"):
+            kept = read_properties(self._fs.read_file("meta.properties").decode())
+            self.cluster_id = kept.get("cluster.id", "")
+        if not self.cluster_id:
+            self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            text = f"version=1\ncluster.id={self.cluster_id}\nnode.id={self.node_id}\n"
+            self._fs.write_file("meta.properties", text.encode())
+
+    async def stop(self) -> None:
+        """Answers what waits, closes connections and logs, marks the folder as clean."""
+        for task in self._upkeep:
+            task.cancel()
+        if self._server is not None:
+            self._server.close()
+        self.groups.close()
+        for connection in list(self._connections):
+            connection.close()
+        await asyncio.sleep(0)
+        if self.failure is None:
+            self.topics.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _disk_failed(self, error: OSError) -> None:
+        logger.critical("the disk failed a sync: %s; the broker stops, since nobody knows what it holds", error)
+        self.failure = error
+        self.failed.set()
+
+    # -- what handlers use --------------------------------------------------------------------------------------------
+
+    def address(self, call: Call) -> tuple[str, int]:
+        """What clients are told to connect to."""
+        return self._advertised or call.local_address
+
+    def producer_id(self) -> int:
+        """A fresh producer id; blocks of them are reserved on disk, so that none is given twice."""
+        if self._next_producer_id >= self._producer_ids_reserved:
+            if self._fs.exists("producer_ids"):
+                self._next_producer_id = int(self._fs.read_file("producer_ids"))
+            self._producer_ids_reserved = self._next_producer_id + PRODUCER_ID_BLOCK
+            self._fs.write_file("producer_ids", str(self._producer_ids_reserved).encode())
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def appended(self, partition: Partition) -> bool:
+        """Wakes who waits for records; says whether the topic's flush.messages calls for a sync now."""
+        partition.appended()
+        return partition.log.unflushed_messages >= partition.log.config.flush_messages
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> bool:
+        """False when there are max.connections already."""
+        if len(self._connections) >= self.settings["max.connections"]:
+            logger.warning("refusing a connection: there are max.connections already")
+            return False
+        self._connections.add(connection)
+        return True
+
+    def disconnected(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+    # -- upkeep --------------------------------------------------------------------------------------------------------
+
+    def _keep_house(self) -> None:
+        every = [
+            (self.settings["log.retention.check.interval.ms"], self._retain),
+            (self.settings["offsets.retention.check.interval.ms"], self.groups.expire_offsets),
+            (10_000, self._close_idle),
+        ]
+        flush_ms = min(
+            [log.config.flush_ms for log in self.topics.every_log()] + [self.settings["log.flush.interval.ms"]]
+        )
+        if flush_ms < 2**31:
+            every.append((flush_ms, self._flush_all))
+        self._upkeep = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
+
+    def _retain(self) -> None:
+        now_ms = self.clock.now_ms()
+        expired_ms = now_ms - self.settings["producer.id.expiration.ms"]
+        for log in self.topics.every_log():
+            log.retain(now_ms)
+            log.producers.expire(expired_ms)
+        self.topics.save_start_offsets()
+
+    def _flush_all(self) -> None:
+        for log in self.topics.every_log():
+            if log.unflushed_messages:
+                self.flusher.after_sync(log)
+
+    def _close_idle(self) -> None:
+        idle_ms = self.settings["connections.max.idle.ms"]
+        if idle_ms < 0:
+            return
+        oldest_s = self.loop.time() - idle_ms / 1000
+        for connection in [c for c in self._connections if c.last_used_s < oldest_s]:
+            connection.close()
+
+
+async def _repeat(every_ms: int, what: object) -> None:
+    assert callable(what)
+    while True:
+        await asyncio.sleep(every_ms / 1000)
+        try:
+            what()
+        except Exception:
+            logger.exception("%s failed; it will be tried again", getattr(what, "__name__", what))
+
+
+def _address(text: str) -> tuple[str, int] | None:
+    """HOST:PORT, with or without a listener's name before it. Raises SettingError."""
+    if not text:
+        return None
+    host, colon, port = text.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdigit():
+        raise SettingError(f"advertised.listeners must be HOST:PORT, not {text!r}")
+    return host.strip("[]"), int(port)

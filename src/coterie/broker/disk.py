@@ -1,0 +1,103 @@
+"""The file system of a real disk, and the lock that keeps two brokers out of one data folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+
+class DataFolderInUse(RuntimeError):
+    """Another broker holds the data folder."""
+
+
+class DiskFile:
+    """A file that grows at its end, through its descriptor."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def read(self, position: int, length: int) -> bytes:
+        return os.pread(self._fd, length, position)
+
+    def append(self, data: bytes) -> None:
+        written = os.write(self._fd, data)
+        while written < len(data):
+            written += os.write(self._fd, data[written:])
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class DiskFileSystem:
+    """A folder on disk."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+
+    def open(self, path: str) -> DiskFile:
+        return DiskFile(self.root / path)
+
+    def exists(self, path: str) -> bool:
+        return (self.root / path).exists()
+
+    def names(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self.root / directory))
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        (self.root / path).mkdir(parents=True, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        (self.root / path).unlink()
+
+    def remove_directory(self, path: str) -> None:
+        shutil.rmtree(self.root / path)
+
+    def rename(self, old: str, new: str) -> None:
+        (self.root / old).rename(self.root / new)
+
+    def read_file(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Written beside, synced, then renamed over the old one."""
+        beside = self.root / (path + ".tmp")
+        with open(beside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(self.root / path)
+
+
+class FolderLock:
+    """Kafka's `.lock` file in the data folder, held for as long as the process lives."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self._file = open(root / ".lock", "w")  # noqa: SIM115 - held open on purpose
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise DataFolderInUse(
+                f"another broker uses the data folder {root}; stop it, or give this one another --data"
+            ) from error
+
+    def release(self) -> None:
+        self._file.close()

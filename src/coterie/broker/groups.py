@@ -1,0 +1,221 @@
+"""The group coordinator's driver: shards over the partitions of `__consumer_offsets`, one timer, the journal.
+
+Shards load in the background after a start; until one has, its groups answer COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+
+from coterie.broker.clock import Clock
+from coterie.broker.flusher import Flusher
+from coterie.broker.pending import Pending
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topics import OFFSETS_TOPIC, Partition, Topics
+from coterie.coordinator.offsets_log import OffsetsLog
+from coterie.coordinator.outcome import Context, Reply
+from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.shard import Command, Decision, ExpireOffsets, Shard, Step, TopicsDeleted, drive
+from coterie.coordinator.state import Group
+from coterie.coordinator.stored import StoredRecord
+from coterie.coordinator.telling import Teller
+from coterie.journal import JournalLine
+from coterie.records.batch import BatchError, encode_batch
+from coterie.records.compression import CompressionError
+from coterie.wire.errors import ErrorCode, Refusal
+
+logger = logging.getLogger(__name__)
+
+
+class _Seat:
+    """One shard with its partition and log."""
+
+    def __init__(self, settings: BrokerSettings, partition: Partition) -> None:
+        self.shard = Shard(settings.coordinator())
+        self.partition = partition
+        self.log = OffsetsLog(partition.log)
+        self.loaded = False
+
+
+class GroupCoordinator:
+    """All groups of the broker."""
+
+    def __init__(
+        self, settings: BrokerSettings, topics: Topics, clock: Clock, loop: asyncio.AbstractEventLoop, flusher: Flusher
+    ) -> None:
+        self._settings, self._topics, self._clock, self._loop, self._flusher = settings, topics, clock, loop, flusher
+        self._seats: list[_Seat] = []
+        self._teller = Teller()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._journal = settings["coterie.journal.enable"]
+        self._durable = settings["log.flush.interval.messages"] == 1
+        self._loading: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Takes the shards that are on the disk and begins to load them."""
+        if OFFSETS_TOPIC in self._topics.by_name:
+            self._take_seats()
+            self._loading = self._loop.create_task(self._load())
+
+    def _take_seats(self) -> None:
+        self._seats = [_Seat(self._settings, p) for p in self._topics.offsets_topic().partitions]
+
+    async def _load(self) -> None:
+        total = 0
+        for seat in self._seats:
+            try:
+                total += seat.log.load(seat.shard)
+            except (BatchError, CompressionError, Refusal) as error:
+                # What can be read is loaded (scenario testLoadGroupAndOffsetsWithCorruptedLog).
+                logger.error("%s-%d cannot be read whole: %s", OFFSETS_TOPIC, seat.partition.index, error)
+            seat.loaded = True
+            for group in seat.shard.groups.values():
+                self._teller.loaded(group)
+            for decision in seat.shard.loaded(self._clock.now_ms()):
+                self._drive(seat, decision)
+            self._arm(seat)
+            await asyncio.sleep(0)
+        logger.info("loaded %d records of %s", total, OFFSETS_TOPIC)
+
+    def ready(self) -> None:
+        """Makes `__consumer_offsets` if it is not there yet."""
+        if not self._seats:
+            self._take_seats()
+            for seat in self._seats:
+                seat.loaded = True
+
+    def _seat(self, group_id: str) -> _Seat:
+        """Raises Refusal while its partition is loading."""
+        self.ready()
+        seat = self._seats[partition_for(group_id, len(self._seats))]
+        if not seat.loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return seat
+
+    def group(self, group_id: str) -> Group | None:
+        """Raises Refusal while its partition is loading."""
+        return self._seat(group_id).shard.groups.get(group_id)
+
+    def groups(self) -> Iterator[Group]:
+        """Every group of the loaded partitions. Raises Refusal while one is loading."""
+        for seat in self._seats:
+            if not seat.loaded:
+                raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            yield from seat.shard.groups.values()
+
+    def submit(self, command: Command, token: Pending | None, version: int, client_id: str, client_host: str) -> None:
+        """Carries a command out; its answer goes to ``token``. Raises Refusal while the partition is loading."""
+        seat = self._seat(command.group_id)
+        ctx = Context(self._clock.now_ms(), token, "", version, client_id, client_host)
+        if getattr(command, "member_id", None) == "":
+            ctx.fresh_id = str(uuid.uuid4())
+        self._drive(seat, seat.shard.submit(command, ctx))
+        self._arm(seat)
+
+    def _drive(self, seat: _Seat, decision: Decision) -> None:
+        outcome = decision.outcome
+        if not outcome.events and not decision.records and len(outcome.replies) == 1:
+            # A heartbeat or a refusal: nothing happened to the group, so there is nothing to settle.
+            seat.shard.commit(decision)
+            self._answer(outcome.replies[0])
+            return
+        drive(
+            seat.shard,
+            decision,
+            lambda records: self._append(seat, records, decision.now_ms),
+            lambda kept, steps: self._kept(seat, kept, steps),
+        )
+
+    def _append(self, seat: _Seat, records: list[StoredRecord], now_ms: int) -> None:
+        try:
+            seat.log.append(records, now_ms)
+        except OSError as error:
+            logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, seat.partition.index, error)
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        seat.partition.appended()
+
+    def _kept(self, seat: _Seat, decision: Decision, steps: list[Step]) -> None:
+        if steps and self._journal:
+            self._tell(decision, steps)
+        replies = decision.outcome.replies
+        if decision.records and self._durable:
+            self._flusher.after_sync(seat.partition.log, lambda: self._answer_all(replies))
+            return
+        self._answer_all(replies)
+
+    def _answer_all(self, replies: list[Reply]) -> None:
+        for reply in replies:
+            self._answer(reply)
+
+    @staticmethod
+    def _answer(reply: Reply) -> None:
+        if isinstance(reply.token, Pending):
+            reply.token.answer(reply.response)
+
+    def _tell(self, decision: Decision, steps: list[Step]) -> None:
+        lines = [self._teller.tell(step, decision.group, decision.now_ms) for step in steps]
+        self._write_journal([line for line in lines if line is not None])
+
+    def _write_journal(self, lines: list[JournalLine]) -> None:
+        if not lines:
+            return
+        partition = self._topics.journal_topic().partitions[0]
+        items = [(line.time_ms, line.group.encode(), line.to_json().encode(), ()) for line in lines]
+        try:
+            partition.log.append(encode_batch(items), lines[0].time_ms)
+        except (OSError, Refusal) as error:
+            # The journal explains; it must not keep a group from going on.
+            logger.error("the journal cannot be written: %s", error)
+            return
+        partition.appended()
+
+    # -- time -------------------------------------------------------------------------------------------------------
+
+    def _arm(self, seat: _Seat) -> None:
+        due_ms = seat.shard.next_deadline_ms()
+        if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        delay_ms = max(due_ms - self._clock.now_ms(), 0) + 1
+        self._timer = self._loop.call_later(delay_ms / 1000, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now_ms = self._clock.now_ms()
+        for seat in self._seats:
+            for command in seat.shard.expired(now_ms):
+                self._drive(seat, seat.shard.submit(command, Context(now_ms)))
+        for seat in self._seats:
+            self._arm(seat)
+
+    # -- upkeep -----------------------------------------------------------------------------------------------------
+
+    def expire_offsets(self) -> None:
+        """Every offsets.retention.check.interval.ms."""
+        self._for_every_group(ExpireOffsets)
+
+    def topics_deleted(self, names: tuple[str, ...]) -> None:
+        """The offsets of deleted topics go."""
+        self._for_every_group(lambda group_id: TopicsDeleted(group_id, names))
+
+    def _for_every_group(self, command: Callable[[str], Command]) -> None:
+        now_ms = self._clock.now_ms()
+        for seat in self._seats:
+            for group_id in list(seat.shard.groups):
+                self._drive(seat, seat.shard.submit(command(group_id), Context(now_ms)))
+
+    def close(self) -> None:
+        """Every request that waits is answered NOT_COORDINATOR."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loading is not None:
+            self._loading.cancel()
+        for seat in self._seats:
+            for reply in seat.shard.unload():
+                self._answer(reply)

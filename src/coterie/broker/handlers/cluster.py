@@ -1,0 +1,198 @@
+"""What the cluster is: versions, brokers, topics, settings, coordinators, producer ids."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from coterie.broker.server import Call, advertised_versions
+from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
+from coterie.broker.topics import INTERNAL_TOPICS, Topic
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from coterie.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from coterie.wire.primitives import NULL_UUID
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+FROM_TOPIC, FROM_STATIC_BROKER, FROM_DEFAULT = 1, 4, 5
+_CONFIG_TYPES = {bool: 1, str: 2, int: 5}
+
+
+def handle_api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    return ApiVersionsResponse(ErrorCode.NONE, advertised_versions(), finalized_features_epoch=0)
+
+
+def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
+    host, port = broker.address(call)
+    # No list at all asks for every topic; so did an empty one in version 0.
+    if request.topics is None or (call.api_version == 0 and not request.topics):
+        topics = [_topic_metadata(broker, t) for t in broker.topics.by_name.values()]
+    else:
+        topics = [_asked_topic(broker, asked, request.allow_auto_topic_creation) for asked in request.topics]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(broker.node_id, host, port)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+    )
+
+
+def _asked_topic(broker: Broker, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+    if asked.topic_id != NULL_UUID:
+        topic = broker.topics.by_id.get(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _topic_metadata(broker, topic)
+    name = asked.name or ""
+    topic = broker.topics.by_name.get(name)
+    try:
+        if topic is None:
+            if not (may_create and broker.settings["auto.create.topics.enable"]) or name in INTERNAL_TOPICS:
+                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            topic = broker.topics.create(name, broker.settings["num.partitions"])
+            logger.info("created topic %s, which a client asked for", name)
+    except Refusal as refusal:
+        return MetadataResponseTopic(refusal.code, name)
+    return _topic_metadata(broker, topic)
+
+
+def _topic_metadata(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+    me = [broker.node_id]
+    partitions = [
+        MetadataResponsePartition(ErrorCode.NONE, p.index, broker.node_id, 0, me, me, []) for p in topic.partitions
+    ]
+    return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions)
+
+
+def handle_describe_cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    host, port = broker.address(call)
+    return DescribeClusterResponse(
+        endpoint_type=request.endpoint_type,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker.node_id, host, port)],
+    )
+
+
+def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    host, port = broker.address(call)
+    keys = request.coordinator_keys if call.api_version >= 4 else [request.key]
+    coordinators = []
+    for key in keys:
+        if request.key_type != GROUP_KEY:
+            text = "this broker coordinates groups; it serves no transactions"
+            coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text))
+        else:
+            broker.groups.ready()
+            coordinators.append(Coordinator(key, broker.node_id, host, port, ErrorCode.NONE, ""))
+    if call.api_version >= 4:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    one = coordinators[0]
+    return FindCoordinatorResponse(
+        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+    )
+
+
+def handle_init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+    if request.transactional_id is not None:
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if request.producer_id >= 0 and 0 <= request.producer_epoch < 2**15 - 2:
+        # KIP-360: a producer that lost its sequence goes on under the next epoch.
+        return InitProducerIdResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)
+    return InitProducerIdResponse(producer_id=broker.producer_id(), producer_epoch=0)
+
+
+def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_describe_resource(broker, r, request) for r in request.resources])
+
+
+def _describe_resource(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(ErrorCode.NONE, None, resource.resource_type, resource.resource_name)
+    keys = resource.configuration_keys
+    if resource.resource_type == TOPIC_RESOURCE:
+        topic = broker.topics.by_name.get(resource.resource_name)
+        if topic is None:
+            result.error_code, result.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic"
+            return result
+        for name, (source, setting) in TOPIC_SETTINGS.items():
+            if keys is None or name in keys:
+                result.configs.append(_topic_config(broker, topic, name, source, setting, request))
+    elif resource.resource_type == BROKER_RESOURCE:
+        if resource.resource_name not in ("", str(broker.node_id)):
+            result.error_code = ErrorCode.INVALID_REQUEST
+            result.error_message = f"this is broker {broker.node_id}, not {resource.resource_name}"
+            return result
+        for name, setting in BROKER_SETTINGS.items():
+            if keys is None or name in keys:
+                given = name in broker.settings.given
+                result.configs.append(
+                    _config(setting, broker.settings[name], FROM_STATIC_BROKER if given else FROM_DEFAULT, request)
+                )
+    else:
+        result.error_code = ErrorCode.INVALID_REQUEST
+        result.error_message = f"resources of type {resource.resource_type} have no settings here"
+    return result
+
+
+def _topic_config(
+    broker: Broker, topic: Topic, name: str, source: str, setting: Setting, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    where = FROM_DEFAULT
+    if name in topic.configs:
+        where = FROM_TOPIC
+    elif source in broker.settings.given:
+        where = FROM_STATIC_BROKER
+    described = _config(setting, broker.settings.topic_value(name, topic.configs), where, request)
+    if request.include_synonyms:
+        broker_value = _text(broker.settings[source])
+        if name in topic.configs:
+            described.synonyms.append(DescribeConfigsSynonym(name, topic.configs[name], FROM_TOPIC))
+        described.synonyms.append(DescribeConfigsSynonym(source, broker_value, max(where, FROM_STATIC_BROKER)))
+    return described
+
+
+def _config(
+    setting: Setting, value: bool | int | str, source: int, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        setting.name,
+        _text(value),
+        read_only=True,
+        config_source=source,
+        config_type=_CONFIG_TYPES[type(setting.default)],
+        documentation=setting.text or None if request.include_documentation else None,
+    )
+
+
+def _text(value: bool | int | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

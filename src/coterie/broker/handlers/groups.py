@@ -1,0 +1,104 @@
+"""Membership: the requests that the core decides, and those that only look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.broker.pending import Pending
+from coterie.broker.server import Call
+from coterie.coordinator.describe import GROUP_TYPE, describe_group, list_group
+from coterie.coordinator.outcome import Context
+from coterie.coordinator.shard import Command, DeleteGroup, refuse
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+
+def submit(broker: Broker, command: Command, call: Call) -> Pending:
+    """Hands a request to the core; the answer may be there already."""
+    pending = Pending()
+    try:
+        broker.groups.submit(command, pending, call.api_version, call.client_id, call.host)
+    except Refusal as refusal:
+        pending.answer(refuse(command, _while_loading(command, refusal.code), Context(0)))
+    return pending
+
+
+def _while_loading(command: Command, code: ErrorCode) -> ErrorCode:
+    """While a partition loads nobody is thrown out (scenario testRequestHandlingWhileLoadingInProgress)."""
+    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        if isinstance(command, HeartbeatRequest):
+            return ErrorCode.NONE
+        if isinstance(command, SyncGroupRequest):
+            return ErrorCode.REBALANCE_IN_PROGRESS
+    return code
+
+
+def handle_join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> Pending:
+    return submit(broker, request, call)
+
+
+def handle_sync_group(broker: Broker, request: SyncGroupRequest, call: Call) -> Pending:
+    return submit(broker, request, call)
+
+
+def handle_heartbeat(broker: Broker, request: HeartbeatRequest, call: Call) -> Pending:
+    return submit(broker, request, call)
+
+
+def handle_leave_group(broker: Broker, request: LeaveGroupRequest, call: Call) -> Pending:
+    return submit(broker, request, call)
+
+
+def handle_describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    response = DescribeGroupsResponse()
+    for group_id in request.groups:
+        try:
+            response.groups.append(describe_group(broker.groups.group(group_id), group_id, call.api_version))
+        except Refusal as refusal:
+            response.groups.append(DescribedGroup(refusal.code, group_id=group_id))
+    return response
+
+
+def handle_list_groups(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    states = {s.lower() for s in request.states_filter}
+    types = {t.lower() for t in request.types_filter}
+    try:
+        listed = [list_group(group) for group in broker.groups.groups()]
+    except Refusal as refusal:
+        return ListGroupsResponse(error_code=refusal.code)
+    return ListGroupsResponse(
+        groups=[
+            g for g in listed if (not states or g.group_state.lower() in states) and (not types or GROUP_TYPE in types)
+        ]
+    )
+
+
+def handle_delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse | Pending:
+    """One command per group; the answer comes when the last of them is durable."""
+    pending, results = Pending(), dict[str, DeletableGroupResult]()
+
+    def one_done(part: Pending) -> None:
+        assert isinstance(part.response, DeleteGroupsResponse)
+        (result,) = part.response.results
+        results[result.group_id] = result
+        if len(results) == len(set(request.groups_names)):
+            pending.answer(DeleteGroupsResponse(results=[results[name] for name in request.groups_names]))
+
+    if not request.groups_names:
+        return DeleteGroupsResponse()
+    for group_id in dict.fromkeys(request.groups_names):
+        part = submit(broker, DeleteGroup(group_id), call)
+        if part.response is not None:
+            one_done(part)
+        else:
+            part.notify = lambda part=part: one_done(part)
+    return pending

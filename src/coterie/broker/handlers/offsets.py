@@ -1,0 +1,157 @@
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete. Topics are checked and ids resolved here; the core keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.broker.handlers.groups import submit
+from coterie.broker.pending import Pending
+from coterie.broker.server import Call
+from coterie.coordinator.offsets.fetch import fetch_offsets
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+COMMIT_IDS_FROM = 10
+FETCH_IDS_FROM = 10
+SEVERAL_GROUPS_FROM = 8
+
+
+def handle_offset_commit(broker: Broker, request: OffsetCommitRequest, call: Call) -> Message | Pending:
+    known, refused = _known_topics(broker, request, call.api_version >= COMMIT_IDS_FROM)
+    if not refused:
+        return submit(broker, request, call)
+    if not known:
+        return OffsetCommitResponse(topics=refused)
+    request.topics = known
+    inner, outer = submit(broker, request, call), Pending()
+
+    def merge() -> None:
+        assert isinstance(inner.response, OffsetCommitResponse)
+        merged = {(t.name, t.topic_id): t for t in inner.response.topics}
+        for topic in refused:
+            kept = merged.setdefault(
+                (topic.name, topic.topic_id), OffsetCommitResponseTopic(topic.name, topic.topic_id)
+            )
+            kept.partitions += topic.partitions
+        outer.answer(OffsetCommitResponse(topics=list(merged.values())))
+
+    if inner.response is not None:
+        merge()
+    else:
+        inner.notify = merge
+    return outer
+
+
+def _known_topics(
+    broker: Broker, request: OffsetCommitRequest, by_id: bool
+) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
+    """The topics and partitions that exist, names filled in; and the answers for the others."""
+    known: list[OffsetCommitRequestTopic] = []
+    refused: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
+        found = broker.topics.by_name.get(name or "")
+        count = len(found.partitions) if found is not None else 0
+        code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        good = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        bad = [OffsetCommitResponsePartition(p.partition_index, code) for p in topic.partitions if p not in good]
+        if bad:
+            refused.append(OffsetCommitResponseTopic(name or "", topic.topic_id, bad))
+        if good:
+            known.append(OffsetCommitRequestTopic(name or "", topic.topic_id, good))
+    return known, refused
+
+
+def handle_offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    if call.api_version >= SEVERAL_GROUPS_FROM:
+        groups = [_fetch_group(broker, group, call.api_version >= FETCH_IDS_FROM) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    asked = None if request.topics is None else {t.name: t.partition_indexes for t in request.topics}
+    try:
+        found = fetch_offsets(broker.groups.group(request.group_id), asked)
+    except Refusal as refusal:
+        topics = [
+            OffsetFetchResponseTopic(n, [OffsetFetchResponsePartition(p, -1, -1, "", refusal.code) for p in indexes])
+            for n, indexes in (asked or {}).items()
+        ]
+        return OffsetFetchResponse(error_code=refusal.code, topics=topics)
+    return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(n, p) for n, p in found.items()])
+
+
+def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool) -> OffsetFetchResponseGroup:
+    answer = OffsetFetchResponseGroup(asked.group_id)
+    wanted: dict[str, list[int]] | None = None
+    if asked.topics is not None:
+        wanted = {}
+        for topic in asked.topics:
+            name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
+            if name is None:
+                unknown = ErrorCode.UNKNOWN_TOPIC_ID
+                missing = [OffsetFetchResponsePartition(p, -1, -1, "", unknown) for p in topic.partition_indexes]
+                answer.topics.append(OffsetFetchResponseTopics("", topic.topic_id, missing))
+            else:
+                wanted[name] = topic.partition_indexes
+    try:
+        found = fetch_offsets(broker.groups.group(asked.group_id), wanted)
+    except Refusal as refusal:
+        return OffsetFetchResponseGroup(asked.group_id, [], refusal.code)
+    for name, partitions in found.items():
+        known = broker.topics.by_name.get(name)
+        if known is not None or not by_id:
+            topic_id = known.topic_id if known is not None else bytes(16)
+            answer.topics.append(OffsetFetchResponseTopics(name, topic_id, partitions))
+    return answer
+
+
+def handle_offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Call) -> Message | Pending:
+    known = [t for t in request.topics if t.name in broker.topics.by_name]
+    unknown = [t for t in request.topics if t.name not in broker.topics.by_name]
+    if not unknown:
+        return submit(broker, request, call)
+    request.topics = known
+    inner, outer = submit(broker, request, call), Pending()
+
+    def merge() -> None:
+        response = inner.response
+        assert isinstance(response, OffsetDeleteResponse)
+        if not response.error_code:
+            response.topics += [_unknown_topic(t) for t in unknown]
+        outer.answer(response)
+
+    if inner.response is not None:
+        merge()
+    else:
+        inner.notify = merge
+    return outer
+
+
+def _unknown_topic(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    results = [OffsetDeleteResponsePartition(p.partition_index, code) for p in topic.partitions]
+    return OffsetDeleteResponseTopic(topic.name, results)

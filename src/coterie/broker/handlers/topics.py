@@ -1,0 +1,146 @@
+"""Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.broker.server import Call
+from coterie.broker.settings import TOPIC_SETTINGS
+from coterie.broker.topics import MAX_PARTITIONS, Topic
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from coterie.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from coterie.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from coterie.wire.primitives import NULL_UUID
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+_TOPIC_CONFIG, _DEFAULT_CONFIG = 1, 5
+
+
+def handle_create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+    response = CreateTopicsResponse()
+    names = [t.name for t in request.topics]
+    for asked in request.topics:
+        try:
+            if names.count(asked.name) > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {asked.name} is named twice")
+            response.topics.append(_create(broker, asked, request.validate_only))
+        except Refusal as refusal:
+            response.topics.append(
+                CreatableTopicResult(asked.name, error_code=refusal.code, error_message=str(refusal), configs=None)
+            )
+    return response
+
+
+def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+    count = asked.num_partitions
+    if asked.assignments:
+        if any(a.broker_ids != [broker.node_id] for a in asked.assignments):
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
+        count = len(asked.assignments)
+    elif asked.replication_factor not in (-1, 1):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {asked.replication_factor} time(s): there is one broker.",
+        )
+    if count == -1:
+        count = broker.settings["num.partitions"]
+    configs = {c.name: c.value for c in asked.configs}
+    if validate_only:
+        checked, topic_id = broker.topics.check_new(asked.name, count, configs), NULL_UUID
+    else:
+        topic = broker.topics.create(asked.name, count, configs)
+        checked, topic_id = topic.configs, topic.topic_id
+    described = [
+        CreatableTopicConfigs(
+            name,
+            str(broker.settings.topic_value(name, checked)),
+            config_source=_TOPIC_CONFIG if name in checked else _DEFAULT_CONFIG,
+        )
+        for name in TOPIC_SETTINGS
+    ]
+    return CreatableTopicResult(
+        asked.name, topic_id, ErrorCode.NONE, None, num_partitions=count, replication_factor=1, configs=described
+    )
+
+
+def handle_create_partitions(broker: Broker, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+    response = CreatePartitionsResponse()
+    for asked in request.topics:
+        result = CreatePartitionsTopicResult(asked.name)
+        try:
+            topic = _growing(broker, asked)
+            if not request.validate_only:
+                broker.topics.add_partitions(topic, asked.count)
+        except Refusal as refusal:
+            result.error_code, result.error_message = refusal.code, str(refusal)
+        response.results.append(result)
+    return response
+
+
+def _growing(broker: Broker, asked: CreatePartitionsTopic) -> Topic:
+    topic = broker.topics.by_name.get(asked.name)
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its number of partitions")
+    now = len(topic.partitions)
+    if not now < asked.count <= MAX_PARTITIONS:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic currently has {now} partitions, which is higher than or equal to the requested {asked.count}."
+            if asked.count <= now
+            else f"a topic has at most {MAX_PARTITIONS} partitions",
+        )
+    if asked.assignments is not None and any(a.broker_ids != [broker.node_id] for a in asked.assignments):
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
+    return topic
+
+
+def handle_delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+    response = DeleteTopicsResponse()
+    asked = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    deleted = []
+    for state in asked:
+        result = DeletableTopicResult(state.name, state.topic_id)
+        try:
+            topic = _doomed(broker, state)
+            result.name, result.topic_id = topic.name, topic.topic_id
+            broker.topics.delete(topic)
+            deleted.append(topic.name)
+        except Refusal as refusal:
+            result.error_code, result.error_message = refusal.code, str(refusal)
+        response.responses.append(result)
+    if deleted:
+        broker.groups.topics_deleted(tuple(deleted))
+    return response
+
+
+def _doomed(broker: Broker, state: DeleteTopicState) -> Topic:
+    if not broker.settings["delete.topic.enable"]:
+        raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
+    by_id = state.name is None
+    topic = broker.topics.by_id.get(state.topic_id) if by_id else broker.topics.by_name.get(state.name or "")
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic cannot be deleted")
+    return topic

@@ -1,0 +1,23 @@
+"""A request's answer that may come later: what a handler returns when it has to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coterie.wire.declaration import Message
+
+
+class Pending:
+    """Answered exactly once. Compared by identity, so it serves as the core's token."""
+
+    __slots__ = ("notify", "response")
+
+    def __init__(self) -> None:
+        self.response: Message | None = None
+        self.notify: Callable[[], None] | None = None
+
+    def answer(self, response: Message) -> None:
+        assert self.response is None, "a request was answered twice"
+        self.response = response
+        if self.notify is not None:
+            self.notify()

@@ -1,0 +1,185 @@
+"""The topics of the broker: names, ids, settings, and one log per partition. Kept in `topics.json` in the data folder."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from coterie.broker.settings import BrokerSettings, SettingError, check_topic_configs
+from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.log.filesystem import FileSystem
+from coterie.log.partition_log import PartitionLog
+from coterie.wire.errors import ErrorCode, Refusal
+
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, JOURNAL_TOPIC})
+MAX_PARTITIONS = 100_000
+_CLEAN = ".kafka_cleanshutdown"
+_START_OFFSETS = "log-start-offset-checkpoint"
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(slots=True)
+class Partition:
+    """A partition: its log, and who waits for something to be appended to it."""
+
+    topic: str
+    index: int
+    log: PartitionLog
+    watchers: set[Callable[[], None]] = field(default_factory=set)
+
+    def appended(self) -> None:
+        """Wakes those who wait for records."""
+        for watcher in list(self.watchers):
+            watcher()
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    topic_id: bytes
+    configs: dict[str, str]
+    partitions: list[Partition] = field(default_factory=list)
+
+    @property
+    def internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+class Topics:
+    """All topics, by name and by id."""
+
+    def __init__(self, fs: FileSystem, settings: BrokerSettings) -> None:
+        self._fs, self._settings = fs, settings
+        self.by_name: dict[str, Topic] = {}
+        self.by_id: dict[bytes, Topic] = {}
+
+    def load(self) -> None:
+        """Opens every log. After a crash each log's last segment is read and its torn tail cut off."""
+        clean = self._fs.exists(_CLEAN)
+        if clean:
+            self._fs.remove(_CLEAN)
+        if not self._fs.exists("topics.json"):
+            return
+        starts = self._read_start_offsets()
+        for name, said in json.loads(self._fs.read_file("topics.json")).items():
+            topic = Topic(name, base64.urlsafe_b64decode(said["id"]), said["configs"])
+            self._open(topic, said["partitions"], clean=clean, starts=starts)
+            self._register(topic)
+
+    def _read_start_offsets(self) -> dict[str, int]:
+        if not self._fs.exists(_START_OFFSETS):
+            return {}
+        lines = self._fs.read_file(_START_OFFSETS).decode().splitlines()[2:]
+        return {f"{topic}-{p}": int(offset) for topic, p, offset in (line.split() for line in lines)}
+
+    def save_start_offsets(self) -> None:
+        """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention."""
+        moved = [p for t in self.by_name.values() for p in t.partitions if p.log.log_start_offset > 0]
+        lines = [f"{p.topic} {p.index} {p.log.log_start_offset}\n" for p in moved]
+        self._fs.write_file(_START_OFFSETS, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+
+    def _open(self, topic: Topic, count: int, *, clean: bool, starts: dict[str, int]) -> None:
+        config = self._settings.log_config(topic.configs)
+        for index in range(len(topic.partitions), count):
+            directory = f"{topic.name}-{index}"
+            log = PartitionLog.open(self._fs, directory, config, clean=clean, start_offset=starts.get(directory, 0))
+            topic.partitions.append(Partition(topic.name, index, log))
+
+    def _register(self, topic: Topic) -> None:
+        self.by_name[topic.name] = topic
+        self.by_id[topic.topic_id] = topic
+
+    def _save(self) -> None:
+        said = {
+            t.name: {
+                "id": base64.urlsafe_b64encode(t.topic_id).decode(),
+                "partitions": len(t.partitions),
+                "configs": t.configs,
+            }
+            for t in self.by_name.values()
+        }
+        self._fs.write_file("topics.json", json.dumps(said, indent=1).encode())
+
+    def check_new(self, name: str, partitions: int, configs: dict[str, str | None]) -> dict[str, str]:
+        """The topic's settings, checked. Raises Refusal for anything that a topic may not be."""
+        if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+            raise Refusal(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{name!r} is not a topic name: 1 to 249 letters, digits, '.', '_' or '-'",
+            )
+        if name in self.by_name:
+            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if not 0 < partitions <= MAX_PARTITIONS:
+            raise Refusal(
+                ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MAX_PARTITIONS} partitions, not {partitions}"
+            )
+        try:
+            return check_topic_configs(configs)
+        except SettingError as error:
+            raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+    def create(self, name: str, partitions: int, configs: dict[str, str | None] | None = None) -> Topic:
+        """A new topic. Raises Refusal."""
+        checked = self.check_new(name, partitions, configs or {})
+        topic = Topic(name, uuid.uuid4().bytes, checked)
+        self._open(topic, partitions, clean=True, starts={})
+        self._register(topic)
+        self._save()
+        return topic
+
+    def add_partitions(self, topic: Topic, count: int) -> None:
+        self._open(topic, count, clean=True, starts={})
+        self._save()
+
+    def delete(self, topic: Topic) -> None:
+        """Removes a topic and its files; whoever waits for its records is woken to find it gone."""
+        del self.by_name[topic.name]
+        del self.by_id[topic.topic_id]
+        self._save()
+        for partition in topic.partitions:
+            for segment in partition.log.segments:
+                segment.close()
+            self._fs.remove_directory(partition.log.directory)
+            partition.appended()
+
+    def offsets_topic(self) -> Topic:
+        """`__consumer_offsets`, made at first use."""
+        topic = self.by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            segment_bytes = str(self._settings["offsets.topic.segment.bytes"])
+            configs: dict[str, str | None] = {"cleanup.policy": "compact", "segment.bytes": segment_bytes}
+            topic = self.create(OFFSETS_TOPIC, self._settings["offsets.topic.num.partitions"], configs)
+        return topic
+
+    def journal_topic(self) -> Topic:
+        """`__coterie_journal`, made at first use."""
+        return self.by_name.get(JOURNAL_TOPIC) or self.create(JOURNAL_TOPIC, 1, {})
+
+    def partition(self, name: str, index: int) -> Partition:
+        """Raises Refusal UNKNOWN_TOPIC_OR_PARTITION."""
+        topic = self.by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic.partitions[index]
+
+    def name_of(self, name: str, topic_id: bytes, by_id: bool) -> str | None:
+        """The name a request means, by name or by id; None for an id that nobody has."""
+        if not by_id:
+            return name
+        topic = self.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def every_log(self) -> Iterator[PartitionLog]:
+        return (p.log for t in self.by_name.values() for p in t.partitions)
+
+    def close(self) -> None:
+        """Syncs and closes all logs and marks the folder as cleanly shut down."""
+        for log in self.every_log():
+            log.close()
+        self.save_start_offsets()
+        self._fs.write_file(_CLEAN, b'{"version":0}')

@@ -1,0 +1,67 @@
+"""Ring 4: the command line, one file per verb. Commands are imported when they are used, so that each starts fast."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+# verb -> (module, what `coterie --help` says of it)
+VERBS = {
+    "broker": ("coterie.cli.broker", "Run a Kafka-compatible broker."),
+    "topics": ("coterie.cli.topics", "List, create, describe, grow and delete topics."),
+    "produce": ("coterie.cli.produce", "Write lines to a topic."),
+    "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),
+    "groups": ("coterie.cli.groups", "See, explain, reset and delete consumer groups."),
+    "pipeline": ("coterie.cli.pipeline", "Turn topics into tables with Spark."),
+    "lab": ("coterie.cli.lab", "Run groups in virtual time, under faults."),
+    "bench": ("coterie.cli.bench", "Measure this machine's coterie."),
+    "demo": ("coterie.cli.demo", "See the whole of it at work on real flights."),
+}
+
+
+class _Verbs(click.Group):
+    """Finds a verb's module by name and imports it only then."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = getattr(importlib.import_module(VERBS[name][0]), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], VERBS, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            ctx.fail(f"There is no command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+EPILOG = """\b
+Examples:
+  coterie broker --memory                      a broker on 127.0.0.1:9092
+  coterie topics create flights --partitions 12
+  coterie groups describe crew                 who owns what, and the lag
+  coterie groups history crew                  why the group rebalanced
+
+\b
+Shell completion (bash; zsh and fish likewise):
+  eval "$(_COTERIE_COMPLETE=bash_source coterie)"
+"""
+
+
+@click.command(cls=_Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="coterie")
+def main() -> None:
+    """Kafka's consumer groups in Python: broker, client, laboratory, Spark pipeline."""
