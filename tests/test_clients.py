@@ -87,7 +87,9 @@ def produce(client: str, address: str, topic: str, records: list[tuple[bytes, by
     elif client == "kafka_python":
         from kafka import KafkaProducer
 
-        producer = KafkaProducer(bootstrap_servers=address, compression_type=None if codec == "none" else codec, acks="all")
+        producer = KafkaProducer(
+            bootstrap_servers=address, compression_type=None if codec == "none" else codec, acks="all"
+        )
         futures = [producer.send(topic, value=value, key=key) for key, value in records]
         producer.flush(20)
         for future in futures:

@@ -19,11 +19,15 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.option("--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Port 0: any free one.")
+@click.option(
+    "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Port 0: any free one."
+)
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder for logs and groups.")
 @click.option("--memory", is_flag=True, help="Keep everything in memory instead.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting, by Kafka's name.")
-@click.option("--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Kafka's server.properties.")
+@click.option(
+    "--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Kafka's server.properties."
+)
 @click.option("--fsync", is_flag=True, help="Answer only what is on the disk (log.flush.interval.messages=1).")
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def broker(
@@ -41,7 +45,9 @@ def broker(
     """
     from coterie.broker.settings import BrokerSettings, SettingError, read_properties
 
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
     if memory == (data is not None):
         raise click.UsageError("Say where to keep the data: --data DIR, or --memory to keep none.")
     host, port = parse_address(listen)

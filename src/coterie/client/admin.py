@@ -1,0 +1,164 @@
+"""The admin client: topics, partitions, settings, groups, offsets, records. Every method raises KafkaError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from coterie.client.cluster import Cluster, TopicInfo
+from coterie.client.errors import KafkaError, check
+from coterie.client.offsets import TopicPartition, commit_offsets, committed_offsets, list_offsets
+from coterie.client.settings import ClientSettings
+from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+
+TOPIC_RESOURCE = 2
+
+
+class Admin:
+    """Settings by Kafka's names; bootstrap.servers is the one that matters."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._cluster = Cluster(ClientSettings(settings))
+
+    async def __aenter__(self) -> Admin:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    async def describe_cluster(self) -> DescribeClusterResponse:
+        response: DescribeClusterResponse = await self._cluster.request(DescribeClusterRequest())
+        check(response.error_code, response.error_message)
+        return response
+
+    # -- topics -------------------------------------------------------------------------------------------------------
+
+    async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicInfo]:
+        """All topics, or those named; one that does not exist carries its error."""
+        return await self._cluster.refresh(names)
+
+    async def create_topic(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
+        items = [CreatableTopicConfig(k, v) for k, v in (configs or {}).items()]
+        request = CreateTopicsRequest([CreatableTopic(name, partitions, -1, [], items)])
+        for result in (await self._cluster.request(request)).topics:
+            check(result.error_code, result.error_message)
+
+    async def delete_topic(self, name: str) -> None:
+        request = DeleteTopicsRequest([DeleteTopicState(name)], [name], 30_000)
+        for result in (await self._cluster.request(request)).responses:
+            check(result.error_code, result.error_message)
+
+    async def create_partitions(self, name: str, count: int) -> None:
+        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count)], 30_000)
+        for result in (await self._cluster.request(request)).results:
+            check(result.error_code, result.error_message)
+
+    async def topic_configs(self, name: str) -> dict[str, str | None]:
+        request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
+        (result,) = (await self._cluster.request(request)).results
+        check(result.error_code, result.error_message)
+        return {c.name: c.value for c in result.configs}
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Drops records before these offsets (-1: all); returns the new starts."""
+        await self._cluster.topics({t for t, _ in before})
+        starts: dict[TopicPartition, int] = {}
+        for (topic, partition), offset in before.items():
+            asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])
+            node = self._cluster.leader(topic, partition)
+            for answered in (await self._cluster.request(DeleteRecordsRequest([asked], 30_000), node)).topics:
+                for p in answered.partitions:
+                    check(p.error_code, f"{topic}-{partition}")
+                    starts[topic, p.partition_index] = p.low_watermark
+        return starts
+
+    async def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Offsets for timestamps; -1 is the end, -2 the start."""
+        return await list_offsets(self._cluster, timestamps)
+
+    async def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Every partition of these topics that exist."""
+        infos = await self._cluster.refresh(topics)
+        return [(t, p) for t, info in sorted(infos.items()) for p in sorted(info.leaders)]
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    async def list_groups(self, states: Iterable[str] = ()) -> list[ListedGroup]:
+        """The groups of every broker."""
+        cluster = await self.describe_cluster()
+        found: list[ListedGroup] = []
+        await self._cluster.refresh([])
+        for broker in cluster.brokers:
+            request = ListGroupsRequest(list(states))
+            response: ListGroupsResponse = await self._cluster.request(request, broker.broker_id)
+            check(response.error_code)
+            found += response.groups
+        return sorted(found, key=lambda g: g.group_id)
+
+    async def _coordinator(self, group_id: str, request: Any) -> Any:
+        node = await self._cluster.find_coordinator(group_id)
+        return await self._cluster.request(request, node)
+
+    async def describe_group(self, group_id: str) -> DescribedGroup:
+        """A group that does not exist: KafkaError GROUP_ID_NOT_FOUND (a broker older than 4.0 says state Dead)."""
+        response: DescribeGroupsResponse = await self._coordinator(group_id, DescribeGroupsRequest([group_id]))
+        (group,) = response.groups
+        check(group.error_code, group.error_message)
+        return group
+
+    async def delete_group(self, group_id: str) -> None:
+        response: DeleteGroupsResponse = await self._coordinator(group_id, DeleteGroupsRequest([group_id]))
+        check(response.results[0].error_code, group_id)
+
+    async def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
+        """All committed offsets of a group."""
+        node = await self._cluster.find_coordinator(group_id)
+        return await committed_offsets(self._cluster, node, group_id, None)
+
+    async def commit_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Sets the offsets of a group that has no members."""
+        node = await self._cluster.find_coordinator(group_id)
+        await commit_offsets(self._cluster, node, group_id, offsets)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        topics: dict[str, OffsetDeleteRequestTopic] = {}
+        for topic, partition in partitions:
+            entry = topics.setdefault(topic, OffsetDeleteRequestTopic(topic))
+            entry.partitions.append(OffsetDeleteRequestPartition(partition))
+        request = OffsetDeleteRequest(group_id, list(topics.values()))
+        response: OffsetDeleteResponse = await self._coordinator(group_id, request)
+        check(response.error_code, group_id)
+        for answered in response.topics:
+            for p in answered.partitions:
+                check(p.error_code, f"{answered.name}-{p.partition_index}")
+
+    async def lag(self, group_id: str) -> dict[TopicPartition, tuple[int, int]]:
+        """(committed offset, end of the log) of each partition the group has committed."""
+        committed = await self.group_offsets(group_id)
+        ends: dict[TopicPartition, int] = {}
+        try:
+            ends = await self.offsets(dict.fromkeys(committed, -1))
+        except KafkaError:
+            for partition in committed:  # a topic that is gone must not hide the others
+                try:
+                    ends.update(await self.offsets({partition: -1}))
+                except KafkaError:
+                    continue
+        return {tp: (offset, ends[tp]) for tp, offset in committed.items() if tp in ends}

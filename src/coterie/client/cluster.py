@@ -1,0 +1,145 @@
+"""The cluster as a client sees it: brokers, leaders, connections. One connection a broker, one more to a coordinator,
+so that group traffic never queues behind fetches (spec: consumer.md 1)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from coterie.client.connection import Connection, answer_type
+from coterie.client.errors import KafkaError, check
+from coterie.client.settings import ClientSettings
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(slots=True)
+class TopicInfo:
+    """A topic: its id, and the leader's node id of each partition."""
+
+    topic_id: bytes
+    leaders: dict[int, int]
+    error: ErrorCode = ErrorCode.NONE
+    internal: bool = False
+
+
+@dataclass(slots=True)
+class _Known:
+    brokers: dict[int, tuple[str, int]] = field(default_factory=dict)
+    topics: dict[str, TopicInfo] = field(default_factory=dict)
+    updated_s: float = 0.0
+
+
+class Cluster:
+    """Connections and metadata, shared by a client's parts."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self.timeout_s: float = settings["request.timeout.ms"] / 1000
+        self._bootstrap = settings.bootstrap()
+        self._known = _Known()
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
+
+    async def any_connection(self) -> Connection:
+        """A connection to whichever broker answers. Raises KafkaError."""
+        for node_id in self._known.brokers:
+            try:
+                return await self.connection(node_id)
+            except KafkaError:
+                continue
+        error: KafkaError | None = None
+        for place, address in enumerate(random.sample(self._bootstrap, len(self._bootstrap))):
+            try:
+                return await self._open((-1 - place, "bootstrap"), address)
+            except KafkaError as failed:
+                error = failed
+        assert error is not None
+        raise error
+
+    async def connection(self, node_id: int, purpose: str = "data") -> Connection:
+        """The connection to a broker, opened when needed. Raises KafkaError."""
+        address = self._known.brokers.get(node_id)
+        if address is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not known")
+        return await self._open((node_id, purpose), address)
+
+    async def _open(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            connection = self._connections.get(key)
+            if connection is None or connection.closed:
+                host, port = address
+                connection = await Connection.connect(host, port, self.settings["client.id"], min(self.timeout_s, 10))
+                self._connections[key] = connection
+            return connection
+
+    async def request(self, request: Message, node_id: int | None = None) -> Any:
+        """Sends to that broker, or to any. Raises KafkaError."""
+        connection = await (self.any_connection() if node_id is None else self.connection(node_id))
+        return await connection.request(request, answer_type(request), self.timeout_s)
+
+    # -- metadata -----------------------------------------------------------------------------------------------------
+
+    async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, TopicInfo]:
+        """Asks anew; None for all topics. Topics that fail carry their error. Raises KafkaError."""
+        asked = None if topics is None else [MetadataRequestTopic(name=t) for t in topics]
+        connection = await self.any_connection()
+        response = await connection.request(MetadataRequest(asked, create), MetadataResponse, self.timeout_s)
+        check(response.error_code)
+        self._known.brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
+        found: dict[str, TopicInfo] = {}
+        for topic in response.topics:
+            leaders = {p.partition_index: p.leader_id for p in topic.partitions}
+            name = topic.name or ""
+            found[name] = TopicInfo(topic.topic_id, leaders, error_of(topic.error_code), topic.is_internal)
+        self._known.topics.update(found)
+        self._known.updated_s = time.monotonic()
+        return found
+
+    async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:
+        """Topics from the cache where it has them without error."""
+        names = list(names)
+        old = time.monotonic() - self._known.updated_s > self.settings["metadata.max.age.ms"] / 1000
+        missing = [n for n in names if old or n not in self._known.topics or self._known.topics[n].error]
+        if missing:
+            await self.refresh(missing, create=create)
+        return {n: self._known.topics[n] for n in names if n in self._known.topics}
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        info = self._known.topics.get(topic)
+        return None if info is None else info.leaders.get(partition)
+
+    def known_topic(self, topic: str) -> TopicInfo | None:
+        return self._known.topics.get(topic)
+
+    def forget(self, topic: str) -> None:
+        """The next look at the topic asks the broker."""
+        self._known.topics.pop(topic, None)
+
+    # -- coordinators ---------------------------------------------------------------------------------------------------
+
+    async def find_coordinator(self, group_id: str) -> int:
+        """The node id of a group's coordinator. Raises KafkaError."""
+        connection = await self.any_connection()
+        request = FindCoordinatorRequest(group_id, 0, [group_id])
+        response = await connection.request(request, FindCoordinatorResponse, self.timeout_s)
+        found: Any = response.coordinators[0] if response.coordinators else response
+        check(found.error_code, found.error_message)
+        self._known.brokers[found.node_id] = (found.host, found.port)
+        return int(found.node_id)
+
+    async def coordinator_connection(self, node_id: int) -> Connection:
+        return await self.connection(node_id, "coordinator")
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()

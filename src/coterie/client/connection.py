@@ -1,0 +1,148 @@
+"""One connection to one broker: requests out, answers matched by correlation id, versions agreed on first."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+from coterie.client.errors import KafkaError
+from coterie.wire.apis import APIS
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.framing import decode_response, encode_request
+from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.primitives import WireError
+
+M = TypeVar("M", bound=Message)
+MAX_ANSWER_BYTES = 512 * 1024 * 1024
+API_VERSIONS_FIRST_TRY = 3
+
+
+class VersionTable:
+    """The versions that a broker and we both speak."""
+
+    def __init__(self, response: ApiVersionsResponse) -> None:
+        self._broker = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+
+    def choose(self, request: type[Message], highest: int | None = None) -> int:
+        """The newest common version, at most ``highest``. Raises KafkaError UNSUPPORTED_VERSION."""
+        first, last = self._broker.get(request.api_key, (0, -1))
+        ours = request.versions
+        version = min(last, ours.last, ours.last if highest is None else highest)
+        if version < max(first, ours.first):
+            name = APIS[request.api_key].name
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the broker and this client share no version of {name}")
+        return version
+
+
+class Connection(asyncio.Protocol):
+    """Use `connect`; then `request`. Broken or closed, every waiting request gets KafkaError NETWORK_EXCEPTION."""
+
+    def __init__(self, client_id: str) -> None:
+        self.client_id = client_id
+        self.versions: VersionTable | None = None
+        self.closed = False
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._correlation_id = 0
+
+    @classmethod
+    async def connect(cls, host: str, port: int, client_id: str, timeout_s: float) -> Connection:
+        """Raises KafkaError NETWORK_EXCEPTION when nobody answers there."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, connection = await loop.create_connection(lambda: cls(client_id), host, port)
+                await connection._agree()
+        except (OSError, TimeoutError) as error:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {host}:{port}: {error}") from error
+        return connection
+
+    async def _agree(self) -> None:
+        request = ApiVersionsRequest("coterie", "0.1.0")
+        frame = await self._roundtrip(request, API_VERSIONS_FIRST_TRY)
+        code = int.from_bytes(frame[4:6], "big", signed=True)
+        if code == ErrorCode.UNSUPPORTED_VERSION:
+            frame = await self._roundtrip(request, 0)
+            response = decode_response(ApiVersionsResponse, frame, 0)
+        else:
+            response = decode_response(ApiVersionsResponse, frame, API_VERSIONS_FIRST_TRY)
+        self.versions = VersionTable(response)
+
+    # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closed = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+        self._waiting.clear()
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        at, end = 0, len(buffer)
+        while end - at >= 4:
+            size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
+            if not 4 <= size <= MAX_ANSWER_BYTES:
+                self.close()
+                return
+            if end - at < size + 4:
+                break
+            frame = bytes(memoryview(buffer)[at + 4 : at + 4 + size])
+            at += size + 4
+            future = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
+            if future is not None and not future.done():
+                future.set_result(frame)
+        if at:
+            del buffer[:at]
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def _send(self, request: Message, version: int) -> asyncio.Future[bytes]:
+        if self.closed or self._transport is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[self._correlation_id] = future
+        self._transport.write(encode_request(self._correlation_id, self.client_id, request, version))
+        return future
+
+    async def _roundtrip(self, request: Message, version: int) -> bytes:
+        return await self._send(request, version)
+
+    async def request(self, request: Message, response: type[M], timeout_s: float, *, highest: int | None = None) -> M:
+        """The answer. Raises KafkaError: NETWORK_EXCEPTION, REQUEST_TIMED_OUT or UNSUPPORTED_VERSION."""
+        assert self.versions is not None
+        version = self.versions.choose(type(request), highest)
+        future = self._send(request, version)
+        try:
+            frame = await asyncio.wait_for(future, timeout_s)
+            return decode_response(response, frame, version)
+        except TimeoutError as error:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no answer within {timeout_s:g} s") from error
+        except WireError as error:
+            self.close()
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"an answer that cannot be read: {error}") from error
+
+    def tell(self, request: Message) -> None:
+        """Sends a request that has no answer (Produce with acks=0)."""
+        assert self.versions is not None and self._transport is not None
+        version = self.versions.choose(type(request))
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        self._transport.write(encode_request(self._correlation_id, self.client_id, request, version))
+
+    def close(self) -> None:
+        self.closed = True
+        if self._transport is not None:
+            self._transport.close()
+
+
+def answer_type(request: Message) -> Any:
+    """The class of a request's answer."""
+    return APIS[request.api_key].response

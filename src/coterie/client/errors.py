@@ -1,0 +1,34 @@
+"""What a client raises."""
+
+from __future__ import annotations
+
+from coterie.wire.errors import ErrorCode, error_of
+
+
+class KafkaError(Exception):
+    """A broker's refusal, or a fault on the way to it. ``code`` is Kafka's; ``code.retriable`` tells its kind."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(f"{code.name}: {message or code.text}")
+        self.code = code
+
+
+class ConfigError(ValueError):
+    """A setting that a client cannot work with."""
+
+
+class CommitFailedError(KafkaError):
+    """The group has moved on, so the commit is too late."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(
+            code,
+            "the group has rebalanced and the partitions may belong to another member; "
+            "poll more often, or raise max.poll.interval.ms or lower max.poll.records",
+        )
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Raises KafkaError for any code but NONE."""
+    if code:
+        raise KafkaError(error_of(code), message)

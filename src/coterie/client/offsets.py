@@ -1,0 +1,103 @@
+"""Offsets asked for and committed: ListOffsets at the leaders, OffsetFetch and OffsetCommit at the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coterie.client.cluster import Cluster
+from coterie.client.errors import KafkaError, check
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+TopicPartition = tuple[str, int]
+NAMES_UP_TO = 9  # from v10 on OffsetCommit and OffsetFetch speak of topic ids
+
+
+async def list_offsets(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. Raises KafkaError."""
+    await cluster.topics({t for t, _ in timestamps})
+    by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
+    for (topic, partition), timestamp in timestamps.items():
+        leader = cluster.leader(topic, partition)
+        if leader is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
+        topics = by_leader.setdefault(leader, {})
+        asked = ListOffsetsPartition(partition, timestamp=timestamp)
+        topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(asked)
+    found: dict[TopicPartition, int] = {}
+    for leader, asked_topics in by_leader.items():
+        connection = await cluster.connection(leader)
+        request = ListOffsetsRequest(topics=list(asked_topics.values()))
+        response = await connection.request(request, ListOffsetsResponse, cluster.timeout_s)
+        for answered in response.topics:
+            for p in answered.partitions:
+                check(p.error_code, f"{answered.name}-{p.partition_index}")
+                found[answered.name, p.partition_index] = p.offset
+    return found
+
+
+async def committed_offsets(
+    cluster: Cluster, coordinator: int, group_id: str, partitions: Iterable[TopicPartition] | None
+) -> dict[TopicPartition, int]:
+    """The group's offsets, -1 where there is none; ``partitions`` None for all it has. Raises KafkaError."""
+    asked: dict[str, list[int]] | None = None
+    if partitions is not None:
+        asked = {}
+        for topic, partition in partitions:
+            asked.setdefault(topic, []).append(partition)
+    old = None if asked is None else [OffsetFetchRequestTopic(t, p) for t, p in asked.items()]
+    new = None if asked is None else [OffsetFetchRequestTopics(t, partition_indexes=p) for t, p in asked.items()]
+    request = OffsetFetchRequest(group_id, old, [OffsetFetchRequestGroup(group_id, topics=new)])
+    connection = await cluster.coordinator_connection(coordinator)
+    response = await connection.request(request, OffsetFetchResponse, cluster.timeout_s, highest=NAMES_UP_TO)
+    check(response.error_code)
+    found: dict[TopicPartition, int] = {}
+    for group in response.groups:
+        check(group.error_code, group_id)
+    answered = [(t.name, t.partitions) for t in response.topics]
+    answered += [(t.name, t.partitions) for g in response.groups for t in g.topics]
+    for name, results in answered:
+        for p in results:
+            check(p.error_code, f"{name}-{p.partition_index}")
+            found[name, p.partition_index] = p.committed_offset
+    return found
+
+
+async def commit_offsets(
+    cluster: Cluster,
+    coordinator: int,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int],
+    generation: int = -1,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+) -> None:
+    """Commits for a member, or for a group without members. Raises KafkaError with the first partition's error."""
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for (topic, partition), offset in offsets.items():
+        entry = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
+        entry.partitions.append(OffsetCommitRequestPartition(partition, offset, -1, ""))
+    request = OffsetCommitRequest(group_id, generation, member_id, group_instance_id, topics=list(topics.values()))
+    connection = await cluster.coordinator_connection(coordinator)
+    response = await connection.request(request, OffsetCommitResponse, cluster.timeout_s, highest=NAMES_UP_TO)
+    for answered in response.topics:
+        for p in answered.partitions:
+            check(p.error_code, f"{answered.name}-{p.partition_index}")

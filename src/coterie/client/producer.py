@@ -1,0 +1,296 @@
+"""The producer: batches per partition, compressed, idempotent, retried in order.
+
+One batch of a partition is in flight at a time, so order holds over retries; a retried batch keeps its sequence
+number, and the broker drops what it has already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from coterie.client.cluster import Cluster
+from coterie.client.errors import KafkaError, check
+from coterie.client.partitioner import partition_for_key
+from coterie.client.settings import ClientSettings
+from coterie.records.batch import Header, encode_batch
+from coterie.records.compression import CODEC_BY_NAME
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+RECORD_OVERHEAD_BYTES = 20
+_SEQUENCES = 2**31
+
+
+class Delivery:
+    """A record on its way. Awaiting it gives (partition, offset), or raises KafkaError."""
+
+    __slots__ = ("_batch", "_place")
+
+    def __init__(self, batch: _Batch, place: int) -> None:
+        self._batch, self._place = batch, place
+
+    def __await__(self) -> Generator[Any, None, tuple[int, int]]:
+        base = yield from self._batch.done.__await__()
+        return self._batch.partition, base + self._place
+
+
+class _Batch:
+    """Records of one partition that travel together."""
+
+    __slots__ = ("created_s", "done", "encoded", "items", "partition", "sequence", "size", "topic")
+
+    def __init__(self, topic: str, partition: int, done: asyncio.Future[int]) -> None:
+        self.topic, self.partition, self.done = topic, partition, done
+        self.items: list[tuple[int, bytes | None, bytes | None, Sequence[Header]]] = []
+        self.size = 0
+        self.created_s = time.monotonic()
+        self.sequence = -1
+        self.encoded = b""
+
+
+class Producer:
+    """Settings by Kafka's names: bootstrap.servers, acks, linger.ms, batch.size, compression.type, ..."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings = ClientSettings(settings)
+        self._cluster = Cluster(self.settings)
+        self._codec = CODEC_BY_NAME[self.settings["compression.type"]]
+        self._acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[str(self.settings["acks"])]
+        self._idempotent = self.settings["enable.idempotence"] and self._acks == -1
+        self._producer_id, self._epoch = -1, -1
+        self._sequences: dict[tuple[str, int], int] = {}
+        self._open: dict[tuple[str, int], _Batch] = {}
+        self._ready: dict[tuple[str, int], deque[_Batch]] = {}
+        self._in_flight: set[tuple[str, int]] = set()
+        self._buffered = 0
+        self._room = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._sender: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sticky: dict[str, int] = {}
+        self._partition_by_key: dict[tuple[bytes, int], int] = {}
+        self._counts: dict[str, int] = {}
+
+    async def __aenter__(self) -> Producer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> Delivery:
+        """Puts a record into its batch; waits only for metadata, or for room in buffer.memory. Raises KafkaError."""
+        count = self._counts.get(topic) or await self._partitions(topic)
+        if partition is None:
+            partition = self._choose(topic, key, count)
+        elif not 0 <= partition < count:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
+        size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
+        if size > self.settings["max.request.size"]:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; max.request.size is less")
+        while self._buffered + size > self.settings["buffer.memory"]:
+            self._room.clear()
+            self._wake.set()
+            await self._room.wait()
+        where = (topic, partition)
+        batch = self._open.get(where)
+        if batch is not None and batch.size + size > self.settings["batch.size"] and batch.items:
+            self._close_batch(where, batch)
+            batch = None
+        if batch is None:
+            batch = self._open[where] = _Batch(topic, partition, asyncio.get_running_loop().create_future())
+            batch.done.add_done_callback(_retrieved)
+            self._idle.clear()
+            self._start()
+        batch.items.append((int(time.time() * 1000) if timestamp_ms is None else timestamp_ms, key, value, headers))
+        batch.size += size
+        self._buffered += size
+        return Delivery(batch, len(batch.items) - 1)
+
+    async def _partitions(self, topic: str) -> int:
+        deadline = time.monotonic() + self._cluster.timeout_s
+        while True:
+            info = (await self._cluster.topics([topic], create=self.settings["allow.auto.create.topics"])).get(topic)
+            if info is not None and not info.error and info.leaders:
+                self._counts[topic] = len(info.leaders)
+                return len(info.leaders)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
+            if not code.retriable or time.monotonic() > deadline:
+                raise KafkaError(code, f"topic {topic}")
+            await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
+
+    def _choose(self, topic: str, key: bytes | None, count: int) -> int:
+        if key is None:
+            return self._sticky.setdefault(topic, hash(id(self)) % count) % count
+        found = self._partition_by_key.get((key, count))
+        if found is None:
+            found = partition_for_key(key, count)
+            if len(self._partition_by_key) < 100_000:
+                self._partition_by_key[key, count] = found
+        return found
+
+    def _close_batch(self, where: tuple[str, int], batch: _Batch) -> None:
+        del self._open[where]
+        self._ready.setdefault(where, deque()).append(batch)
+        # No key: the next batch goes to the next partition, so that partitions fill evenly.
+        if where[0] in self._sticky:
+            self._sticky[where[0]] += 1
+        self._wake.set()
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        linger_s = self.settings["linger.ms"] / 1000
+        while True:
+            try:
+                await asyncio.wait_for(self._wake.wait(), linger_s if self._open else None)
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            now_s = time.monotonic()
+            for where, batch in list(self._open.items()):
+                if now_s - batch.created_s >= linger_s:
+                    self._close_batch(where, batch)
+            await self._drain()
+
+    async def _drain(self) -> None:
+        """Sends the first ready batch of every partition that has none in flight, one request per leader."""
+        by_leader: dict[int, list[_Batch]] = {}
+        for where, queue in self._ready.items():
+            if queue and where not in self._in_flight:
+                leader = self._cluster.leader(*where)
+                if leader is None:
+                    await self._cluster.topics([where[0]])
+                    leader = self._cluster.leader(*where)
+                if leader is not None:
+                    self._in_flight.add(where)
+                    by_leader.setdefault(leader, []).append(queue[0])
+        for leader, batches in by_leader.items():
+            task = asyncio.create_task(self._send(leader, batches))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, leader: int, batches: list[_Batch]) -> None:
+        try:
+            if self._idempotent and self._producer_id < 0:
+                await self._get_producer_id()
+            request = self._request(batches)
+            connection = await self._cluster.connection(leader)
+            if self._acks == 0:
+                connection.tell(request)
+                for batch in batches:
+                    self._finished(batch, -1)
+                return
+            response = await connection.request(request, ProduceResponse, self._cluster.timeout_s, highest=12)
+            results = {(t.name, p.index): p for t in response.responses for p in t.partition_responses}
+            for batch in batches:
+                self._settle(batch, results[batch.topic, batch.partition])
+        except KafkaError as error:
+            await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
+            for batch in batches:
+                self._failed(batch, error)
+        finally:
+            for batch in batches:
+                self._in_flight.discard((batch.topic, batch.partition))
+            self._wake.set()
+
+    async def _get_producer_id(self) -> None:
+        response = await self._cluster.request(InitProducerIdRequest(None, 0))
+        check(response.error_code)
+        self._producer_id, self._epoch = response.producer_id, response.producer_epoch
+
+    def _request(self, batches: list[_Batch]) -> ProduceRequest:
+        topics: dict[str, TopicProduceData] = {}
+        for batch in batches:
+            if not batch.encoded:
+                where = (batch.topic, batch.partition)
+                if self._idempotent:
+                    batch.sequence = self._sequences.get(where, 0)
+                    self._sequences[where] = (batch.sequence + len(batch.items)) % _SEQUENCES
+                batch.encoded = encode_batch(
+                    batch.items,
+                    codec=self._codec,
+                    producer_id=self._producer_id,
+                    producer_epoch=self._epoch,
+                    base_sequence=batch.sequence,
+                )
+            topic = topics.setdefault(batch.topic, TopicProduceData(batch.topic))
+            topic.partition_data.append(PartitionProduceData(batch.partition, batch.encoded))
+        return ProduceRequest(None, self._acks, int(self._cluster.timeout_s * 1000), list(topics.values()))
+
+    def _settle(self, batch: _Batch, result: PartitionProduceResponse) -> None:
+        if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._finished(batch, result.base_offset)
+        else:
+            code = error_of(result.error_code)
+            if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                self._cluster.forget(batch.topic)
+            self._failed(batch, KafkaError(code, result.error_message))
+
+    def _failed(self, batch: _Batch, error: KafkaError) -> None:
+        """A retriable error leaves the batch at the head of its queue, until delivery.timeout.ms."""
+        late = time.monotonic() - batch.created_s > self.settings["delivery.timeout.ms"] / 1000
+        if error.code.retriable and not late:
+            return
+        self._remove(batch)
+        if not batch.done.done():
+            batch.done.set_exception(error)
+
+    def _finished(self, batch: _Batch, base_offset: int) -> None:
+        self._remove(batch)
+        if not batch.done.done():
+            batch.done.set_result(base_offset)
+
+    def _remove(self, batch: _Batch) -> None:
+        self._ready[batch.topic, batch.partition].popleft()
+        self._buffered -= batch.size
+        self._room.set()
+        if self._buffered == 0:
+            self._idle.set()
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        """Returns once everything sent so far is acknowledged or has failed."""
+        for where, batch in list(self._open.items()):
+            self._close_batch(where, batch)
+        self._wake.set()
+        if self._buffered:
+            await self._idle.wait()
+
+    async def close(self) -> None:
+        await self.flush()
+        if self._sender is not None:
+            self._sender.cancel()
+        self._cluster.close()
+
+
+def _retrieved(future: asyncio.Future[int]) -> None:
+    # A caller may not look at every delivery; asyncio must not complain about those.
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,97 @@
+"""Client settings by Kafka's names, with dots or underscores; defaults are Kafka's."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.client.errors import ConfigError
+
+DEFAULTS: dict[str, Any] = {
+    "bootstrap.servers": "127.0.0.1:9092",
+    "client.id": "coterie",
+    "request.timeout.ms": 30_000,
+    "retry.backoff.ms": 100,
+    "metadata.max.age.ms": 300_000,
+    "group.id": None,
+    "group.instance.id": None,
+    "client.rack": None,
+    "session.timeout.ms": 45_000,
+    "heartbeat.interval.ms": 3_000,
+    "max.poll.interval.ms": 300_000,
+    "max.poll.records": 500,
+    "partition.assignment.strategy": "range,roundrobin",
+    "auto.offset.reset": "latest",
+    "enable.auto.commit": True,
+    "auto.commit.interval.ms": 5_000,
+    "fetch.min.bytes": 1,
+    "fetch.max.bytes": 52_428_800,
+    "fetch.max.wait.ms": 500,
+    "max.partition.fetch.bytes": 1_048_576,
+    "isolation.level": "read_uncommitted",
+    "allow.auto.create.topics": True,
+    "acks": "all",
+    "enable.idempotence": True,
+    "compression.type": "none",
+    "batch.size": 16_384,
+    "linger.ms": 5,
+    "buffer.memory": 33_554_432,
+    "delivery.timeout.ms": 120_000,
+    "max.request.size": 1_048_576,
+}
+_CHOICES = {
+    "auto.offset.reset": ("earliest", "latest", "none"),
+    "acks": ("0", "1", "all", "-1"),
+    "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "isolation.level": ("read_uncommitted", "read_committed"),
+}
+
+
+class ClientSettings:
+    """The settings in force."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        """Raises ConfigError for an unknown name or a bad value."""
+        self._values = dict(DEFAULTS)
+        for name, value in given.items():
+            dotted = name.replace("_", ".")
+            if dotted not in DEFAULTS:
+                close = difflib.get_close_matches(dotted, DEFAULTS, n=1)
+                raise ConfigError(
+                    f"there is no client setting {name}" + (f"; did you mean {close[0]}?" if close else "")
+                )
+            self._values[dotted] = self._parse(dotted, value)
+
+    @staticmethod
+    def _parse(name: str, value: Any) -> Any:
+        default = DEFAULTS[name]
+        if name in _CHOICES and str(value) not in _CHOICES[name]:
+            raise ConfigError(f"{name} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
+        if isinstance(default, bool):
+            if str(value).lower() not in ("true", "false"):
+                raise ConfigError(f"{name} must be true or false, not {value!r}")
+            return str(value).lower() == "true"
+        if isinstance(default, int):
+            try:
+                return int(value)
+            except ValueError:
+                raise ConfigError(f"{name} must be a whole number, not {value!r}") from None
+        if name == "partition.assignment.strategy" and not isinstance(value, str):
+            return ",".join(value)
+        if name == "bootstrap.servers" and not isinstance(value, str):
+            return ",".join(value)
+        return value if value is None else str(value)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def bootstrap(self) -> list[tuple[str, int]]:
+        """Raises ConfigError for an address that is not HOST:PORT."""
+        addresses = []
+        for item in self["bootstrap.servers"].split(","):
+            host, colon, port = item.strip().rpartition(":")
+            if not colon or not port.isdigit():
+                raise ConfigError(f"bootstrap.servers must be HOST:PORT[,HOST:PORT...], not {item!r}")
+            addresses.append((host.strip("[]"), int(port)))
+        return addresses
