@@ -1,0 +1,234 @@
+"""`coterie groups`: who is in a group, how far behind it is, why it rebalanced."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import click
+
+from coterie.cli.running import broker_option, json_option, run, show
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  coterie groups list
+  coterie groups describe crew
+  coterie groups history crew
+  coterie groups reset crew --topic flights --to earliest
+"""
+)
+def groups() -> None:
+    """See, explain, reset and delete consumer groups."""
+
+
+@groups.command("list")
+@click.option("--state", "states", multiple=True, help="Only groups in this state; may be given again.")
+@broker_option
+@json_option
+def list_groups(states: tuple[str, ...], bootstrap_server: str, as_json: bool) -> None:
+    """Every group with its state."""
+    from coterie.client import Admin
+
+    async def ask() -> list[dict[str, str]]:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            listed = await admin.list_groups(states)
+        return [{"group": g.group_id, "state": g.group_state, "protocol_type": g.protocol_type} for g in listed]
+
+    found = run(ask())
+    rows = [(g["group"], g["state"], g["protocol_type"] or "(simple)") for g in found]
+    show(found, as_json, ["GROUP", "STATE", "TYPE"], rows, "there are no groups")
+
+
+@groups.command()
+@click.argument("group")
+@broker_option
+@json_option
+def describe(group: str, bootstrap_server: str, as_json: bool) -> None:
+    """State, members, what each owns, and the lag per partition."""
+    found = run(describe_group(group, bootstrap_server))
+    if as_json:
+        show(found, True, [], [])
+        return
+    click.echo(f"{group}: {found['state']}, assignor {found['protocol'] or '-'}, {len(found['members'])} members")
+    rows = [
+        (p["topic"], p["partition"], p["committed"], p["end"], p["lag"], p["owner"], p["host"])
+        for p in found["partitions"]
+    ]
+    headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "OWNER", "HOST"]
+    show(found, False, headers, rows, "no partition is committed or assigned")
+    click.echo(f"total lag: {found['lag']}")
+
+
+async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
+    """A group as a dictionary: state, members, partitions with owner and lag."""
+    from coterie.assignors.blobs import decode_assignment
+    from coterie.client import Admin
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        described = await admin.describe_group(group)
+        offsets = await admin.lag(group)
+        owners = {}
+        if described.protocol_type == "consumer":
+            owners = {tp: m for m in described.members for tp in decode_assignment(m.member_assignment)}
+        missing = [tp for tp in owners if tp not in offsets]
+        ends = await admin.offsets(dict.fromkeys(missing, -1)) if missing else {}
+    partitions = []
+    for topic, partition in sorted({*offsets, *owners}):
+        committed, end = offsets.get((topic, partition), (None, ends.get((topic, partition))))
+        owner = owners.get((topic, partition))
+        partitions.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "committed": committed,
+                "end": end,
+                "lag": None if committed is None or end is None else max(end - committed, 0),
+                "owner": owner.member_id if owner else None,
+                "host": owner.client_host if owner else None,
+            }
+        )
+    return {
+        "group": group,
+        "state": described.group_state,
+        "protocol_type": described.protocol_type,
+        "protocol": described.protocol_data,
+        "members": [
+            {
+                "member_id": m.member_id,
+                "group_instance_id": m.group_instance_id,
+                "client_id": m.client_id,
+                "host": m.client_host,
+                "partitions": sum(1 for o in owners.values() if o is m),
+            }
+            for m in described.members
+        ],
+        "partitions": partitions,
+        "lag": sum(p["lag"] or 0 for p in partitions),
+    }
+
+
+@groups.command()
+@click.argument("group")
+@click.option("--all", "everything", is_flag=True, help="Every event, not only the generations.")
+@broker_option
+@json_option
+def history(group: str, everything: bool, bootstrap_server: str, as_json: bool) -> None:
+    """Every generation from the journal: when, why, how long each phase took, what moved."""
+    lines = run(read_journal(group, bootstrap_server))
+    told = [line for line in lines if everything or line["event"] in ("stable", "empty", "group_removed")]
+    rows = [
+        (
+            datetime.datetime.fromtimestamp(line["time_ms"] / 1000).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
+            line["generation"],
+            line["event"],
+            line.get("members", 0),
+            _ms(line.get("join_ms")),
+            _ms(line.get("sync_ms")),
+            line.get("moved_count"),
+            line["why"],
+        )
+        for line in told
+    ]
+    headers = ["TIME", "GENERATION", "EVENT", "MEMBERS", "JOIN", "SYNC", "MOVED", "WHY"]
+    show(told, as_json, headers, rows, f"the journal says nothing of {group}")
+
+
+def _ms(value: int | None) -> str | None:
+    return None if value is None else f"{value} ms"
+
+
+async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[str, Any]]:
+    """The journal's lines of one group, or of all, oldest first, each with ``why`` in words."""
+    import json
+
+    from coterie.client import Admin, Consumer
+    from coterie.journal import TOPIC, JournalLine
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        if TOPIC not in await admin.topics():
+            return []
+        ends = await admin.offsets({(TOPIC, 0): -1})
+    found: list[dict[str, Any]] = []
+    async with Consumer({"bootstrap.servers": bootstrap_server, "auto.offset.reset": "earliest"}) as consumer:
+        await consumer.assign([(TOPIC, 0)])
+        while consumer.position((TOPIC, 0)) < ends[TOPIC, 0]:
+            for records in (await consumer.poll(1000, 10_000)).values():
+                for record in records:
+                    if record.value is not None and (group is None or record.key == group.encode()):
+                        line = JournalLine.from_json(record.value)
+                        found.append(json.loads(line.to_json()) | {"why": line.why()})
+    return found
+
+
+@groups.command()
+@click.argument("group")
+@broker_option
+def delete(group: str, bootstrap_server: str) -> None:
+    """Delete a group that has no members, with its offsets."""
+    from coterie.client import Admin
+
+    async def ask() -> None:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            await admin.delete_group(group)
+
+    run(ask())
+    click.echo(f"deleted {group}")
+
+
+@groups.command()
+@click.argument("group")
+@click.option("--topic", "-t", "topic_names", multiple=True, help="Only this topic; may be given again.")
+@click.option("--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or an ISO time.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be committed.")
+@broker_option
+@json_option
+def reset(
+    group: str, topic_names: tuple[str, ...], to: str, dry_run: bool, bootstrap_server: str, as_json: bool
+) -> None:
+    """Set the committed offsets of a group that has no members."""
+    timestamp_ms = _where(to)
+    found = run(_reset(group, topic_names, to, timestamp_ms, dry_run, bootstrap_server))
+    rows = [(o["topic"], o["partition"], o["from"], o["to"]) for o in found]
+    show(found, as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows, f"{group} has no offsets; name a --topic")
+
+
+def _where(to: str) -> int | None:
+    """The timestamp to ask for; None for a plain offset."""
+    if to in ("earliest", "latest"):
+        return -2 if to == "earliest" else -1
+    if to.isdigit():
+        return None
+    try:
+        return int(datetime.datetime.fromisoformat(to).timestamp() * 1000)
+    except ValueError:
+        raise click.UsageError(f"--to takes earliest, latest, an offset or an ISO time, not {to!r}.") from None
+
+
+async def _reset(
+    group: str, names: tuple[str, ...], to: str, timestamp_ms: int | None, dry_run: bool, bootstrap_server: str
+) -> list[dict[str, Any]]:
+    from coterie.client import Admin, KafkaError
+    from coterie.wire.errors import ErrorCode
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        now = await admin.group_offsets(group)
+        partitions = await admin.partitions(names) if names else list(now)
+        ends = await admin.offsets(dict.fromkeys(partitions, -1))
+        if timestamp_ms is None:
+            wanted = {tp: min(int(to), ends[tp]) for tp in partitions}
+        else:
+            # No record that late: the end.
+            asked = await admin.offsets(dict.fromkeys(partitions, timestamp_ms))
+            wanted = {tp: offset if offset >= 0 else ends[tp] for tp, offset in asked.items()}
+        if not dry_run and wanted:
+            try:
+                await admin.commit_group_offsets(group, wanted)
+            except KafkaError as error:
+                if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group} has members; stop them first") from error
+                raise
+    return [
+        {"topic": t, "partition": p, "from": now.get((t, p)), "to": offset} for (t, p), offset in sorted(wanted.items())
+    ]

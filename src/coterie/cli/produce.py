@@ -1,0 +1,43 @@
+"""`coterie produce`: one record a line."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from coterie.cli.running import broker_option, run
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  echo hello | coterie produce greetings
+  coterie produce flights --key-separator : < lines.txt
+"""
+)
+@click.argument("topic")
+@click.option("--key-separator", "-K", metavar="TEXT", help="What divides key from value; without it, no keys.")
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@broker_option
+def produce(topic: str, key_separator: str | None, compression: str, bootstrap_server: str) -> None:
+    """Write the lines of standard input to a topic; returns once all are acknowledged."""
+    from coterie.client import Producer
+
+    async def send() -> int:
+        settings = {"bootstrap.servers": bootstrap_server, "compression.type": compression}
+        deliveries = []
+        async with Producer(settings) as producer:
+            for line in sys.stdin.buffer:
+                key, value = None, line.rstrip(b"\n")
+                if key_separator is not None:
+                    head, found, tail = value.partition(key_separator.encode())
+                    key, value = (head, tail) if found else (None, value)
+                deliveries.append(await producer.send(topic, value, key))
+            await producer.flush()
+            for delivery in deliveries:
+                await delivery
+        return len(deliveries)
+
+    count = run(send())
+    click.echo(f"{count} records acknowledged", err=True)

@@ -1,0 +1,123 @@
+"""`coterie topics`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from coterie.cli.running import broker_option, json_option, run, show
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  coterie topics create flights --partitions 12 --config retention.ms=86400000
+  coterie topics list --json
+  coterie topics grow flights --partitions 24
+"""
+)
+def topics() -> None:
+    """List, create, describe, grow and delete topics."""
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="Also __consumer_offsets and __coterie_journal.")
+@broker_option
+@json_option
+def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
+    """Every topic with its number of partitions."""
+    from coterie.client import Admin
+
+    async def ask() -> list[dict[str, Any]]:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            infos = await admin.topics()
+        return [
+            {"topic": name, "partitions": len(info.leaders), "internal": info.internal}
+            for name, info in sorted(infos.items())
+            if internal or not info.internal
+        ]
+
+    found = run(ask())
+    show(found, as_json, ["TOPIC", "PARTITIONS"], [(t["topic"], t["partitions"]) for t in found], "there are no topics")
+
+
+@topics.command()
+@click.argument("topic")
+@click.option("--partitions", "-p", type=click.IntRange(1, 100_000), help="Default: the broker's num.partitions.")
+@click.option("--config", "-c", "configs", multiple=True, metavar="KEY=VALUE", help="A topic setting, by Kafka's name.")
+@broker_option
+def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstrap_server: str) -> None:
+    """Create a topic."""
+    from coterie.client import Admin
+
+    bad = [c for c in configs if "=" not in c]
+    if bad:
+        raise click.UsageError(f"--config takes KEY=VALUE, not {bad[0]!r}.")
+
+    async def ask() -> None:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            await admin.create_topic(topic, partitions or -1, dict(c.split("=", 1) for c in configs))
+
+    run(ask())
+    click.echo(f"created {topic}")
+
+
+@topics.command()
+@click.argument("topic")
+@broker_option
+@json_option
+def describe(topic: str, bootstrap_server: str, as_json: bool) -> None:
+    """Partitions with their offsets, and the topic's settings."""
+    from coterie.client import Admin
+    from coterie.client.errors import check
+
+    async def ask() -> dict[str, Any]:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            info = (await admin.topics([topic]))[topic]
+            check(info.error, topic)
+            partitions = [(topic, p) for p in sorted(info.leaders)]
+            starts = await admin.offsets(dict.fromkeys(partitions, -2))
+            ends = await admin.offsets(dict.fromkeys(partitions, -1))
+            rows = [
+                {"partition": p, "leader": info.leaders[p], "start": starts[topic, p], "end": ends[topic, p]}
+                for _, p in partitions
+            ]
+            return {"topic": topic, "partitions": rows, "configs": await admin.topic_configs(topic)}
+
+    found = run(ask())
+    rows = [(p["partition"], p["leader"], p["start"], p["end"]) for p in found["partitions"]]
+    show(found, as_json, ["PARTITION", "LEADER", "START", "END"], rows)
+    if not as_json:
+        click.echo("\n" + "\n".join(f"{name}={value}" for name, value in sorted(found["configs"].items())))
+
+
+@topics.command()
+@click.argument("topic")
+@click.option("--partitions", "-p", type=click.IntRange(1, 100_000), required=True, help="The new number.")
+@broker_option
+def grow(topic: str, partitions: int, bootstrap_server: str) -> None:
+    """Add partitions to a topic."""
+    from coterie.client import Admin
+
+    async def ask() -> None:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            await admin.create_partitions(topic, partitions)
+
+    run(ask())
+    click.echo(f"{topic} has {partitions} partitions")
+
+
+@topics.command()
+@click.argument("topic")
+@broker_option
+def delete(topic: str, bootstrap_server: str) -> None:
+    """Delete a topic with its records and the offsets committed for it."""
+    from coterie.client import Admin
+
+    async def ask() -> None:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            await admin.delete_topic(topic)
+
+    run(ask())
+    click.echo(f"deleted {topic}")
