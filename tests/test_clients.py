@@ -10,9 +10,6 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,46 +17,11 @@ from typing import Any
 
 import pytest
 
+from tests.broker_process import BrokerProcess
+
 SESSION_MS = 6_000
 CLIENTS = ("confluent", "aiokafka", "kafka_python")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
-
-
-class BrokerProcess:
-    """A broker in a process of its own, on a port that stays the same over restarts."""
-
-    def __init__(self, data: Path) -> None:
-        self.data, self.port = data, free_port()
-        self.start()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        settings = ["group.initial.rebalance.delay.ms=200", "offsets.topic.num.partitions=4", "num.partitions=6"]
-        command = [sys.executable, "-m", "coterie", "broker", "--listen", self.address, "--data", str(self.data)]
-        for setting in settings:
-            command += ["--set", setting]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line.startswith("listening on"), line
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        self.process.terminate()
-        assert self.process.wait(timeout=10) == 0
 
 
 @pytest.fixture

@@ -1,0 +1,125 @@
+"""`coterie pipeline`: jobs on Spark."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coterie.cli.running import broker_option, json_option
+
+
+def spark_options(command: Any) -> Any:
+    command = click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder.")(
+        command
+    )
+    return click.option(
+        "--master", default="local[*]", show_default=True, help="Any Spark master, such as spark://HOST:7077 or yarn."
+    )(command)
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  coterie pipeline table flights --group archive --out ./archive
+  coterie pipeline delays flights --group delays --out ./delays --follow
+  coterie pipeline history --out ./history
+"""
+)
+def pipeline() -> None:
+    """Turn topics into tables with Spark."""
+
+
+def _session(master: str) -> Any:
+    from coterie.pipeline.session import JavaMissing, make_session
+
+    try:
+        return make_session(master, short=True)
+    except JavaMissing as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _run(master: str, work: Callable[[Any], Any]) -> Any:
+    """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence."""
+    spark = _session(master)
+    try:
+        return work(spark)
+    except Exception as error:
+        for line in str(error).splitlines():
+            for kind in ("KafkaError: ", "OptionError: ", "DataLossError: "):
+                if kind in line:
+                    raise click.ClickException(line.split(kind, 1)[1]) from error
+        raise
+    finally:
+        spark.stop()
+
+
+@pipeline.command()
+@click.argument("topic")
+@click.option("--group", "-g", required=True, help="The group that receives the commits.")
+@spark_options
+@broker_option
+def table(topic: str, group: str, master: str, out: Path, bootstrap_server: str) -> None:
+    """A topic's records as a Parquet table; a second run adds what is new."""
+    from coterie.pipeline.jobs import run_table
+
+    count = _run(master, lambda spark: run_table(spark, bootstrap_server, topic, group, out))
+    click.echo(f"{count} rows in {out / 'table'}")
+
+
+@pipeline.command()
+@click.argument("topic")
+@click.option("--group", "-g", required=True, help="The group that receives the commits.")
+@click.option("--follow", is_flag=True, help="Go on until SIGTERM or Ctrl-C; without it, what is there now.")
+@click.option("--max-offsets-per-trigger", type=click.IntRange(1), help="Records per micro-batch at most.")
+@spark_options
+@broker_option
+def delays(
+    topic: str,
+    group: str,
+    follow: bool,
+    max_offsets_per_trigger: int | None,
+    master: str,
+    out: Path,
+    bootstrap_server: str,
+) -> None:
+    """Flights and departure delays per carrier and hour."""
+    from coterie.pipeline.jobs import run_delays
+
+    asked: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda n, _: asked.append(n))
+    count = _run(
+        master,
+        lambda spark: run_delays(
+            spark,
+            bootstrap_server,
+            topic,
+            group,
+            out,
+            lambda: bool(asked),
+            follow=follow,
+            limit=max_offsets_per_trigger,
+        ),
+    )
+    click.echo(f"{count} flights in {out / 'table'}")
+
+
+@pipeline.command()
+@spark_options
+@broker_option
+@json_option
+def history(master: str, out: Path, bootstrap_server: str, as_json: bool) -> None:
+    """__consumer_offsets and the journal as tables: commits, generations, members, assignments, rebalances."""
+    from coterie.pipeline.jobs import run_history
+
+    counts = _run(master, lambda spark: run_history(spark, bootstrap_server, out))
+    if as_json:
+        click.echo(json.dumps(counts))
+    else:
+        for name, count in counts.items():
+            click.echo(f"{count} rows in {out / name}")

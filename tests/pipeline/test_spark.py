@@ -1,0 +1,149 @@
+"""The data source, the sink and the jobs on a real Spark, against a real broker process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.client import Admin, Consumer, Producer
+from coterie.pipeline import jobs
+from tests.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.spark
+
+
+def produce(address: str, topic: str, values: list[bytes], codec: str = "none") -> None:
+    async def send() -> None:
+        async with Producer({"bootstrap.servers": address, "compression.type": codec}) as producer:
+            for n, value in enumerate(values):
+                await producer.send(
+                    topic, value, b"k%d" % n if n % 5 else None, headers=[("n", b"%d" % n)] if n % 3 else []
+                )
+
+    asyncio.run(send())
+
+
+def group_lag(address: str, group: str) -> int:
+    async def ask() -> int:
+        async with Admin({"bootstrap.servers": address}) as admin:
+            lag = await admin.lag(group)
+            assert lag, f"group {group} has committed nothing"
+            return sum(end - at for at, end in lag.values())
+
+    return asyncio.run(ask())
+
+
+def load(spark: Any, address: str, **options: str) -> Any:
+    given = {"kafka.bootstrap.servers": address, **options}
+    return spark.read.format("coterie").options(**given).load()
+
+
+def test_a_batch_read_has_every_record_and_column(spark: Any, broker: BrokerProcess) -> None:
+    for codec in ("none", "zstd", "lz4"):
+        produce(broker.address, "t", [b"%s-%d" % (codec.encode(), n) for n in range(500)], codec)
+    frame = load(spark, broker.address, subscribe="t", includeHeaders="true")
+    assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    rows = frame.collect()
+    assert {bytes(r.value) for r in rows} == {f"{c}-{n}".encode() for c in ("none", "zstd", "lz4") for n in range(500)}
+    by_value = {bytes(r.value): r for r in rows}
+    assert by_value[b"none-5"].key is None
+    assert bytes(by_value[b"none-7"].key) == b"k7"
+    assert [(h.key, bytes(h.value)) for h in by_value[b"none-7"].headers] == [("n", b"7")]
+    assert by_value[b"none-7"].timestamp.year >= 2024
+    assert len({(r.partition, r.offset) for r in rows}) == 1500
+
+
+def test_a_batch_read_between_offsets(spark: Any, broker: BrokerProcess) -> None:
+    produce(broker.address, "t", [b"%d" % n for n in range(300)])
+    options = {
+        "assign": json.dumps({"t": [1, 2]}),
+        "startingOffsets": json.dumps({"t": {"1": 5, "2": -2}}),
+        "endingOffsets": json.dumps({"t": {"1": 15, "2": 20}}),
+    }
+    rows = load(spark, broker.address, **options).select("partition", "offset").collect()
+    assert sorted((r.partition, r.offset) for r in rows) == [(1, n) for n in range(5, 15)] + [(2, n) for n in range(20)]
+
+
+def test_mistakes_are_said_in_a_sentence(spark: Any, broker: BrokerProcess) -> None:
+    with pytest.raises(Exception, match="exactly one of the options subscribe"):
+        load(spark, broker.address).collect()
+    with pytest.raises(Exception, match="must be earliest, latest, committed or JSON"):
+        load(spark, broker.address, subscribe="t", startingOffsets="yesterday").collect()
+    with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION: topic nowhere"):
+        load(spark, broker.address, subscribe="nowhere").collect()
+    with pytest.raises(Exception, match="needs a column named value"):
+        spark.range(3).write.format("coterie").mode("append").options(
+            **{"kafka.bootstrap.servers": broker.address, "topic": "t"}
+        ).save()
+
+
+def test_the_stream_resumes_and_the_group_hears_of_it(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    produce(broker.address, "t", [b"%d" % n for n in range(1000)])
+    assert jobs.run_table(spark, broker.address, "t", "archive", tmp_path) == 1000
+    assert group_lag(broker.address, "archive") == 0
+    produce(broker.address, "t", [b"%d" % n for n in range(1000, 1500)])
+    assert group_lag(broker.address, "archive") == 500
+    assert jobs.run_table(spark, broker.address, "t", "archive", tmp_path) == 1500
+    rows = spark.read.parquet(str(tmp_path / "table")).select("value").collect()
+    assert sorted(int(bytes(r.value)) for r in rows) == list(range(1500))
+    assert group_lag(broker.address, "archive") == 0
+
+
+def test_admission_limits_make_several_batches(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    flight = {"carrier": "UA", "flight": 1, "tailnum": "N1", "origin": "EWR", "dest": "IAH"}
+    lines = [
+        json.dumps(
+            flight | {"time_hour": f"2013-01-01T{n % 24:02}:00:00Z", "dep_delay": n if n % 10 else None}
+        ).encode()
+        for n in range(1000)
+    ]
+    produce(broker.address, "f", lines)
+    counted = jobs.run_delays(spark, broker.address, "f", "delays", tmp_path, lambda: True, follow=False, limit=300)
+    assert counted == 1000
+    assert len(list((tmp_path / "batches").iterdir())) >= 4
+    row = spark.read.parquet(str(tmp_path / "table")).groupBy().sum("departed", "dep_delay_sum").first()
+    assert (row[0], row[1]) == (900, sum(n for n in range(1000) if n % 10))
+    assert group_lag(broker.address, "delays") == 0
+
+
+def test_the_sink_writes_what_the_source_reads(spark: Any, broker: BrokerProcess) -> None:
+    rows = [(f"k{n}", f"v{n}", n % 2) for n in range(200)]
+    frame = spark.createDataFrame(rows, "key string, value string, partition int")
+    options = {"kafka.bootstrap.servers": broker.address, "topic": "out"}
+    frame.write.format("coterie").mode("append").options(**options).save()
+    back = load(spark, broker.address, subscribe="out").collect()
+    assert {(bytes(r.key).decode(), bytes(r.value).decode(), r.partition) for r in back} == set(rows)
+
+
+def test_history_tells_what_the_group_went_through(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    produce(broker.address, "t", [b"%d" % n for n in range(100)])
+
+    async def live() -> str:
+        settings = {"bootstrap.servers": broker.address, "group.id": "crew", "auto.offset.reset": "earliest"}
+        async with Consumer(settings) as consumer:
+            consumer.subscribe(["t"])
+            count = 0
+            while count < 100:
+                count += sum(map(len, (await consumer.poll(1000)).values()))
+            await consumer.commit()
+            assert consumer._machine is not None
+            return consumer._machine.member_id
+
+    member_id = asyncio.run(live())
+    counts = jobs.run_history(spark, broker.address, tmp_path)
+    table = {name: spark.read.parquet(str(tmp_path / name)).collect() for name in counts}
+    assert {(r.generation, r.members) for r in table["generations"]} == {(1, 1), (2, 0)}
+    assert [r.member_id for r in table["members"]] == [member_id]
+    assert {(r.topic, r.partition) for r in table["assignments"]} == {("t", p) for p in range(6)}
+    assert sum(r.offset for r in table["commits"] if r.log_offset == min(c.log_offset for c in table["commits"])) >= 0
+    newest = {}
+    for r in sorted(table["commits"], key=lambda r: r.log_offset):
+        newest[r.partition] = r.offset
+    assert sum(newest.values()) == 100
+    stable = next(r for r in table["rebalances"] if r.event == "stable")
+    assert (stable.generation, stable.members, stable.moved) == (1, 1, 6)
+    assert f"{member_id} joined" in stable.why
