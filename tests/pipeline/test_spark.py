@@ -102,10 +102,11 @@ def test_admission_limits_make_several_batches(spark: Any, broker: BrokerProcess
         for n in range(1000)
     ]
     produce(broker.address, "f", lines)
-    counted = jobs.run_delays(spark, broker.address, "f", "delays", tmp_path, lambda: True, follow=False, limit=300)
-    assert counted == 1000
+    source = jobs.stream(spark, broker.address, "f", "delays", limit=300)
+    table = jobs.run_aggregation(spark, jobs.DELAYS, source, tmp_path)
+    assert table.groupBy().sum("flights").first()[0] == 1000
     assert len(list((tmp_path / "batches").iterdir())) >= 4
-    row = spark.read.parquet(str(tmp_path / "table")).groupBy().sum("departed", "dep_delay_sum").first()
+    row = table.groupBy().sum("departed", "dep_delay_sum").first()
     assert (row[0], row[1]) == (900, sum(n for n in range(1000) if n % 10))
     assert group_lag(broker.address, "delays") == 0
 

@@ -71,42 +71,49 @@ def table(topic: str, group: str, master: str, out: Path, bootstrap_server: str)
     click.echo(f"{count} rows in {out / 'table'}")
 
 
-@pipeline.command()
-@click.argument("topic")
-@click.option("--group", "-g", required=True, help="The group that receives the commits.")
-@click.option("--follow", is_flag=True, help="Go on until SIGTERM or Ctrl-C; without it, what is there now.")
-@click.option("--max-offsets-per-trigger", type=click.IntRange(1), help="Records per micro-batch at most.")
-@spark_options
-@broker_option
-def delays(
-    topic: str,
-    group: str,
-    follow: bool,
-    max_offsets_per_trigger: int | None,
-    master: str,
-    out: Path,
-    bootstrap_server: str,
+def _aggregate(
+    name: str, topic: str, group: str, follow: bool, limit: int | None, master: str, out: Path, bootstrap_server: str
 ) -> None:
-    """Flights and departure delays per carrier and hour."""
-    from coterie.pipeline.jobs import run_delays
+    from coterie.pipeline import jobs
 
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: asked.append(n))
-    count = _run(
-        master,
-        lambda spark: run_delays(
-            spark,
-            bootstrap_server,
-            topic,
-            group,
-            out,
-            lambda: bool(asked),
-            follow=follow,
-            limit=max_offsets_per_trigger,
-        ),
-    )
-    click.echo(f"{count} flights in {out / 'table'}")
+
+    def work(spark: Any) -> int:
+        source = jobs.stream(spark, bootstrap_server, topic, group, limit=limit)
+        aggregation = jobs.DELAYS if name == "delays" else jobs.KEYS
+        stop = (lambda: bool(asked)) if follow else None
+        return int(jobs.run_aggregation(spark, aggregation, source, out, stop).count())
+
+    click.echo(f"{_run(master, work)} rows in {out / 'table'}")
+
+
+def aggregation_options(command: Any) -> Any:
+    command = broker_option(spark_options(command))
+    limit = click.option("--max-offsets-per-trigger", "limit", type=click.IntRange(1), help="Records per micro-batch.")
+    command = limit(command)
+    command = click.option("--follow", is_flag=True, help="Go on until SIGTERM or Ctrl-C.")(command)
+    command = click.option("--group", "-g", required=True, help="The group that receives the commits.")(command)
+    return click.argument("topic")(command)
+
+
+@pipeline.command()
+@aggregation_options
+def delays(
+    topic: str, group: str, follow: bool, limit: int | None, master: str, out: Path, bootstrap_server: str
+) -> None:
+    """Flights and departure delays per carrier and hour."""
+    _aggregate("delays", topic, group, follow, limit, master, out, bootstrap_server)
+
+
+@pipeline.command()
+@aggregation_options
+def keys(
+    topic: str, group: str, follow: bool, limit: int | None, master: str, out: Path, bootstrap_server: str
+) -> None:
+    """Records per key, of any topic."""
+    _aggregate("keys", topic, group, follow, limit, master, out, bootstrap_server)
 
 
 @pipeline.command()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coterie.journal import TOPIC as JOURNAL_TOPIC
-from coterie.pipeline import flights, history
+from coterie.pipeline import flights, history, keys
+from coterie.pipeline.columns import COLUMNS
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -34,48 +36,56 @@ def stream(spark: Any, bootstrap_server: str, topic: str, group: str, *, limit: 
     return spark.readStream.format("coterie").options(**options).load()
 
 
-def run_delays(
-    spark: Any,
-    bootstrap_server: str,
-    topic: str,
-    group: str,
-    out: Path,
-    stop: Callable[[], bool],
-    *,
-    follow: bool,
-    limit: int | None = None,
-) -> int:
-    """Aggregates the topic into OUT/table while it grows; returns the flights counted.
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A table kept by micro-batches: ``partial`` makes a batch's part of it from records, ``combine`` adds parts up."""
 
-    Each micro-batch writes its own partial sums to OUT/batches/batch_id=N, overwriting: a batch that Spark runs again
-    after a crash counts once. ``follow``: until ``stop()`` says so; otherwise all that is there now.
+    partial: Callable[[Any], Any]
+    combine: Callable[[Any], Any]
+
+
+DELAYS = Aggregation(lambda records: flights.delays(flights.flights(records)), flights.added_up)
+KEYS = Aggregation(keys.counts, keys.added_up)
+
+
+def run_aggregation(
+    spark: Any,
+    aggregation: Aggregation,
+    source: Any,
+    out: Path,
+    stop: Callable[[], bool] | None = None,
+) -> Any:
+    """Keeps OUT/table up to date with a stream (`stream`); returns the table.
+
+    Each micro-batch writes its own part to OUT/batches/batch_id=N, overwriting: a batch that Spark runs again after a
+    crash counts once. With ``stop`` it follows the topic until that says True; without, it takes what is there now.
     """
-    batches_path = out / "batches"
+    parts = out / "batches"
 
     def write(frame: Any, batch_id: int) -> None:
-        sums = flights.delays(flights.flights(frame))
-        sums.coalesce(1).write.mode("overwrite").parquet(str(batches_path / f"batch_id={batch_id}"))
+        aggregation.partial(frame).coalesce(1).write.mode("overwrite").parquet(str(parts / f"batch_id={batch_id}"))
 
-    writer = (
-        stream(spark, bootstrap_server, topic, group, limit=limit)
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(out / "checkpoint"))
-    )
-    if follow:
+    writer = source.writeStream.foreachBatch(write).option("checkpointLocation", str(out / "checkpoint"))
+    if stop is None:
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+    else:
         query = writer.trigger(processingTime="500 milliseconds").start()
         while query.isActive and not stop():
             time.sleep(0.1)
         _stop_gracefully(query)
-    else:
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
     _raise_failure(query)
-    if not batches_path.exists():
-        return 0
-    table = flights.added_up(spark.read.parquet(str(batches_path)))
-    table.coalesce(1).write.mode("overwrite").parquet(str(out / "table"))
-    total = spark.read.parquet(str(out / "table")).groupBy().sum("flights").first()
-    return int(total[0] or 0)
+    if parts.exists():
+        aggregation.combine(spark.read.parquet(str(parts))).coalesce(1).write.mode("overwrite").parquet(
+            str(out / "table")
+        )
+        return spark.read.parquet(str(out / "table"))
+    return aggregation.partial(batch_of_nothing(spark))
+
+
+def batch_of_nothing(spark: Any) -> Any:
+    """The source's columns without a row."""
+    return spark.createDataFrame([], COLUMNS)
 
 
 def _stop_gracefully(query: Any, patience_s: float = 20.0) -> None:

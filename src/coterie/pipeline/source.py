@@ -22,12 +22,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from coterie.client.errors import KafkaError
+from coterie.pipeline.columns import COLUMNS, HEADERS
 from coterie.pipeline.options import SourceOptions, TopicOffsets, source_options
 from coterie.pipeline.reading import LATEST, OffsetRange, TopicPartition, TopicReader, limit_rows, read_range, to_arrow
 from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
-
-COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-HEADERS = "headers array<struct<key:string,value:binary>>"
 
 
 class CoterieDataSource(DataSource):  # type: ignore[misc]

