@@ -86,6 +86,23 @@ def test_deliveries_name_partition_and_offset() -> None:
     run(story())
 
 
+def test_a_record_leaves_after_linger_without_a_flush() -> None:
+    """Found by the demo: an idle sender slept on, and a lone record left only with the next full batch."""
+
+    async def story() -> None:
+        async with running() as address, Producer(address | {"linger.ms": 10}) as producer:
+            for n in range(3):
+                delivery = await producer.send("t", b"x", partition=0)
+                assert await asyncio.wait_for(_awaited(delivery), 5) == (0, n)
+                await asyncio.sleep(0.05)
+
+    run(story())
+
+
+async def _awaited(delivery: Awaitable[tuple[int, int]]) -> tuple[int, int]:
+    return await delivery
+
+
 def test_a_second_member_takes_its_share_and_gives_it_back() -> None:
     async def story() -> None:
         async with running() as address:

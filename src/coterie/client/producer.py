@@ -123,6 +123,7 @@ class Producer:
             batch.done.add_done_callback(_retrieved)
             self._idle.clear()
             self._start()
+            self._wake.set()  # the sender may be asleep, and must begin to count linger.ms
         batch.items.append((int(time.time() * 1000) if timestamp_ms is None else timestamp_ms, key, value, headers))
         batch.size += size
         self._buffered += size

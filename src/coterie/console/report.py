@@ -12,7 +12,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1000px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.6em; margin-bottom: .2em; } h2 { font-size: 1.15em; margin-top: 2em; }
 p.note { color: #555; margin-top: .2em; } table { border-collapse: collapse; width: 100%; font-size: 14px; }
-th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid #ddd; vertical-align: top; } td.n { text-align: right; }
+th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid #ddd; vertical-align: top; } td.n { text-align: right; white-space: nowrap; }
 .right { color: #00694d; font-weight: 600; } .wrong { color: #b00020; font-weight: 600; }
 svg { width: 100%; height: auto; font: 13px system-ui, sans-serif; } svg .small { font-size: 11px; fill: #333; }
 svg .bold { font-weight: 600; } svg .axis { stroke: #666; } svg .grid { stroke: #ddd; } svg .mark { stroke: #1a1a1a; stroke-dasharray: 3 3; }

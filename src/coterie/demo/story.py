@@ -62,7 +62,7 @@ class Demo:
         self.events: list[tuple[int, str]] = []
         self.address = ""
         self.produced = self.rejected = 0
-        self.producing_done = False
+        self.done_ms: int | None = None
         self.expected: Expected | None = None
         self._failure: str | None = None
 
@@ -186,7 +186,7 @@ class Demo:
         if await process.wait():
             self._failure = f"the producer failed:\n{self.processes.log_tail('producer')}"
             return
-        self.producing_done = True
+        self.done_ms = int(time.time() * 1000)
 
     # -- watching -------------------------------------------------------------------------------------------------------
 
@@ -218,10 +218,10 @@ class Demo:
         return bool(rebalances) and rebalances[-1].members == members and self.watch.state == "Stable"
 
     def _caught_up(self) -> bool:
-        if not self.producing_done or not self.watch.samples:
+        if self.done_ms is None or not self.watch.samples:
             return False
         last = self.watch.samples[-1]
-        return last.produced == self.produced and last.lags.get("crew") == 0 and last.lags.get("delays") == 0
+        return last.time_ms > self.done_ms and last.lags.get("crew") == 0 and last.lags.get("delays") == 0
 
     # -- 5, 6, 7: history, checks, report --------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def short_name(member_id: str) -> str:
 
 @dataclass(slots=True)
 class Sample:
-    """One look: lags in records (None before the first commit), and how many records were produced."""
+    """One look, begun at ``time_ms``: lags in records (None before the first commit), and how many records were produced."""
 
     time_ms: int
     produced: int
@@ -58,11 +58,11 @@ class Watcher:
 
     async def look(self, produced: int) -> None:
         """One sample. A broker that cannot answer yet is looked at again the next time."""
-        watch = self._watch
+        watch, now_ms = self._watch, int(time.time() * 1000)
         lags: dict[str, int | None] = {}
         for group in ("crew", "delays"):
             lags[group] = await self._lag(group)
-        watch.samples.append(Sample(int(time.time() * 1000), produced, lags))
+        watch.samples.append(Sample(now_ms, produced, lags))
         await self._describe()
         await self._read_journal()
 
