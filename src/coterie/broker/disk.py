@@ -24,7 +24,7 @@ class DiskFile:
     def read(self, position: int, length: int) -> bytes:
         return os.pread(self._fd, length, position)
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | bytearray) -> None:
         written = os.write(self._fd, data)
         while written < len(data):
             written += os.write(self._fd, data[written:])

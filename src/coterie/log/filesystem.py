@@ -16,7 +16,7 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Up to ``length`` bytes; fewer only at the end of the file."""
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | bytearray) -> None:
         """All of the data, or OSError; after an error the file may hold a part of it."""
 
     def truncate(self, size: int) -> None: ...
@@ -66,7 +66,7 @@ class MemoryFile:
     def read(self, position: int, length: int) -> bytes:
         return bytes(self.data[position : position + length])
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | bytearray) -> None:
         self.data += data
 
     def truncate(self, size: int) -> None:

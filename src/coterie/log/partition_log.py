@@ -119,7 +119,7 @@ class PartitionLog:
         if segment.first_append_ms < 0:
             segment.first_append_ms = now_ms
         base = self.end_offset
-        segment.append(bytes(stamped), placed, self.config.index_interval_bytes)
+        segment.append(stamped, placed, self.config.index_interval_bytes)
         for _, header in placed:
             if header.producer_id >= 0:
                 self.producers.appended(header, header.last_offset)

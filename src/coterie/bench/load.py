@@ -1,0 +1,160 @@
+"""Load on a broker from one process: raw frames over epoll, so that the driver costs less than what it measures."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+
+from coterie.client.blocking import BrokerSocket
+from coterie.client.errors import check
+from coterie.records.batch import encode_batch
+from coterie.wire.declaration import Message
+from coterie.wire.framing import encode_request
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+TOPIC = "bench"
+JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, COMMIT_VERSION = 3, 3, 4, 8
+PRODUCE_VERSION, FETCH_VERSION = 9, 12
+BATCH_BYTES = 1_000_000
+
+
+def create_topic(address: tuple[str, int], partitions: int = 1) -> None:
+    broker = BrokerSocket(*address)
+    for result in broker.request(CreateTopicsRequest([CreatableTopic(TOPIC, partitions, -1)])).topics:
+        check(result.error_code, result.error_message)
+    broker.close()
+
+
+def closed_loop(address: tuple[str, int], frames: list[bytes], seconds: float) -> float:
+    """One connection per frame, each sending its frame again as soon as it is answered; returns answers/s."""
+    poller, sockets = select.epoll(), dict[int, tuple[socket.socket, bytes]]()
+    for frame in frames:
+        s = socket.create_connection(address)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        s.setblocking(False)
+        sockets[s.fileno()] = (s, frame)
+        poller.register(s.fileno(), select.EPOLLIN)
+    for s, frame in sockets.values():
+        s.send(frame)
+    answers, started = 0, time.perf_counter()
+    end = started + seconds
+    while time.perf_counter() < end:
+        for fd, _ in poller.poll(0.5, 256):
+            s, frame = sockets[fd]
+            if not s.recv(65_536):
+                raise ConnectionError("the broker closed a connection under load")
+            s.send(frame)
+            answers += 1
+    rate = answers / (time.perf_counter() - started)
+    for s, _ in sockets.values():
+        s.close()
+    return rate
+
+
+def groups_of_one(address: tuple[str, int], count: int) -> list[str]:
+    """``count`` groups with one settled member each; returns the member ids, the groups being g0, g1, ..."""
+    broker, members = BrokerSocket(*address), []
+    for n in range(count):
+        join = JoinGroupRequest(
+            f"g{n}", 300_000, 300_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]
+        )
+        joined = broker.request(join, highest=JOIN_VERSION)
+        check(joined.error_code)
+        assignment = [SyncGroupRequestAssignment(joined.member_id, b"")]
+        sync = SyncGroupRequest(f"g{n}", joined.generation_id, joined.member_id, assignments=assignment)
+        check(broker.request(sync, highest=SYNC_VERSION).error_code)
+        members.append(joined.member_id)
+    broker.close()
+    return members
+
+
+def heartbeats(address: tuple[str, int], members: list[str], seconds: float) -> float:
+    """Heartbeats/s over one connection per member."""
+    frames = [_frame(HeartbeatRequest(f"g{n}", 1, m), HEARTBEAT_VERSION) for n, m in enumerate(members)]
+    return closed_loop(address, frames, seconds)
+
+
+def commits(address: tuple[str, int], members: list[str], seconds: float) -> float:
+    """Commits/s of one partition each, over one connection per member."""
+    topics = [OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 5, -1, "")])]
+    frames = [_frame(OffsetCommitRequest(f"g{n}", 1, m, topics=topics), COMMIT_VERSION) for n, m in enumerate(members)]
+    return closed_loop(address, frames, seconds)
+
+
+def _frame(request: Message, version: int) -> bytes:
+    return encode_request(1, "bench", request, version)
+
+
+def batch_of(record_bytes: int) -> tuple[bytes, int]:
+    """A batch of about a megabyte of records of that size, and how many are in it."""
+    count = BATCH_BYTES // (record_bytes + 8)
+    value = bytes(range(256)) * (record_bytes // 256 + 1)
+    return encode_batch([(1_700_000_000_000, None, value[:record_bytes], ())] * count), count
+
+
+def produce(address: tuple[str, int], batch: bytes, seconds: float, in_flight: int = 4) -> float:
+    """MB/s taken in over one connection, ``in_flight`` requests ahead of their answers."""
+    data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch)])]
+    frame = _frame(ProduceRequest(None, -1, 30_000, data), PRODUCE_VERSION)
+    s = socket.create_connection(address)
+    ahead = answered = 0
+    started = time.perf_counter()
+    end = started + seconds
+    while time.perf_counter() < end:
+        while ahead < in_flight:
+            s.sendall(frame)
+            ahead += 1
+        _read_frame(s)
+        ahead, answered = ahead - 1, answered + 1
+    rate = answered * len(batch) / (time.perf_counter() - started) / 1e6
+    s.close()
+    return rate
+
+
+def fetch(address: tuple[str, int], seconds: float) -> float:
+    """MB/s given out over one connection, a megabyte at a time from the start of the topic."""
+    broker = BrokerSocket(*address)
+    size = position = 0
+    started = time.perf_counter()
+    end = started + seconds
+    while time.perf_counter() < end:
+        asked = FetchPartition(0, fetch_offset=position, partition_max_bytes=1_100_000)
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=0, max_bytes=50_000_000, topics=[FetchTopic(TOPIC, partitions=[asked])]
+        )
+        data = broker.request(request, highest=FETCH_VERSION).responses[0].partitions[0]
+        check(data.error_code)
+        if not data.records:
+            position = 0
+            continue
+        size += len(data.records)
+        position = int.from_bytes(data.records[:8], "big") + int.from_bytes(data.records[23:27], "big") + 1
+    rate = size / (time.perf_counter() - started) / 1e6
+    broker.close()
+    return rate
+
+
+def _read_frame(s: socket.socket) -> None:
+    size = int.from_bytes(_exactly(s, 4), "big")
+    _exactly(s, size)
+
+
+def _exactly(s: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        got = s.recv(size - len(data))
+        if not got:
+            raise ConnectionError("the broker closed the connection")
+        data += got
+    return data

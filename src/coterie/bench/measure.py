@@ -1,0 +1,172 @@
+"""The rows of the benchmark: each starts a fresh broker in a process of its own and measures one thing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coterie.bench import load
+from coterie.bench.rebalance import rebalance_ms
+from coterie.client.blocking import BrokerSocket
+
+SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure. ``aim`` is what we mean to reach; ``ratio`` above 1 is better than that."""
+
+    name: str
+    value: float
+    unit: str
+    aim: float | None = None
+    lower_is_better: bool = False
+
+    @property
+    def ratio(self) -> float | None:
+        if self.aim is None or not self.value:
+            return None
+        return self.aim / self.value if self.lower_is_better else self.value / self.aim
+
+
+@contextlib.contextmanager
+def broker(data: Path | None = None) -> Iterator[tuple[tuple[str, int], subprocess.Popen[str]]]:
+    """A broker process and its address."""
+    command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0"]
+    command += ["--memory"] if data is None else ["--data", str(data)]
+    for setting in ("group.initial.rebalance.delay.ms=0", "max.connections=20000", "log.segment.bytes=268435456"):
+        command += ["--set", setting]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        host, _, port = process.stdout.readline().strip().removeprefix("listening on ").rpartition(":")
+        yield (host, int(port)), process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process, in MB (Linux's /proc; elsewhere `ps`)."""
+    status = Path(f"/proc/{pid}/status")
+    if status.exists():
+        line = next(x for x in status.read_text().splitlines() if x.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+    return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)])) / 1024
+
+
+def start_and_memory(_: Path) -> list[Row]:
+    times, memory = [], 0.0
+    for _attempt in range(3):
+        started = time.perf_counter()
+        with broker() as (address, process):
+            BrokerSocket(*address).close()
+            times.append(time.perf_counter() - started)
+            memory = resident_mb(process.pid)
+    return [
+        Row("start to first answered request", sorted(times)[1], "s", 0.3, lower_is_better=True),
+        Row("idle memory", memory, "MB", 60, lower_is_better=True),
+    ]
+
+
+def produce_and_fetch(folder: Path) -> list[Row]:
+    rows = []
+    for size in (100, 1024):
+        with broker(folder / f"data-{size}") as (address, _):
+            load.create_topic(address)
+            batch, _count = load.batch_of(size)
+            taken = load.produce(address, batch, SECONDS)
+            given = load.fetch(address, SECONDS)
+        rows.append(Row(f"produce, {size}-byte records", taken, "MB/s", 300))
+        rows.append(Row(f"fetch, {size}-byte records", given, "MB/s", 1000))
+    return rows
+
+
+def group_load(folder: Path) -> list[Row]:
+    rows = []
+    for connections in (1, 100, 1000):
+        with broker(folder / f"groups-{connections}") as (address, _):
+            load.create_topic(address)
+            members = load.groups_of_one(address, connections)
+            beats = load.heartbeats(address, members, SECONDS)
+            committed = load.commits(address, members, SECONDS)
+        rows.append(Row(f"heartbeats, {connections} connections", beats, "1/s", 60_000 if connections == 100 else None))
+        rows.append(Row(f"commits, {connections} connections", committed, "1/s"))
+    return rows
+
+
+def rebalances(_: Path) -> list[Row]:
+    rows = []
+    for members in (10, 200):
+        with broker() as (address, _process):
+            took = asyncio.run(rebalance_ms(address, members))
+        rows.append(Row(f"rebalance, {members} members", took, "ms"))
+    return rows
+
+
+def spark_rows(folder: Path) -> list[Row]:
+    """Rows/s of a warm batch read to a noop sink on local[2]."""
+    from coterie.pipeline.session import make_session
+
+    with broker(folder / "spark-data") as (address, _):
+        load.create_topic(address, 8)
+        total = _fill(address, 8)
+        spark = make_session("local[2]", "coterie-bench", folder / "spark")
+        try:
+            options = {
+                "kafka.bootstrap.servers": f"{address[0]}:{address[1]}",
+                "subscribe": load.TOPIC,
+                "minPartitions": "2",
+            }
+            seconds = []
+            for _attempt in range(4):
+                frame = spark.read.format("coterie").options(**options).load()
+                started = time.perf_counter()
+                frame.write.format("noop").mode("overwrite").save()
+                seconds.append(time.perf_counter() - started)
+        finally:
+            spark.stop()
+    return [Row("Spark, 100-byte values to noop, local[2]", total / sorted(seconds[1:])[1], "rows/s", 2_000_000)]
+
+
+def _fill(address: tuple[str, int], partitions: int, rounds: int = 60) -> int:
+    from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+    batch, count = load.batch_of(100)
+    connection = BrokerSocket(*address)
+    for _ in range(rounds):
+        data: list[Any] = [PartitionProduceData(p, batch) for p in range(partitions)]
+        connection.request(
+            ProduceRequest(None, -1, 30_000, [TopicProduceData(load.TOPIC, partition_data=data)]), highest=9
+        )
+    connection.close()
+    return rounds * partitions * count
+
+
+PARTS: dict[str, Callable[[Path], list[Row]]] = {
+    "start": start_and_memory,
+    "records": produce_and_fetch,
+    "groups": group_load,
+    "rebalance": rebalances,
+    "spark": spark_rows,
+}
+
+
+def run_parts(names: list[str], done: Callable[[Row], None]) -> list[Row]:
+    """Runs these parts; ``done`` hears of each row."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="coterie-bench-") as folder:
+        for name in names:
+            for row in PARTS[name](Path(folder) / name):
+                rows.append(row)
+                done(row)
+    return rows
