@@ -67,7 +67,8 @@ def test_what_is_produced_is_consumed(codec: str) -> None:
                 while len(got) < 1000:
                     for records in (await consumer.poll(2000)).values():
                         for r in records:
-                            assert r.key is not None and r.value is not None
+                            assert r.key is not None
+                            assert r.value is not None
                             assert r.headers == (("n", r.key[1:]),)
                             got[r.key] = r.value
                 assert got == {b"k%d" % n: b"v%d" % n for n in range(1000)}

@@ -32,12 +32,12 @@ def shard_with_dead_group() -> Shard:
     return shard
 
 
-JOIN = dict(
-    group_id="g",
-    session_timeout_ms=10_000,
-    protocol_type="consumer",
-    protocols=[JoinGroupRequestProtocol("range", b"")],
-)
+JOIN = {
+    "group_id": "g",
+    "session_timeout_ms": 10_000,
+    "protocol_type": "consumer",
+    "protocols": [JoinGroupRequestProtocol("range", b"")],
+}
 
 
 @pytest.mark.parametrize(

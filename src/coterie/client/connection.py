@@ -132,7 +132,8 @@ class Connection(asyncio.Protocol):
 
     def tell(self, request: Message) -> None:
         """Sends a request that has no answer (Produce with acks=0)."""
-        assert self.versions is not None and self._transport is not None
+        assert self.versions is not None
+        assert self._transport is not None
         version = self.versions.choose(type(request))
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         self._transport.write(encode_request(self._correlation_id, self.client_id, request, version))

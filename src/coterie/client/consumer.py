@@ -19,8 +19,8 @@ from coterie.client.fetcher import Fetcher, TopicPartition
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
 from coterie.client.settings import ClientSettings
 from coterie.member.machine import (
-    AssignGroup,
     Assigned,
+    AssignGroup,
     Effect,
     Failed,
     FindCoordinator,

@@ -7,6 +7,7 @@ number, and the broker drops what it has already.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
@@ -168,10 +169,8 @@ class Producer:
     async def _run(self) -> None:
         linger_s = self.settings["linger.ms"] / 1000
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), linger_s if self._open else None)
-            except TimeoutError:
-                pass
             self._wake.clear()
             now_s = time.monotonic()
             for where, batch in list(self._open.items()):

@@ -9,15 +9,29 @@ from html import escape
 from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1000px; margin: 2em auto; padding: 0 1em; }
-h1 { font-size: 1.6em; margin-bottom: .2em; } h2 { font-size: 1.15em; margin-top: 2em; }
-p.note { color: #555; margin-top: .2em; } table { border-collapse: collapse; width: 100%; font-size: 14px; }
-th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid #ddd; vertical-align: top; } td.n { text-align: right; white-space: nowrap; }
-.right { color: #00694d; font-weight: 600; } .wrong { color: #b00020; font-weight: 600; }
-svg { width: 100%; height: auto; font: 13px system-ui, sans-serif; } svg .small { font-size: 11px; fill: #333; }
-svg .bold { font-weight: 600; } svg .axis { stroke: #666; } svg .grid { stroke: #ddd; } svg .mark { stroke: #1a1a1a; stroke-dasharray: 3 3; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff;
+  max-width: 1000px; margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.6em; margin-bottom: .2em; }
+h2 { font-size: 1.15em; margin-top: 2em; }
+p.note { color: #555; margin-top: .2em; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; }
+th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid #ddd; vertical-align: top; }
+td.n { text-align: right; white-space: nowrap; }
+.right { color: #00694d; font-weight: 600; }
+.wrong { color: #b00020; font-weight: 600; }
+svg { width: 100%; height: auto; font: 13px system-ui, sans-serif; }
+svg .small { font-size: 11px; fill: #333; }
+svg .bold { font-weight: 600; }
+svg .axis { stroke: #666; }
+svg .grid { stroke: #ddd; }
+svg .mark { stroke: #1a1a1a; stroke-dasharray: 3 3; }
 svg .empty { fill: #f4f4f4; }
 """
+
+
+_TIMELINE_NOTE = (
+    "A dashed line is a rebalance, numbered as in the table below; grey means that nobody owned the partition."
+)
 
 
 @dataclass(slots=True)
@@ -58,8 +72,7 @@ def render(report: Report) -> str:
     parts = [
         f"<h1>{escape(report.title)}</h1><p class='note'>{escape(report.summary)}</p>",
         "<h2>Checks</h2>" + _checks(report.checks),
-        "<h2>Who owned which partition</h2><p class='note'>A dashed line is a rebalance, numbered as in the table below; "
-        "grey means that nobody owned the partition.</p>",
+        f"<h2>Who owned which partition</h2><p class='note'>{_TIMELINE_NOTE}</p>",
         timeline(rows, report.stretches, marks, report.end_s, "owners of each partition over time"),
         "<h2>Rebalances</h2>" + _rebalances(report.rebalances),
         "<h2>What the demo did</h2>" + _events(report.events),

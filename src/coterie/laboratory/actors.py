@@ -11,7 +11,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Command, Decision, Shard, Step, drive
 from coterie.coordinator.state import Phase
 from coterie.coordinator.stored import StoredRecord
-from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, persisted
+from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
 from coterie.laboratory.world import World
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import LogConfig, PartitionLog
@@ -122,13 +122,7 @@ class BrokerActor:
         """Replaying the log gives the state."""
         again = Shard(self.config)
         self.log.load(again)
-        lived, loaded = persisted(self.shard), persisted(again)
-        for group_id, kept in lived.items():
-            assert isinstance(kept, tuple)
-            other = loaded.get(group_id)
-            assert isinstance(other, tuple), f"{group_id} is not in the log"
-            assert other[1] == kept[1], f"{group_id}: the log gives other offsets"
-            assert kept[0] is None or other[0] == kept[0], f"{group_id}: the log says {other[0]}, the group {kept[0]}"
+        check_replay(self.shard, again)
 
     def _arm(self) -> None:
         due_ms = self.shard.next_deadline_ms()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Group, Phase, Token
-from coterie.coordinator.stored import StoredRecord
 from coterie.coordinator.telling import owners_of
 
 
@@ -91,9 +90,9 @@ def check_group(group: Group) -> None:
         assert not group.waiting_syncs, f"{group.group_id}: a sync waits in {group.phase}"
 
 
-def persisted(shard: Shard) -> dict[str, object]:
+def persisted(shard: Shard) -> dict[str, tuple[object, object]]:
     """What of a shard must come back from its log: groups with their generation and members, and offsets."""
-    kept: dict[str, object] = {}
+    kept: dict[str, tuple[object, object]] = {}
     for group in shard.groups.values():
         settled = group.phase in (Phase.STABLE, Phase.EMPTY) and (group.members or group.generation)
         members = {m.member_id: (m.group_instance_id, m.assignment) for m in group.members.values()}
@@ -105,18 +104,14 @@ def persisted(shard: Shard) -> dict[str, object]:
     return kept
 
 
-def check_replay(shard: Shard, log: list[StoredRecord]) -> None:
-    """Replaying the log gives the state: for settled groups whole, for the others their offsets."""
-    again = Shard(shard.config)
-    for record in log:
-        again.load(record.key, record.value)
+def check_replay(shard: Shard, again: Shard) -> None:
+    """``again``, loaded from the log, has the state: settled groups whole, of the others their offsets."""
     lived, loaded = persisted(shard), persisted(again)
-    for group_id, (said, offsets) in ((g, v) for g, v in lived.items() if isinstance(v, tuple)):
-        other = loaded.get(group_id)
-        assert isinstance(other, tuple), f"{group_id} is not in the log"
-        assert other[1] == offsets, f"{group_id}: the log gives other offsets"
-        if said is not None:
-            assert other[0] == said, f"{group_id}: the log says {other[0]}, the group {said}"
+    for group_id, (said, offsets) in lived.items():
+        assert group_id in loaded, f"{group_id} is not in the log"
+        other, other_offsets = loaded[group_id]
+        assert other_offsets == offsets, f"{group_id}: the log gives other offsets"
+        assert said is None or other == said, f"{group_id}: the log says {other}, the group {said}"
 
 
 class OffsetChecker:

@@ -35,25 +35,23 @@ from coterie.coordinator.shard import (
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored import StoredRecord
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
+from coterie.laboratory.saying import say
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.delete_groups import DeleteGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetCommitResponse,
 )
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 INDENT = "    "
 
@@ -141,7 +139,10 @@ class ScenarioRun:
         for group in self.shard.groups.values():
             check_group(group)
         self.ledger.check_parked(self.shard)
-        check_replay(self.shard, self.log)
+        again = Shard(self.config)
+        for record in self.log:
+            again.load(record.key, record.value)
+        check_replay(self.shard, again)
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
@@ -198,50 +199,17 @@ class ScenarioRun:
     def _answer(self, reply: Reply) -> None:
         self.ledger.answer(reply.token)
         who = str(reply.token).split("#")[0]
-        self.trace.append(f"{who}: {self._say(who, reply.response)}")
-
-    def _say(self, who: str, response: Message) -> str:
-        actor = self._actor(who)
-        match response:
-            case JoinGroupResponse():
-                return self._say_join(actor, response)
-            case SyncGroupResponse():
-                said = f"SyncGroup {_code(response.error_code)}"
-                return said if response.error_code else f"{said} assignment={response.assignment.decode() or '-'}"
-            case HeartbeatResponse():
-                return f"Heartbeat {_code(response.error_code)}"
-            case LeaveGroupResponse():
-                members = "".join(
-                    f" {m.group_instance_id or m.member_id}={_code(m.error_code)}" for m in response.members
-                )
-                return f"LeaveGroup {_code(response.error_code)}{members}"
-            case OffsetCommitResponse():
-                parts = [(t.name, p) for t in response.topics for p in t.partitions]
-                return "OffsetCommit " + " ".join(f"{t}-{p.partition_index}={_code(p.error_code)}" for t, p in parts)
-            case OffsetDeleteResponse():
-                parts_ = [(t.name, p) for t in response.topics for p in t.partitions]
-                shown = "".join(f" {t}-{p.partition_index}={_code(p.error_code)}" for t, p in parts_)
-                return f"OffsetDelete {_code(response.error_code)}{shown}"
-            case DeleteGroupsResponse():
-                return "DeleteGroups " + " ".join(
-                    f"{r.group_id or '-'}={_code(r.error_code)}" for r in response.results
-                )
-            case _:
-                raise AssertionError(f"nobody knows how to say {response}")
+        self._learn(self._actor(who), reply.response)
+        self.trace.append(f"{who}: {say(reply.response)}")
 
     @staticmethod
-    def _say_join(actor: _Actor, response: JoinGroupResponse) -> str:
-        said = f"JoinGroup {_code(response.error_code)}"
-        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            actor.member_id = response.member_id
-            return f"{said} member={response.member_id}"
-        if response.error_code:
-            return said
-        actor.member_id, actor.generation = response.member_id, response.generation_id
-        members = ",".join(m.group_instance_id or m.member_id for m in response.members)
-        said += f" generation={response.generation_id} protocol={response.protocol_name} leader={response.leader}"
-        said += f" member={response.member_id}" + (f" members=[{members}]" if members else "")
-        return said + (" skip-assignment" if response.skip_assignment else "")
+    def _learn(actor: _Actor, response: Message) -> None:
+        """An actor remembers the member id and generation that it is told."""
+        if isinstance(response, JoinGroupResponse):
+            if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+                actor.member_id = response.member_id
+            if not response.error_code:
+                actor.generation = response.generation_id
 
     def _actor(self, name: str) -> _Actor:
         return self.actors.setdefault(name, _Actor())
@@ -376,7 +344,7 @@ class ScenarioRun:
         group_id = _empty(options.get("group", "g"))
         said = describe_group(self.shard.groups.get(group_id), group_id, int(options.get("version", 5)))
         self.trace.append(
-            f"{_code(said.error_code)} {said.group_state} type={said.protocol_type or '-'} protocol={said.protocol_data or '-'}"
+            f"{error_of(said.error_code).name} {said.group_state} type={said.protocol_type or '-'} protocol={said.protocol_data or '-'}"
         )
         for m in said.members:
             static = f" instance={m.group_instance_id}" if m.group_instance_id else ""
@@ -432,10 +400,6 @@ class ScenarioRun:
         for reply in self.shard.unload():
             self._answer(reply)
         self.log = []
-
-
-def _code(code: int) -> str:
-    return error_of(code).name
 
 
 def _empty(text: str) -> str:

@@ -111,7 +111,9 @@ class Segment:
         if self._times:
             self.max_timestamp = max(self.max_timestamp, self._times[-1])
 
-    def append(self, data: bytes | bytearray, headers: list[tuple[int, BatchHeader]], index_interval_bytes: int) -> None:
+    def append(
+        self, data: bytes | bytearray, headers: list[tuple[int, BatchHeader]], index_interval_bytes: int
+    ) -> None:
         """Appends stamped batches; ``headers`` give each batch's position within ``data``."""
         start = self.size
         try:

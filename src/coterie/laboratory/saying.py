@@ -1,0 +1,58 @@
+"""Answers in the words of the scenario language."""
+
+from __future__ import annotations
+
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.delete_groups import DeleteGroupsResponse
+from coterie.wire.messages.heartbeat import HeartbeatResponse
+from coterie.wire.messages.join_group import JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupResponse
+from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.offset_delete import OffsetDeleteResponse
+from coterie.wire.messages.sync_group import SyncGroupResponse
+
+
+def say(response: Message) -> str:
+    """One line: the API, the error's name, and what a member would look at."""
+    match response:
+        case JoinGroupResponse():
+            return _join(response)
+        case SyncGroupResponse():
+            said = f"SyncGroup {_code(response.error_code)}"
+            return said if response.error_code else f"{said} assignment={response.assignment.decode() or '-'}"
+        case HeartbeatResponse():
+            return f"Heartbeat {_code(response.error_code)}"
+        case LeaveGroupResponse():
+            members = "".join(f" {m.group_instance_id or m.member_id}={_code(m.error_code)}" for m in response.members)
+            return f"LeaveGroup {_code(response.error_code)}{members}"
+        case OffsetCommitResponse():
+            return "OffsetCommit" + _partitions(response)
+        case OffsetDeleteResponse():
+            return f"OffsetDelete {_code(response.error_code)}" + _partitions(response)
+        case DeleteGroupsResponse():
+            return "DeleteGroups " + " ".join(f"{r.group_id or '-'}={_code(r.error_code)}" for r in response.results)
+        case _:
+            raise AssertionError(f"nobody knows how to say {response}")
+
+
+def _code(code: int) -> str:
+    return error_of(code).name
+
+
+def _partitions(response: OffsetCommitResponse | OffsetDeleteResponse) -> str:
+    return "".join(
+        f" {t.name}-{p.partition_index}={_code(p.error_code)}" for t in response.topics for p in t.partitions
+    )
+
+
+def _join(response: JoinGroupResponse) -> str:
+    said = f"JoinGroup {_code(response.error_code)}"
+    if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        return f"{said} member={response.member_id}"
+    if response.error_code:
+        return said
+    members = ",".join(m.group_instance_id or m.member_id for m in response.members)
+    said += f" generation={response.generation_id} protocol={response.protocol_name} leader={response.leader}"
+    said += f" member={response.member_id}" + (f" members=[{members}]" if members else "")
+    return said + (" skip-assignment" if response.skip_assignment else "")

@@ -1,0 +1,238 @@
+"""A partition's log: offsets, reads, times, segments, retention, producers, and what a crash leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.records.batch import batches, decode_records, encode_batch
+from coterie.wire.errors import ErrorCode, Refusal
+
+NOW = 1_700_000_000_000
+
+
+def open_log(fs: MemoryFileSystem, clean: bool = True, **config: int | bool) -> PartitionLog:
+    return PartitionLog.open(fs, "t-0", LogConfig(**config), clean=clean)  # type: ignore[arg-type]
+
+
+def fill(log: PartitionLog, count: int, per_batch: int = 3, start_ms: int = NOW) -> None:
+    for n in range(count):
+        log.append(encode_batch([(start_ms + n, b"k", b"v" * 50, ())] * per_batch), start_ms + n)
+
+
+def offsets_in(data: bytes) -> list[int]:
+    return [r.offset for p, h in batches(data) for r in decode_records(data, p, h)]
+
+
+def test_offsets_go_on_over_batches_and_segments() -> None:
+    log = open_log(MemoryFileSystem(), segment_bytes=2000, index_interval_bytes=200)
+    fill(log, 100)
+    assert log.end_offset == 300
+    assert len(log.segments) > 5
+    read: list[int] = []
+    while len(read) < 300:
+        read += offsets_in(log.read(len(read), 700))
+    assert read == list(range(300))
+
+
+@pytest.mark.parametrize("offset", range(0, 300, 7))
+def test_a_read_begins_with_the_batch_that_holds_the_offset(offset: int) -> None:
+    log = open_log(MemoryFileSystem(), segment_bytes=2000, index_interval_bytes=200)
+    fill(log, 100)
+    first = offsets_in(log.read(offset, 1))
+    assert offset in first
+    assert len(first) == 3, "a batch larger than the limit comes whole"
+    assert log.read(offset, 1, at_least_one=False) == b""
+
+
+def test_reading_outside_of_the_log() -> None:
+    log = open_log(MemoryFileSystem())
+    fill(log, 2)
+    assert log.read(6, 1000) == b""
+    for offset in (-1, 7):
+        with pytest.raises(Refusal) as refused:
+            log.read(offset, 1000)
+        assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_offsets_by_time() -> None:
+    log = open_log(MemoryFileSystem(), segment_bytes=2000, index_interval_bytes=200)
+    fill(log, 100)
+    assert log.offset_for_timestamp(0) == (0, NOW)
+    assert log.offset_for_timestamp(NOW + 50) == (150, NOW + 50)
+    assert log.offset_for_timestamp(NOW + 100) is None
+    assert log.max_timestamp_offset() == (297, NOW + 99)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_reopening_finds_everything(clean: bool) -> None:
+    fs = MemoryFileSystem()
+    log = open_log(fs, segment_bytes=2000, index_interval_bytes=200)
+    fill(log, 100)
+    log.close()
+    again = open_log(fs, clean, segment_bytes=2000, index_interval_bytes=200)
+    assert again.end_offset == 300
+    assert again.offset_for_timestamp(NOW + 77) == (231, NOW + 77)
+    assert offsets_in(again.read(298, 10_000)) == [297, 298, 299]
+    fill(again, 1)
+    assert again.end_offset == 303
+
+
+def test_a_torn_tail_is_cut_off_at_every_length() -> None:
+    fs = MemoryFileSystem()
+    log = open_log(fs)
+    fill(log, 5)
+    whole = bytes(fs.files["t-0/00000000000000000000.log"].data)
+    last = max(p for p, _ in batches(whole))
+    for length in range(last, len(whole)):
+        torn = MemoryFileSystem()
+        torn.open("t-0/00000000000000000000.log").append(whole[:length])
+        assert open_log(torn, clean=False).end_offset == 12, f"cut at {length}"
+        assert torn.files["t-0/00000000000000000000.log"].size() == last
+
+
+def test_a_flipped_bit_in_the_last_segment_ends_the_log_before_it() -> None:
+    fs = MemoryFileSystem()
+    fill(open_log(fs), 5)
+    data = fs.files["t-0/00000000000000000000.log"].data
+    data[len(data) // 2] ^= 1
+    assert open_log(fs, clean=False).end_offset in (6, 9)
+
+
+def test_a_bad_batch_is_refused_whole() -> None:
+    log = open_log(MemoryFileSystem(), max_message_bytes=300)
+    good = encode_batch([(NOW, b"k", b"v", ())])
+    damaged = bytearray(good)
+    damaged[-1] ^= 1
+    too_large = encode_batch([(NOW, b"k", b"v" * 400, ())])
+    control = encode_batch([(NOW, b"k", b"v", ())], attributes=0x20)
+    for data, code in (
+        (bytes(damaged), ErrorCode.CORRUPT_MESSAGE),
+        (good + bytes(damaged), ErrorCode.CORRUPT_MESSAGE),
+        (good[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (b"", ErrorCode.CORRUPT_MESSAGE),
+        (too_large, ErrorCode.MESSAGE_TOO_LARGE),
+        (control, ErrorCode.INVALID_RECORD),
+    ):
+        with pytest.raises(Refusal) as refused:
+            log.append(data, NOW)
+        assert refused.value.code == code
+    assert log.end_offset == 0
+
+
+def test_append_time() -> None:
+    log = open_log(MemoryFileSystem(), append_time=True)
+    assert log.append(encode_batch([(5, b"k", b"v", ())]), NOW).log_append_time_ms == NOW
+    data = log.read(0, 1000)
+    ((position, header),) = batches(data)
+    assert decode_records(data, position, header)[0].timestamp == NOW
+    assert log.offset_for_timestamp(NOW) == (0, NOW)
+
+
+def idempotent(sequence: int, count: int = 2, epoch: int = 0, producer: int = 7) -> bytes:
+    items = [(NOW, b"k", b"v", ())] * count
+    return encode_batch(items, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+
+
+def code_of(log: PartitionLog, data: bytes) -> ErrorCode:
+    with pytest.raises(Refusal) as refused:
+        log.append(data, NOW)
+    return refused.value.code
+
+
+def test_idempotence() -> None:
+    fs = MemoryFileSystem()
+    log = open_log(fs)
+    first = [log.append(idempotent(s), NOW) for s in (0, 2, 4, 6, 8, 10)]
+    assert [a.base_offset for a in first] == [0, 2, 4, 6, 8, 10]
+    for sequence, offset in ((10, 10), (2, 2)):
+        repeat = log.append(idempotent(sequence), NOW)
+        assert (repeat.base_offset, repeat.duplicate) == (offset, True)
+    assert code_of(log, idempotent(0)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "older than the last five batches"
+    assert code_of(log, idempotent(14)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code_of(log, idempotent(5, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    log.append(idempotent(0, epoch=1), NOW)
+    assert code_of(log, idempotent(12)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert log.end_offset == 14
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_producers_survive_a_restart(clean: bool) -> None:
+    fs = MemoryFileSystem()
+    log = open_log(fs)
+    log.append(idempotent(0), NOW)
+    log.append(idempotent(2), NOW)
+    if clean:
+        log.close()
+    again = open_log(fs, clean=clean)
+    assert again.append(idempotent(2), NOW).duplicate
+    assert again.append(idempotent(4), NOW).base_offset == 4
+
+
+def test_sequences_wrap() -> None:
+    log = open_log(MemoryFileSystem())
+    log.append(idempotent(2**31 - 2), NOW)
+    assert log.append(idempotent(0), NOW).base_offset == 2
+
+
+def test_retention_by_time_and_size() -> None:
+    fs = MemoryFileSystem()
+    log = open_log(fs, segment_bytes=2000, retention_ms=1000)
+    fill(log, 50)
+    fill(log, 50, start_ms=NOW + 5000)
+    assert log.retain(NOW + 5500) > 0
+    assert 0 < log.log_start_offset <= 150
+    assert log.retain(NOW + 60_000) > 0
+    assert (log.log_start_offset, log.end_offset) == (300, 300)
+    small = open_log(MemoryFileSystem(), segment_bytes=2000, retention_bytes=5000, retention_ms=-1)
+    fill(small, 100)
+    small.retain(NOW)
+    assert 5000 <= small.size < 8000
+
+
+def test_delete_records() -> None:
+    fs = MemoryFileSystem()
+    log = open_log(fs, segment_bytes=2000)
+    fill(log, 100)
+    assert log.delete_records(150) == 150
+    assert log.log_start_offset == 150
+    with pytest.raises(Refusal):
+        log.read(149, 100)
+    with pytest.raises(Refusal):
+        log.delete_records(301)
+    assert log.delete_records(-1) == 300
+    assert len([n for n in fs.names("t-0") if n.endswith(".log")]) == 1
+
+
+class FullDisk(MemoryFileSystem):
+    """A disk that takes only half of a write, then none."""
+
+    full = False
+
+    def open(self, path: str):  # type: ignore[no-untyped-def]
+        file = super().open(path)
+        if path.endswith(".log") and not hasattr(file, "disk"):
+            whole = file.append
+
+            def append(data: bytes) -> None:
+                if self.full:
+                    whole(bytes(data[: len(data) // 2]))
+                    raise OSError(28, "No space left on device")
+                whole(data)
+
+            file.append = append  # type: ignore[method-assign]
+        return file
+
+
+def test_a_full_disk_leaves_no_half_batch() -> None:
+    fs = FullDisk()
+    log = open_log(fs)
+    fill(log, 2)
+    fs.full = True
+    with pytest.raises(OSError, match="No space"):
+        fill(log, 1)
+    fs.full = False
+    fill(log, 1)
+    assert offsets_in(log.read(0, 10_000)) == list(range(9))
+    assert open_log(fs, clean=False).end_offset == 9

@@ -1,0 +1,59 @@
+"""The rules of the house that a machine can check: types, style, layers, sizes."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
+
+
+def run(*command: str) -> None:
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_types() -> None:
+    run("mypy", "--no-error-summary")
+
+
+def test_style() -> None:
+    run("ruff", "check", "src", "tests")
+
+
+def test_format() -> None:
+    run("ruff", "format", "--check", "-q", "src", "tests")
+
+
+def test_imports_point_down() -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "lint-imports")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_room_is_called_utils() -> None:
+    forbidden = {"utils", "helpers", "common", "base", "manager", "util", "helper", "misc"}
+    assert not [p for p in SOURCES if forbidden & {p.stem, *p.parent.relative_to(ROOT).parts}]
+
+
+def test_functions_and_files_stay_in_size() -> None:
+    grown = []
+    for path in SOURCES:
+        text = path.read_text()
+        if text.count("\n") > 450:
+            grown.append(f"{path.relative_to(ROOT)}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                if length > 60:
+                    grown.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {length} lines")
+    assert not grown, "\n".join(grown)
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [p for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text()))]
+    assert not silent
