@@ -18,8 +18,8 @@ def free_port() -> int:
 class BrokerProcess:
     """A broker in a process of its own, on a port that stays the same over restarts."""
 
-    def __init__(self, data: Path) -> None:
-        self.data, self.port = data, free_port()
+    def __init__(self, data: Path, *options: str) -> None:
+        self.data, self.port, self.options = data, free_port(), options
         self.start()
 
     @property
@@ -29,6 +29,7 @@ class BrokerProcess:
     def start(self) -> None:
         settings = ["group.initial.rebalance.delay.ms=200", "offsets.topic.num.partitions=4", "num.partitions=6"]
         command = [sys.executable, "-m", "coterie", "broker", "--listen", self.address, "--data", str(self.data)]
+        command += self.options
         for setting in settings:
             command += ["--set", setting]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

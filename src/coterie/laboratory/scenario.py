@@ -343,9 +343,8 @@ class ScenarioRun:
     def _describe(self, words: list[str], options: dict[str, str]) -> None:
         group_id = _empty(options.get("group", "g"))
         said = describe_group(self.shard.groups.get(group_id), group_id, int(options.get("version", 5)))
-        self.trace.append(
-            f"{error_of(said.error_code).name} {said.group_state} type={said.protocol_type or '-'} protocol={said.protocol_data or '-'}"
-        )
+        kind, protocol = said.protocol_type or "-", said.protocol_data or "-"
+        self.trace.append(f"{error_of(said.error_code).name} {said.group_state} type={kind} protocol={protocol}")
         for m in said.members:
             static = f" instance={m.group_instance_id}" if m.group_instance_id else ""
             metadata = "yes" if m.member_metadata else "none"

@@ -1,0 +1,38 @@
+"""Settings: Kafka's names, and a sentence that helps for each mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.broker.settings import BrokerSettings, SettingError, check_topic_configs, read_properties
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"num.partition": "3"}, "there is no setting num.partition; did you mean num.partitions?"),
+        ({"num.partitions": "many"}, "num.partitions must be a whole number, not 'many'"),
+        ({"num.partitions": "0"}, "num.partitions must be from 1 to 100000, not 0"),
+        ({"auto.create.topics.enable": "yes"}, "auto.create.topics.enable must be true or false, not 'yes'"),
+        ({"log.cleanup.policy": "shred"}, "log.cleanup.policy must be one of delete, compact"),
+    ],
+)
+def test_a_mistake_is_said_in_a_sentence(given: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingError) as error:
+        BrokerSettings(given)
+    assert str(error.value).startswith(said)
+
+
+def test_a_topic_setting_goes_before_the_brokers() -> None:
+    settings = BrokerSettings({"log.retention.ms": "5000"})
+    assert settings.log_config({}).retention_ms == 5000
+    assert settings.log_config({"retention.ms": "7000"}).retention_ms == 7000
+    with pytest.raises(SettingError, match=r"did you mean retention\.ms"):
+        check_topic_configs({"retention.mss": "1"})
+
+
+def test_properties() -> None:
+    text = "# a comment\n\n num.partitions = 3 \n! another\nlog.retention.ms=-1\n"
+    assert read_properties(text) == {"num.partitions": "3", "log.retention.ms": "-1"}
+    with pytest.raises(SettingError, match="line 1"):
+        read_properties("num.partitions 3")

@@ -1,0 +1,140 @@
+"""The command line as a user has it: real processes, exit codes, what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+
+
+def coterie(*args: str, stdin: str = "", address: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COTERIE_BOOTSTRAP_SERVER": address or "127.0.0.1:1"}
+    return subprocess.run(
+        [sys.executable, "-m", "coterie", *args],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path / "data")
+    yield process
+    if process.process.poll() is None:
+        process.stop()
+
+
+def test_a_day_with_the_command_line(broker: BrokerProcess) -> None:
+    at = broker.address
+    assert coterie("topics", "create", "orders", "-p", "3", address=at).stdout == "created orders\n"
+    assert json.loads(coterie("topics", "list", "--json", address=at).stdout) == [
+        {"topic": "orders", "partitions": 3, "internal": False}
+    ]
+    lines = "".join(f"k{n}:v{n}\n" for n in range(30))
+    assert "30 records acknowledged" in coterie("produce", "orders", "-K", ":", stdin=lines, address=at).stderr
+    read = coterie("consume", "orders", "-g", "shop", "--from-beginning", "-n", "30", "--json", address=at)
+    records = [json.loads(line) for line in read.stdout.splitlines()]
+    assert {(r["key"], r["value"]) for r in records} == {(f"k{n}", f"v{n}") for n in range(30)}
+    described = json.loads(coterie("groups", "describe", "shop", "--json", address=at).stdout)
+    assert (described["state"], described["lag"]) == ("Empty", 0)
+    history = json.loads(coterie("groups", "history", "shop", "--json", address=at).stdout)
+    assert [(line["generation"], line["event"]) for line in history] == [(1, "stable"), (2, "empty")]
+    assert "joined" in history[0]["why"]
+    assert "left" in history[1]["why"]
+    reset = json.loads(coterie("groups", "reset", "shop", "--to", "earliest", "--json", address=at).stdout)
+    assert {o["to"] for o in reset} == {0}
+    assert json.loads(coterie("groups", "describe", "shop", "--json", address=at).stdout)["lag"] == 30
+    assert coterie("groups", "list", address=at).stdout.split()[-3:] == ["shop", "Empty", "consumer"]
+    assert coterie("groups", "delete", "shop", address=at).returncode == 0
+    assert coterie("topics", "grow", "orders", "-p", "5", address=at).returncode == 0
+    assert len(json.loads(coterie("topics", "describe", "orders", "--json", address=at).stdout)["partitions"]) == 5
+    assert coterie("topics", "delete", "orders", address=at).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("brokr",), 2, "There is no command 'brokr'. Did you mean broker?"),
+        (("broker",), 2, "--data DIR, or --memory"),
+        (("broker", "--memory", "--set", "num.partition=3"), 1, "did you mean num.partitions?"),
+        (("broker", "--memory", "--listen", "nowhere"), 2, "'nowhere' is not HOST:PORT"),
+        (("topics", "list"), 1, "no broker answers at 127.0.0.1:1"),
+        (("groups", "reset", "g", "--to", "yesterday"), 2, "--to takes earliest, latest, an offset or an ISO time"),
+        (("demo", "--key", "x"), 2, "--key goes with --input"),
+        (("topics", "create", "t", "--config", "retention.ms"), 2, "--config takes KEY=VALUE"),
+    ],
+)
+def test_a_mistake_is_said_in_a_sentence(args: tuple[str, ...], code: int, said: str) -> None:
+    done = coterie(*args)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    "verb", ["", "broker", "topics", "produce", "consume", "groups", "pipeline", "lab", "bench", "demo"]
+)
+def test_help_has_examples(verb: str) -> None:
+    done = coterie(*filter(None, [verb]), "--help")
+    assert done.returncode == 0
+    assert "Example" in done.stdout
+
+
+def test_two_brokers_cannot_share_a_data_folder(broker: BrokerProcess) -> None:
+    done = coterie("broker", "--listen", "127.0.0.1:0", "--data", str(broker.data))
+    assert done.returncode == 1
+    assert "another broker uses the data folder" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_broker_stops_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    process = BrokerProcess(tmp_path / "data")
+    process.process.send_signal(number)
+    assert process.process.wait(10) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_fsync_mode_answers_after_the_sync(tmp_path: Path) -> None:
+    process = BrokerProcess(tmp_path / "data", "--fsync")
+    at = process.address
+    assert "5 records" in coterie("produce", "t", stdin="a\nb\nc\nd\ne\n", address=at).stderr
+    read = coterie("consume", "t", "-g", "g", "--from-beginning", "-n", "5", address=at)
+    assert sorted(read.stdout.split()) == ["a", "b", "c", "d", "e"]
+    process.kill()
+    process.start()
+    assert json.loads(coterie("groups", "describe", "g", "--json", address=at).stdout)["lag"] == 0
+    process.stop()
+
+
+def test_the_laboratory_from_the_command_line() -> None:
+    done = coterie("lab", "fuzz", "--seeds", "4", "--minutes", "1", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["failed"] == 0
+
+
+def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:
+    from coterie.demo.rows import Reject, Row, read_file
+
+    csv = tmp_path / "a.csv"
+    csv.write_text("id,name\n1,one\n2\n3,three,extra\n4,four\n")
+    found = list(read_file(csv, "id"))
+    assert [r.key for r in found if isinstance(r, Row)] == ["1", "4"]
+    assert [(r.line, r.reason) for r in found if isinstance(r, Reject)] == [
+        (3, "1 columns instead of 2"),
+        (4, "3 columns instead of 2"),
+    ]
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"id":1}\nnope\n[1]\n{"x":2}\n{"id":null}\n')
+    found = list(read_file(lines, "id"))
+    assert [r.key for r in found if isinstance(r, Row)] == ["1", None]
+    assert [r.line for r in found if isinstance(r, Reject)] == [2, 3, 4]
