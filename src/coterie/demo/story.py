@@ -150,7 +150,9 @@ class Demo:
         out = self.options.out / "crew" / f"{name}.jsonl"
         arguments = ["-m", "coterie.demo.crew", self.address, self.options.topic, name, str(out)]
         await self.processes.start(name, *arguments, *(["--static"] if static else []))
-        self._happened(f"{name} joins the group crew" + (" as a static member" if static else ""))
+        again = any(text.startswith(f"{name} ") or text.startswith(f"{name},") for _, text in self.events)
+        how = "is back, under the same group.instance.id" if again else "joins the group crew"
+        self._happened(f"{name} {how}" + (" as a static member" if static and not again else ""))
 
     async def _restart_static(self) -> None:
         await self.processes.stop(STATIC)
