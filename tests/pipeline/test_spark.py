@@ -148,3 +148,33 @@ def test_history_tells_what_the_group_went_through(spark: Any, broker: BrokerPro
     stable = next(r for r in table["rebalances"] if r.event == "stable")
     assert (stable.generation, stable.members, stable.moved) == (1, 1, 6)
     assert f"{member_id} joined" in stable.why
+
+
+def test_a_stream_into_the_sink(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    produce(broker.address, "t", [b"%d" % n for n in range(300)])
+    query = (
+        jobs.stream(spark, broker.address, "t", "copier")
+        .select("key", "value")
+        .writeStream.format("coterie")
+        .options(**{"kafka.bootstrap.servers": broker.address, "topic": "copy"})
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(60)
+    copied = load(spark, broker.address, subscribe="copy").collect()
+    assert sorted(int(bytes(r.value)) for r in copied) == list(range(300))
+
+
+def test_records_that_are_gone(spark: Any, broker: BrokerProcess) -> None:
+    produce(broker.address, "t", [b"%d" % n for n in range(100)])
+
+    async def forget() -> None:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            await admin.delete_records({("t", p): -1 for p in range(6)})
+
+    options = {"subscribe": "t", "startingOffsets": json.dumps({"t": {str(p): 0 for p in range(6)}})}
+    asyncio.run(forget())
+    with pytest.raises(Exception, match="failOnDataLoss=false"):
+        load(spark, broker.address, **options).collect()
+    assert load(spark, broker.address, **options, failOnDataLoss="false").collect() == []

@@ -27,6 +27,7 @@ from coterie.log.filesystem import FileSystem, MemoryFileSystem
 logger = logging.getLogger(__name__)
 
 PRODUCER_ID_BLOCK = 1000
+FLUSH_CHECK_MS = 250
 
 
 class Broker:
@@ -142,12 +143,8 @@ class Broker:
             (self.settings["log.retention.check.interval.ms"], self._retain),
             (self.settings["offsets.retention.check.interval.ms"], self.groups.expire_offsets),
             (10_000, self._close_idle),
+            (FLUSH_CHECK_MS, self._flush_due),
         ]
-        flush_ms = min(
-            [log.config.flush_ms for log in self.topics.every_log()] + [self.settings["log.flush.interval.ms"]]
-        )
-        if flush_ms < 2**31:
-            every.append((flush_ms, self._flush_all))
         self._upkeep = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
 
     def _retain(self) -> None:
@@ -158,9 +155,11 @@ class Broker:
             log.producers.expire(expired_ms)
         self.topics.save_start_offsets()
 
-    def _flush_all(self) -> None:
+    def _flush_due(self) -> None:
+        """flush.ms: a log is synced when its oldest unsynced record is that old."""
+        now_ms = self.clock.now_ms()
         for log in self.topics.every_log():
-            if log.unflushed_messages:
+            if log.unflushed_messages and now_ms - log.unflushed_since_ms >= log.config.flush_ms:
                 self.flusher.after_sync(log)
 
     def _close_idle(self) -> None:

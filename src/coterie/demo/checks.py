@@ -101,6 +101,8 @@ def check_crew(folder: Path, ends: dict[int, int], killed: str) -> list[Check]:
     missing = sum(end - len(first_by[p]) for p, end in ends.items())
     twice = sum(duplicates.values())
     explained = f"{twice:,} delivered twice, all of them read by {killed} and not committed before the kill"
+    if not twice:
+        explained = f"none: {killed} had committed everything it had read"
     return [
         Check("every record delivered to crew", missing == 0, f"{delivered - twice:,} of {sum(ends.values()):,}"),
         Check(

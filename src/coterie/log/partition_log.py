@@ -57,6 +57,7 @@ class PartitionLog:
         self.segments: list[Segment] = []
         self.log_start_offset = 0
         self.unflushed_messages = 0
+        self.unflushed_since_ms = 0  # when the oldest of them was appended
         self._fs = fs
 
     @classmethod
@@ -123,6 +124,8 @@ class PartitionLog:
         for _, header in placed:
             if header.producer_id >= 0:
                 self.producers.appended(header, header.last_offset)
+        if not self.unflushed_messages:
+            self.unflushed_since_ms = now_ms
         self.unflushed_messages += offset - base
         return Appended(base, offset - 1, now_ms if self.config.append_time else -1)
 
@@ -248,19 +251,21 @@ class PartitionLog:
         """Deletes whole segments past retention.ms or beyond retention.bytes; returns how many."""
         if not self.config.cleanup_delete:
             return 0
-        before = len(self.segments)
+        deleted = 0
         if self.config.retention_ms >= 0:
             horizon = now_ms - self.config.retention_ms
             if self.segments[-1].size and self.segments[-1].max_timestamp < horizon:
                 self.segments.append(Segment(self._fs, self.directory, self.end_offset))
             while len(self.segments) > 1 and self.segments[0].max_timestamp < horizon:
                 self._drop_first()
+                deleted += 1
         if self.config.retention_bytes >= 0:
             excess = self.size - self.config.retention_bytes
             while len(self.segments) > 1 and excess >= self.segments[0].size:
                 excess -= self.segments[0].size
                 self._drop_first()
-        return max(0, before - len(self.segments))
+                deleted += 1
+        return deleted
 
     def _drop_first(self) -> None:
         self.segments.pop(0).delete()
