@@ -27,6 +27,19 @@ from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestP
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from coterie.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
 M = TypeVar("M", bound=Message)
@@ -356,5 +369,54 @@ def test_unknown_topic_in_list_offsets() -> None:
             asked = ListOffsetsRequest(topics=[ListOffsetsTopic("nowhere", [ListOffsetsPartition(0, timestamp=-1)])])
             answer = await client.ask(asked, ListOffsetsResponse, 7)
             assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_offsets_committed_in_any_version_are_fetched_in_every_version(version: int) -> None:
+    """OffsetCommitRequestTest, OffsetFetchRequestTest. v10 of both speaks of topic ids: franz-go found that a commit by
+    id was kept under no name."""
+
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            created = await client.ask(CreateTopicsRequest([CreatableTopic("t", 2, 1)]), CreateTopicsResponse, 7)
+            topic_id = created.topics[0].topic_id
+            partitions = [OffsetCommitRequestPartition(0, 42, -1, "note"), OffsetCommitRequestPartition(9, 1, -1, "")]
+            commit = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", topic_id, partitions)])
+            answer = await client.ask(commit, OffsetCommitResponse, version)
+            assert {p.partition_index: p.error_code for p in answer.topics[0].partitions} == {
+                0: ErrorCode.NONE,
+                9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            }
+            commit.topics[0].partitions = partitions[:1]
+            again = await client.ask(commit, OffsetCommitResponse, version)
+            assert again.topics[0].topic_id == (topic_id if version >= 10 else bytes(16))
+            for fetch_version in range(1, 11):
+                old = OffsetFetchRequestTopic("t", [0, 1])
+                new = OffsetFetchRequestTopics("t", topic_id, [0, 1])
+                asked = OffsetFetchRequest("g", [old], [OffsetFetchRequestGroup("g", topics=[new])])
+                found = await client.ask(asked, OffsetFetchResponse, fetch_version)
+                topics = found.groups[0].topics if fetch_version >= 8 else found.topics
+                got = [(p.partition_index, p.committed_offset, p.metadata) for t in topics for p in t.partitions]
+                assert got == [(0, 42, "note"), (1, -1, "")], f"OffsetFetch v{fetch_version}"
+                if fetch_version >= 2:
+                    everything = OffsetFetchRequest("g", None, [OffsetFetchRequestGroup("g", topics=None)])
+                    found = await client.ask(everything, OffsetFetchResponse, fetch_version)
+                    topics = found.groups[0].topics if fetch_version >= 8 else found.topics
+                    assert [p.committed_offset for t in topics for p in t.partitions] == [42]
+
+    run(story)
+
+
+def test_an_unknown_topic_id_is_refused() -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            unknown = OffsetCommitRequestTopic("", b"x" * 16, [OffsetCommitRequestPartition(0, 1, -1, "")])
+            answer = await client.ask(OffsetCommitRequest("g", topics=[unknown]), OffsetCommitResponse, 10)
+            assert answer.topics[0].topic_id == b"x" * 16
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
     run(story)

@@ -44,11 +44,11 @@ SEVERAL_GROUPS_FROM = 8
 
 def handle_offset_commit(broker: Broker, request: OffsetCommitRequest, call: Call) -> Message | Pending:
     known, refused = _known_topics(broker, request, call.api_version >= COMMIT_IDS_FROM)
+    request.topics = known  # with names, also where the client spoke of ids
     if not refused:
         return submit(broker, request, call)
     if not known:
         return OffsetCommitResponse(topics=refused)
-    request.topics = known
     inner, outer = submit(broker, request, call), Pending()
 
     def merge() -> None:
