@@ -1,0 +1,151 @@
+"""Every API in every advertised version answers a plain request with what that version promises, and no error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie.wire.apis import APIS
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.describe_cluster import DescribeClusterRequest
+from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from coterie.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from coterie.wire.messages.produce import ProduceResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker.test_server import Client, broker, make_topic, produce, run
+
+Made = dict[str, Any]
+TOPIC, BROKER = 2, 4
+
+# api key -> a request, given what was made before: the topic's id, a member of the group "live"
+REQUESTS: dict[int, Callable[[Made], Message]] = {
+    2: lambda m: ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=-1)])]),
+    10: lambda m: FindCoordinatorRequest("g", 0, ["g"]),
+    13: lambda m: LeaveGroupRequest("live", m["member"], [MemberIdentity(m["member"])]),
+    14: lambda m: SyncGroupRequest("live", 1, m["member"], assignments=[SyncGroupRequestAssignment(m["member"], b"x")]),
+    15: lambda m: DescribeGroupsRequest(["live", "simple"]),
+    16: lambda m: ListGroupsRequest(),
+    19: lambda m: CreateTopicsRequest([CreatableTopic("new", 2, 1)]),
+    20: lambda m: DeleteTopicsRequest([DeleteTopicState(None, m["topic_id"])], ["t"], 1000),
+    21: lambda m: DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)])], 1000),
+    22: lambda m: InitProducerIdRequest(None, 0),
+    23: lambda m: OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic("t", [OffsetForLeaderPartition(0, leader_epoch=0)])]
+    ),
+    32: lambda m: DescribeConfigsRequest(
+        [DescribeConfigsResource(TOPIC, "t", None), DescribeConfigsResource(BROKER, "1", None)], True, True
+    ),
+    37: lambda m: CreatePartitionsRequest([CreatePartitionsTopic("t", 4)], 1000),
+    42: lambda m: DeleteGroupsRequest(["simple"]),
+    47: lambda m: OffsetDeleteRequest("simple", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])]),
+    60: lambda m: DescribeClusterRequest(),
+}
+ELSEWHERE = {0, 1, 3, 8, 9, 11, 12, 18}  # in test_server.py, version by version
+
+
+def error_codes(value: Any) -> list[int]:
+    """Every error code in an answer, however deep."""
+    if isinstance(value, list):
+        return [code for item in value for code in error_codes(item)]
+    if not hasattr(value, "fields"):
+        return []
+    found = []
+    for spec in value.fields:
+        part = getattr(value, spec.name)
+        found += [part] if spec.name == "error_code" else error_codes(part)
+    return found
+
+
+async def prepare(client: Client) -> Made:
+    await make_topic(client, "t", 2)
+    created = await client.ask(CreateTopicsRequest([CreatableTopic("u", 1, 1)]), CreateTopicsResponse, 7)
+    assert created.topics[0].error_code == ErrorCode.NONE
+    described = await client.ask(MetadataRequest(None), MetadataResponse, 12)
+    await client.ask(produce(), ProduceResponse, 9)
+    partitions = [OffsetCommitRequestPartition(0, 5, -1, "")]
+    commit = OffsetCommitRequest("simple", topics=[OffsetCommitRequestTopic("t", partitions=partitions)])
+    assert not any(error_codes(await client.ask(commit, OffsetCommitResponse, 8)))
+    protocols = [JoinGroupRequestProtocol("range", b"m")]
+    join = JoinGroupRequest("live", 10_000, 10_000, "", None, "consumer", protocols)
+    joined = await client.ask(join, JoinGroupResponse, 3)
+    return {"topic_id": next(t.topic_id for t in described.topics if t.name == "t"), "member": joined.member_id}
+
+
+CASES = [(k, v) for k in REQUESTS for v in range(APIS[k].advertised.first, APIS[k].advertised.last + 1)]
+
+
+@pytest.mark.parametrize(("key", "version"), CASES, ids=lambda x: str(x))
+def test_a_plain_request_is_answered_without_error(key: int, version: int) -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            made = await prepare(client)
+            answer = await client.ask(REQUESTS[key](made), APIS[key].response, version)
+            assert not any(error_codes(answer)), answer
+            CHECKS.get(key, lambda a, v: None)(answer, version)
+
+    run(story)
+
+
+def _described(answer: Any, version: int) -> None:
+    live, simple = answer.groups
+    assert (live.group_state, live.protocol_type, len(live.members)) == ("CompletingRebalance", "consumer", 1)
+    assert (simple.group_state, simple.members) == ("Empty", [])
+
+
+def _listed(answer: Any, version: int) -> None:
+    assert {g.group_id for g in answer.groups} == {"live", "simple"}
+    if version >= 5:
+        assert {g.group_type for g in answer.groups} == {"classic"}
+
+
+def _configs(answer: Any, version: int) -> None:
+    topic, node = answer.results
+    assert {c.name: c.value for c in topic.configs}["retention.ms"] == "604800000"
+    assert {c.name: c.value for c in node.configs}["num.partitions"] == "1"
+
+
+def _ended(answer: Any, version: int) -> None:
+    assert answer.topics[0].partitions[0].end_offset == 1
+
+
+def _offset(answer: Any, version: int) -> None:
+    assert answer.topics[0].partitions[0].offset == 1
+
+
+CHECKS: dict[int, Callable[[Any, int], None]] = {2: _offset, 15: _described, 16: _listed, 23: _ended, 32: _configs}
+
+
+def test_no_api_is_left_out() -> None:
+    assert set(REQUESTS) | ELSEWHERE == set(APIS)
