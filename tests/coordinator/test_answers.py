@@ -1,0 +1,111 @@
+"""What answers carry beyond an error code, which group goes where, and what the journal says."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.assignors.blobs import encode_assignment, encode_subscription
+from coterie.coordinator.outcome import Context, CoordinatorConfig
+from coterie.coordinator.partitioning import java_hash, partition_for
+from coterie.coordinator.shard import Command, Decision, Shard, Step, drive
+from coterie.coordinator.stored import from_record
+from coterie.coordinator.telling import Teller
+from coterie.journal import CAUSES, EVENTS, JournalLine
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.primitives import WireError
+
+
+class Told:
+    """A shard with a log that always works, its answers, and its journal."""
+
+    def __init__(self) -> None:
+        self.shard = Shard(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
+        self.teller, self.lines = Teller(), list[JournalLine]()
+        self.answers: dict[object, object] = {}
+        self.now_ms = 0
+
+    def submit(self, command: Command, token: str, version: int = 3, client: str = "c") -> object:
+        ctx = Context(self.now_ms, token, token, version, client, "/h")
+        drive(self.shard, self.shard.submit(command, ctx), lambda records: None, self._kept)
+        return self.answers.get(token)
+
+    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+        for step in steps:
+            line = self.teller.tell(step, decision.group, decision.now_ms)
+            if line is not None:
+                self.lines.append(line)
+        for reply in decision.outcome.replies:
+            self.answers[reply.token] = reply.response
+
+
+def join(member_id: str = "", reason: str | None = None) -> JoinGroupRequest:
+    protocols = [JoinGroupRequestProtocol("range", encode_subscription({"t"}))]
+    return JoinGroupRequest("g", 10_000, 10_000, member_id, None, "consumer", protocols, reason)
+
+
+def test_an_error_carries_no_protocol_and_a_good_answer_does() -> None:
+    """testJoinGroupProtocolTypeIsNotProvidedWhenAnErrorOccurs, testJoinGroupReturnsTheProtocolType"""
+    told = Told()
+    refused = told.submit(join("stranger"), "1")
+    assert isinstance(refused, JoinGroupResponse)
+    assert (refused.protocol_type, refused.protocol_name, refused.generation_id) == (None, None, -1)
+    good = told.submit(join(), "2")
+    assert isinstance(good, JoinGroupResponse)
+    assert (good.protocol_type, good.protocol_name) == ("consumer", "range")
+
+
+@pytest.mark.parametrize(
+    ("group", "hashed"),
+    # Java: "".hashCode(), "a".hashCode(), ... and the one whose hash is Integer.MIN_VALUE.
+    [("", 0), ("a", 97), ("polygenelubricants", -(2**31)), ("group-1", 293427299), ("漢字", 905333), ("😀", 1772899)],
+)
+def test_java_hash(group: str, hashed: int) -> None:
+    assert java_hash(group) == hashed
+    assert 0 <= partition_for(group, 50) < 50
+
+
+def test_the_smallest_hash_counts_as_zero() -> None:
+    assert partition_for("polygenelubricants", 50) == 0
+
+
+def test_the_journal_tells_causes_phases_and_moves() -> None:
+    told = Told()
+    one = told.submit(join(reason="hello"), "one")
+    assert isinstance(one, JoinGroupResponse)
+    told.now_ms = 5
+    share = encode_assignment({"t": [0, 1]})
+    told.submit(SyncGroupRequest("g", 1, "c-one", assignments=[SyncGroupRequestAssignment("c-one", share)]), "sync-1")
+    told.now_ms = 100
+    told.submit(join(), "two")
+    told.now_ms = 130
+    told.submit(join("c-one"), "one-again")
+    told.now_ms = 150
+    shares = [SyncGroupRequestAssignment(f"c-{m}", encode_assignment({"t": [p]})) for m, p in (("one", 0), ("two", 1))]
+    told.submit(SyncGroupRequest("g", 2, "c-one", assignments=shares), "sync-2")
+    told.now_ms = 200
+    told.submit(LeaveGroupRequest("g", members=[MemberIdentity("c-two", None, "goodbye")]), "leave", 5)
+    first, second = [line for line in told.lines if line.event == "stable"]
+    assert (first.generation, first.join_ms, first.sync_ms, first.moved_count) == (1, 0, 5, 2)
+    assert first.why() == "c-one joined (hello)"
+    assert first.owners == {"c-one": {"t": [0, 1]}}
+    assert (second.generation, second.join_ms, second.sync_ms) == (2, 30, 20)
+    assert second.moved == [{"topic": "t", "partition": 1, "from": "c-one", "to": "c-two"}]
+    left = next(line for line in told.lines if line.event == "member_removed")
+    assert left.why() == "c-two left (goodbye)"
+    for line in told.lines:
+        assert line.event in EVENTS
+        assert all(c["kind"] in CAUSES for c in line.causes)
+        assert JournalLine.from_json(line.to_json()) == line
+
+
+def test_records_that_nobody_knows_are_stepped_over_and_damaged_ones_are_refused() -> None:
+    """testReadMessageKeyCanReadUnknownMessage, testLoadGroupsAndOffsetsWillIgnoreUnknownMessage,
+    testShouldThrowExceptionForUnsupportedGroupMetadataVersion"""
+    assert from_record(b"\x00\x63rest", b"value") is None
+    assert from_record(None, b"value") is None
+    with pytest.raises(WireError):
+        from_record(b"\x00\x02\x00\x01g", b"\x00\x63value")
+    with pytest.raises(WireError):
+        from_record(b"\x00\x01\x00\x05g", b"\x00\x03")

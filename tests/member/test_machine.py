@@ -1,0 +1,200 @@
+"""The member machine alone: what it asks for, and what it makes of each answer (spec: consumer.md 3, 4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.assignors.blobs import encode_assignment, encode_subscription
+from coterie.member.machine import (
+    Assigned,
+    AssignGroup,
+    Effect,
+    Failed,
+    FindCoordinator,
+    MemberConfig,
+    MemberMachine,
+    Revoke,
+    Send,
+    Stage,
+)
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+class Driven:
+    """A machine and the requests it has out."""
+
+    def __init__(self, **config: object) -> None:
+        self.machine = MemberMachine(MemberConfig("g", **config))  # type: ignore[arg-type]
+        self.now_ms = 0
+
+    def next(self) -> list[Effect]:
+        found: list[Effect] = []
+        while effects := self.machine.next(self.now_ms):
+            found += effects
+        return found
+
+    def sent(self) -> Message:
+        (effect,) = self.next()
+        assert isinstance(effect, Send)
+        return effect.request
+
+    def answer(self, request: Message, response: Message) -> None:
+        self.machine.answered(request, response, self.now_ms)
+
+    def to_join(self) -> Message:
+        self.machine.subscribe(frozenset({"t"}), self.now_ms)
+        assert self.next() == [FindCoordinator()]
+        self.machine.coordinator_found()
+        return self.sent()
+
+    def to_stable(self, partitions: list[int]) -> None:
+        """Joins as a follower of generation 1 and owns these partitions of t."""
+        joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader="other", member_id="me")
+        self.answer(self.to_join(), joined)
+        self.answer(self.sent(), SyncGroupResponse(assignment=encode_assignment({"t": partitions})))
+        assert self.next() == [Assigned(tuple(("t", p) for p in partitions), 1)]
+
+
+def test_a_follower_joins_syncs_and_owns() -> None:
+    driven = Driven()
+    first = driven.to_join()
+    assert isinstance(first, JoinGroupRequest)
+    assert (first.member_id, [p.name for p in first.protocols]) == ("", ["range", "roundrobin"])
+    driven.answer(first, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
+    second = driven.sent()
+    assert isinstance(second, JoinGroupRequest)
+    assert second.member_id == "me"
+    driven.answer(second, JoinGroupResponse(generation_id=3, protocol_name="range", leader="x", member_id="me"))
+    sync = driven.sent()
+    assert isinstance(sync, SyncGroupRequest)
+    assert (sync.generation_id, sync.assignments) == (3, [])
+    driven.answer(sync, SyncGroupResponse(assignment=encode_assignment({"t": [1]})))
+    assert driven.next() == [Assigned((("t", 1),), 3)]
+    assert driven.machine.stage == Stage.STABLE
+
+
+def test_a_leader_assigns_for_all() -> None:
+    driven = Driven()
+    members = [JoinGroupResponseMember(m, None, encode_subscription({"t", "u"})) for m in ("me", "other")]
+    joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader="me", member_id="me", members=members)
+    driven.answer(driven.to_join(), joined)
+    (effect,) = driven.next()
+    assert isinstance(effect, AssignGroup)
+    assert (effect.protocol, effect.topics) == ("range", frozenset({"t", "u"}))
+    driven.machine.group_assigned({"me": {"t": [0]}, "other": {"t": [1]}})
+    sync = driven.sent()
+    assert isinstance(sync, SyncGroupRequest)
+    assert {a.member_id for a in sync.assignments} == {"me", "other"}
+
+
+def test_a_rebalance_revokes_before_it_joins_and_heartbeats_go_on() -> None:
+    driven = Driven()
+    driven.to_stable([0, 1])
+    driven.now_ms = 3_000
+    beat = driven.sent()
+    assert isinstance(beat, HeartbeatRequest)
+    driven.answer(beat, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert driven.next() == [Revoke((("t", 0), ("t", 1)), lost=False)]
+    driven.now_ms = 6_000
+    assert isinstance(driven.sent(), HeartbeatRequest), "while the listener is busy"
+    driven.machine.revoked()
+    rejoin = driven.sent()
+    assert isinstance(rejoin, JoinGroupRequest)
+    assert rejoin.member_id == "me"
+
+
+@pytest.mark.parametrize(
+    ("code", "member_id"), [(ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "me")]
+)
+def test_losing_membership_loses_the_partitions(code: ErrorCode, member_id: str) -> None:
+    """testIllegalGeneration, testUnknownMemberId, testCommitOffsetIllegalGenerationShouldResetGenerationId"""
+    driven = Driven()
+    driven.to_stable([0])
+    driven.now_ms = 3_000
+    driven.answer(driven.sent(), HeartbeatResponse(error_code=code))
+    assert driven.next() == [Revoke((("t", 0),), lost=True)]
+    driven.machine.revoked()
+    rejoin = driven.sent()
+    assert isinstance(rejoin, JoinGroupRequest)
+    assert rejoin.member_id == member_id
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+def test_what_cannot_be_mended_is_told_to_the_caller(code: ErrorCode) -> None:
+    driven = Driven()
+    driven.answer(driven.to_join(), JoinGroupResponse(error_code=code))
+    (effect,) = driven.next()
+    assert isinstance(effect, Failed)
+    assert effect.code == code
+    assert driven.next() == []
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_a_coordinator_that_moved_is_looked_up_again_after_a_pause(code: ErrorCode) -> None:
+    """testCoordinatorNotAvailable, testNotCoordinator"""
+    driven = Driven()
+    driven.to_stable([0])
+    driven.now_ms = 3_000
+    driven.answer(driven.sent(), HeartbeatResponse(error_code=code))
+    assert driven.next() == []
+    driven.now_ms += 100
+    assert driven.next() == [FindCoordinator()]
+    assert driven.machine.owned == (("t", 0),), "membership stays"
+
+
+def test_a_lost_connection_in_the_middle_of_a_join_starts_it_over() -> None:
+    """testDisconnectInJoin"""
+    driven = Driven()
+    join = driven.to_join()
+    driven.machine.lost_connection(join, driven.now_ms)
+    driven.now_ms += 100
+    assert driven.next() == [FindCoordinator()]
+    driven.machine.coordinator_found()
+    assert isinstance(driven.sent(), JoinGroupRequest)
+    driven.answer(join, JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+    assert driven.next() == [], "the answer to the join that was given up on means nothing any more"
+
+
+def test_no_poll_within_max_poll_interval_leaves_the_group() -> None:
+    driven = Driven(max_poll_interval_ms=10_000)
+    driven.to_stable([0])
+    driven.now_ms = 10_001
+    leave = driven.sent()
+    assert isinstance(leave, LeaveGroupRequest)
+    assert "max.poll.interval.ms" in (leave.members[0].reason or "")
+    assert driven.next() == []
+    driven.machine.polled(driven.now_ms)
+    assert driven.next() == [Revoke((("t", 0),), lost=True)]
+    driven.machine.revoked()
+    assert isinstance(driven.sent(), JoinGroupRequest)
+
+
+def test_a_static_member_does_not_leave() -> None:
+    driven = Driven(group_instance_id="i")
+    driven.to_stable([0])
+    driven.machine.leave("closing")
+    assert driven.next() == []
+
+
+def test_an_assignment_of_a_topic_not_subscribed_to_is_refused() -> None:
+    """testOutdatedCoordinatorAssignment"""
+    driven = Driven()
+    joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader="other", member_id="me")
+    driven.answer(driven.to_join(), joined)
+    driven.answer(driven.sent(), SyncGroupResponse(assignment=encode_assignment({"strange": [0]})))
+    assert isinstance(driven.sent(), JoinGroupRequest)
