@@ -73,6 +73,8 @@ def test_a_day_with_the_command_line(broker: BrokerProcess) -> None:
         (("topics", "list"), 1, "no broker answers at 127.0.0.1:1"),
         (("groups", "reset", "g", "--to", "yesterday"), 2, "--to takes earliest, latest, an offset or an ISO time"),
         (("demo", "--key", "x"), 2, "--key goes with --input"),
+        (("wire", "JoinRequest"), 2, "There is no message JoinRequest"),
+        (("wire", "HeartbeatRequest", "9"), 2, "HeartbeatRequest has no version 9 here; there are 0 to 4"),
         (("topics", "create", "t", "--config", "retention.ms"), 2, "--config takes KEY=VALUE"),
     ],
 )
@@ -82,7 +84,7 @@ def test_a_mistake_is_said_in_a_sentence(args: tuple[str, ...], code: int, said:
 
 
 @pytest.mark.parametrize(
-    "verb", ["", "broker", "topics", "produce", "consume", "groups", "pipeline", "lab", "bench", "demo"]
+    "verb", ["", "broker", "topics", "produce", "consume", "groups", "pipeline", "lab", "wire", "bench", "demo"]
 )
 def test_help_has_examples(verb: str) -> None:
     done = coterie(*filter(None, [verb]), "--help")
@@ -138,3 +140,8 @@ def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:
     found = list(read_file(lines, "id"))
     assert [r.key for r in found if isinstance(r, Row)] == ["1", None]
     assert [r.line for r in found if isinstance(r, Reject)] == [2, 3, 4]
+
+
+def test_the_generated_code_is_printed() -> None:
+    assert "def decode_HeartbeatRequest_v4(data, at):" in coterie("wire", "HeartbeatRequest", "4").stdout
+    assert {a["name"] for a in json.loads(coterie("wire", "--json").stdout)} >= {"JoinGroup", "Produce", "Fetch"}

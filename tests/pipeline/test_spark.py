@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +180,16 @@ def test_records_that_are_gone(spark: Any, broker: BrokerProcess) -> None:
     with pytest.raises(Exception, match="failOnDataLoss=false"):
         load(spark, broker.address, **options).collect()
     assert load(spark, broker.address, **options, failOnDataLoss="false").collect() == []
+
+
+def test_spark_finds_the_source_by_itself(broker: BrokerProcess) -> None:
+    """An installed module named pyspark_* is looked into: no registration."""
+    produce(broker.address, "t", [b"%d" % n for n in range(50)])
+    code = (
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate()\n"
+        f"options = {{'kafka.bootstrap.servers': '{broker.address}', 'subscribe': 't'}}\n"
+        "print('rows', spark.read.format('coterie').options(**options).load().count())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert "rows 50" in done.stdout, done.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run, show
+from coterie.cli.running import broker_option, done, json_option, run, show
 
 
 @click.group(
@@ -165,7 +165,8 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[st
 @groups.command()
 @click.argument("group")
 @broker_option
-def delete(group: str, bootstrap_server: str) -> None:
+@json_option
+def delete(group: str, bootstrap_server: str, as_json: bool) -> None:
     """Delete a group that has no members, with its offsets."""
     from coterie.client import Admin
 
@@ -174,7 +175,7 @@ def delete(group: str, bootstrap_server: str) -> None:
             await admin.delete_group(group)
 
     run(ask())
-    click.echo(f"deleted {group}")
+    done(f"deleted {group}", as_json, deleted=group)
 
 
 @groups.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -31,8 +32,10 @@ def lab() -> None:
 def fuzz(seeds: int, first: int, minutes: float, as_json: bool) -> None:
     """Members and broker under random faults; exits 1 and names each seed that breaks a rule."""
     started, reports, failures = time.monotonic(), list[Any](), list[str]()
-    with ProcessPoolExecutor() as pool:
-        for report, failure in pool.map(_one, [(s, minutes) for s in range(first, first + seeds)], chunksize=4):
+    wanted = [(seed, minutes) for seed in range(first, first + seeds)]
+    with ProcessPoolExecutor() as pool, click.progressbar(length=seeds, label="seeds", file=sys.stderr) as bar:
+        for report, failure in pool.map(_one, wanted, chunksize=4):
+            bar.update(1)
             if failure:
                 failures.append(failure)
                 click.echo(failure, err=True)

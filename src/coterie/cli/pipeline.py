@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option
+from coterie.cli.running import broker_option, busy, done, json_option
 
 
 def spark_options(command: Any) -> Any:
@@ -45,9 +45,11 @@ def _session(master: str) -> Any:
 
 def _run(master: str, work: Callable[[Any], Any]) -> Any:
     """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence."""
-    spark = _session(master)
+    with busy("starting Spark"):
+        spark = _session(master)
     try:
-        return work(spark)
+        with busy("Spark is at work"):
+            return work(spark)
     except Exception as error:
         for line in str(error).splitlines():
             for kind in ("KafkaError: ", "OptionError: ", "DataLossError: "):
@@ -63,16 +65,25 @@ def _run(master: str, work: Callable[[Any], Any]) -> Any:
 @click.option("--group", "-g", required=True, help="The group that receives the commits.")
 @spark_options
 @broker_option
-def table(topic: str, group: str, master: str, out: Path, bootstrap_server: str) -> None:
+@json_option
+def table(topic: str, group: str, master: str, out: Path, bootstrap_server: str, as_json: bool) -> None:
     """A topic's records as a Parquet table; a second run adds what is new."""
     from coterie.pipeline.jobs import run_table
 
     count = _run(master, lambda spark: run_table(spark, bootstrap_server, topic, group, out))
-    click.echo(f"{count} rows in {out / 'table'}")
+    done(f"{count} rows in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
 
 
 def _aggregate(
-    name: str, topic: str, group: str, follow: bool, limit: int | None, master: str, out: Path, bootstrap_server: str
+    name: str,
+    topic: str,
+    group: str,
+    follow: bool,
+    limit: int | None,
+    master: str,
+    out: Path,
+    bootstrap_server: str,
+    as_json: bool,
 ) -> None:
     from coterie.pipeline import jobs
 
@@ -86,11 +97,12 @@ def _aggregate(
         stop = (lambda: bool(asked)) if follow else None
         return int(jobs.run_aggregation(spark, aggregation, source, out, stop).count())
 
-    click.echo(f"{_run(master, work)} rows in {out / 'table'}")
+    count = _run(master, work)
+    done(f"{count} rows in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
 
 
 def aggregation_options(command: Any) -> Any:
-    command = broker_option(spark_options(command))
+    command = json_option(broker_option(spark_options(command)))
     limit = click.option("--max-offsets-per-trigger", "limit", type=click.IntRange(1), help="Records per micro-batch.")
     command = limit(command)
     command = click.option("--follow", is_flag=True, help="Go on until SIGTERM or Ctrl-C.")(command)
@@ -101,19 +113,33 @@ def aggregation_options(command: Any) -> Any:
 @pipeline.command()
 @aggregation_options
 def delays(
-    topic: str, group: str, follow: bool, limit: int | None, master: str, out: Path, bootstrap_server: str
+    topic: str,
+    group: str,
+    follow: bool,
+    limit: int | None,
+    master: str,
+    out: Path,
+    bootstrap_server: str,
+    as_json: bool,
 ) -> None:
     """Flights and departure delays per carrier and hour."""
-    _aggregate("delays", topic, group, follow, limit, master, out, bootstrap_server)
+    _aggregate("delays", topic, group, follow, limit, master, out, bootstrap_server, as_json)
 
 
 @pipeline.command()
 @aggregation_options
 def keys(
-    topic: str, group: str, follow: bool, limit: int | None, master: str, out: Path, bootstrap_server: str
+    topic: str,
+    group: str,
+    follow: bool,
+    limit: int | None,
+    master: str,
+    out: Path,
+    bootstrap_server: str,
+    as_json: bool,
 ) -> None:
     """Records per key, of any topic."""
-    _aggregate("keys", topic, group, follow, limit, master, out, bootstrap_server)
+    _aggregate("keys", topic, group, follow, limit, master, out, bootstrap_server, as_json)
 
 
 @pipeline.command()

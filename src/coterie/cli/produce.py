@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import click
 
-from coterie.cli.running import broker_option, run
+from coterie.cli.running import broker_option, json_option, run
 
 
 @click.command(
@@ -20,7 +21,8 @@ Examples:
 @click.option("--key-separator", "-K", metavar="TEXT", help="What divides key from value; without it, no keys.")
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @broker_option
-def produce(topic: str, key_separator: str | None, compression: str, bootstrap_server: str) -> None:
+@json_option
+def produce(topic: str, key_separator: str | None, compression: str, bootstrap_server: str, as_json: bool) -> None:
     """Write the lines of standard input to a topic; returns once all are acknowledged."""
     from coterie.client import Producer
 
@@ -40,4 +42,7 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap_s
         return len(deliveries)
 
     count = run(send())
-    click.echo(f"{count} records acknowledged", err=True)
+    if as_json:
+        click.echo(json.dumps({"topic": topic, "acknowledged": count}))
+    else:
+        click.echo(f"{count} records acknowledged", err=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -39,6 +40,23 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def done(text: str, as_json: bool, **what: Any) -> None:
+    """Says what was done: a sentence, or its parts as JSON."""
+    click.echo(json.dumps(what) if as_json else text)
+
+
+@contextlib.contextmanager
+def busy(text: str) -> Iterator[None]:
+    """A spinner on a terminal's standard error while something takes more than a moment."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
 
 
 def show(value: Any, as_json: bool, headers: Sequence[str], rows: Sequence[Sequence[Any]], none: str = "") -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run, show
+from coterie.cli.running import broker_option, done, json_option, run, show
 
 
 @click.group(
@@ -47,7 +47,8 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
 @click.option("--partitions", "-p", type=click.IntRange(1, 100_000), help="Default: the broker's num.partitions.")
 @click.option("--config", "-c", "configs", multiple=True, metavar="KEY=VALUE", help="A topic setting, by Kafka's name.")
 @broker_option
-def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstrap_server: str) -> None:
+@json_option
+def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstrap_server: str, as_json: bool) -> None:
     """Create a topic."""
     from coterie.client import Admin
 
@@ -60,7 +61,7 @@ def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstr
             await admin.create_topic(topic, partitions or -1, dict(c.split("=", 1) for c in configs))
 
     run(ask())
-    click.echo(f"created {topic}")
+    done(f"created {topic}", as_json, created=topic)
 
 
 @topics.command()
@@ -96,7 +97,8 @@ def describe(topic: str, bootstrap_server: str, as_json: bool) -> None:
 @click.argument("topic")
 @click.option("--partitions", "-p", type=click.IntRange(1, 100_000), required=True, help="The new number.")
 @broker_option
-def grow(topic: str, partitions: int, bootstrap_server: str) -> None:
+@json_option
+def grow(topic: str, partitions: int, bootstrap_server: str, as_json: bool) -> None:
     """Add partitions to a topic."""
     from coterie.client import Admin
 
@@ -105,13 +107,14 @@ def grow(topic: str, partitions: int, bootstrap_server: str) -> None:
             await admin.create_partitions(topic, partitions)
 
     run(ask())
-    click.echo(f"{topic} has {partitions} partitions")
+    done(f"{topic} has {partitions} partitions", as_json, topic=topic, partitions=partitions)
 
 
 @topics.command()
 @click.argument("topic")
 @broker_option
-def delete(topic: str, bootstrap_server: str) -> None:
+@json_option
+def delete(topic: str, bootstrap_server: str, as_json: bool) -> None:
     """Delete a topic with its records and the offsets committed for it."""
     from coterie.client import Admin
 
@@ -120,4 +123,4 @@ def delete(topic: str, bootstrap_server: str) -> None:
             await admin.delete_topic(topic)
 
     run(ask())
-    click.echo(f"deleted {topic}")
+    done(f"deleted {topic}", as_json, deleted=topic)

@@ -79,7 +79,8 @@ class Demo:
                     looking.cancel()
                     await asyncio.gather(looking, return_exceptions=True)
                     await watcher.close()
-            return await self._conclude()
+            with self.console.status("checking"):
+                return await self._conclude()
         finally:
             await self.processes.stop_all()
 
