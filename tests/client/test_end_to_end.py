@@ -16,6 +16,7 @@ from coterie.client import Admin, Consumer, KafkaError, Producer, RebalanceListe
 from coterie.client.errors import CommitFailedError
 from coterie.client.partitioner import murmur2
 from coterie.wire.errors import ErrorCode
+from tests.broker_process import BrokerProcess
 
 FAST = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2", "num.partitions": "4"}
 
@@ -205,8 +206,8 @@ def test_a_commit_after_the_group_moved_on_says_what_to_change() -> None:
             slow = group_of(address, **{"enable.auto.commit": False})
             slow.subscribe(["t"])
             await until(lambda: _has(slow, 4), "it owns all")
-            assert slow._machine is not None
-            slow._machine.generation -= 1
+            assert slow._membership is not None
+            slow._membership.machine.generation -= 1
             with pytest.raises(CommitFailedError, match=r"max\.poll\.interval\.ms"):
                 await slow.commit()
             await slow.close()
@@ -274,3 +275,33 @@ def test_admin_topics_groups_and_records() -> None:
 )
 def test_murmur2_is_javas(key: bytes, expected: int) -> None:
     assert murmur2(key) == expected & 0xFFFF_FFFF
+
+
+def test_a_group_grows_with_its_topic_and_lives_through_a_broker_restart(tmp_path: Path) -> None:
+    """The leader notices new partitions; a broker that is killed and comes back causes no rebalance by itself."""
+    process = BrokerProcess(tmp_path / "data")
+
+    async def story() -> None:
+        address = {"bootstrap.servers": process.address}
+        quick = {"metadata.max.age.ms": 500, "request.timeout.ms": 5000}
+        async with Admin(address) as admin, group_of(address, **quick) as consumer:
+            await admin.create_topic("t", 2)
+            consumer.subscribe(["t"])
+            await until(lambda: _has(consumer, 2), "it owns both")
+            await admin.create_partitions("t", 5)
+            await until(lambda: _has(consumer, 5), "it owns the new ones too")
+            generation = consumer.generation
+            process.kill()
+            process.start()
+            await produce(address, 20)
+            got = 0
+            async with asyncio.timeout(20):
+                while got < 20:
+                    got += sum(map(len, (await consumer.poll(500)).values()))
+            await consumer.commit()
+            assert consumer.generation == generation
+
+    try:
+        run(story())
+    finally:
+        process.stop()

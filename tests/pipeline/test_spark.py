@@ -133,8 +133,8 @@ def test_history_tells_what_the_group_went_through(spark: Any, broker: BrokerPro
             while count < 100:
                 count += sum(map(len, (await consumer.poll(1000)).values()))
             await consumer.commit()
-            assert consumer._machine is not None
-            return consumer._machine.member_id
+            assert consumer._membership is not None
+            return consumer._membership.machine.member_id
 
     member_id = asyncio.run(live())
     counts = jobs.run_history(spark, broker.address, tmp_path)

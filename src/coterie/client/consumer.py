@@ -11,28 +11,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from coterie.assignors import ASSIGNORS
 from coterie.client.cluster import Cluster
-from coterie.client.connection import answer_type
 from coterie.client.errors import CommitFailedError, ConfigError, KafkaError
 from coterie.client.fetcher import Fetcher, TopicPartition
+from coterie.client.membership import Membership
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
 from coterie.client.settings import ClientSettings
 from coterie.member.machine import (
-    Assigned,
-    AssignGroup,
-    Effect,
-    Failed,
-    FindCoordinator,
-    MemberConfig,
-    MemberMachine,
     Revoke,
-    Send,
-    Stage,
 )
 from coterie.records.batch import Record
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupRequest
 
 R = TypeVar("R")
 
@@ -64,17 +53,11 @@ class Consumer:
         self._cluster = Cluster(self.settings)
         self._fetcher = Fetcher(self._cluster)
         self._group_id: str | None = self.settings["group.id"]
-        self._machine: MemberMachine | None = None
+        self._membership: Membership | None = None
         self._listener = RebalanceListener()
         self._coordinator: int | None = None
-        self._membership: asyncio.Task[None] | None = None
-        self._requests: set[asyncio.Task[None]] = set()
-        self._wake = asyncio.Event()
-        self._for_poll: list[Revoke | Assigned] = []
-        self._failure: KafkaError | None = None
         self._polling = False
         self._next_commit_s = 0.0
-        self._counts: dict[str, int] | None = None
         self.generation = -1
 
     async def __aenter__(self) -> Consumer:
@@ -89,39 +72,17 @@ class Consumer:
         """Joins the group at the next poll. Raises ConfigError without a group.id or with unknown assignors."""
         if self._group_id is None:
             raise ConfigError("subscribe needs a group.id; use assign to read without a group")
-        if self._machine is None:
+        if self._membership is None:
             if self._fetcher.positions:
                 raise ConfigError("subscribe and assign cannot be mixed")
-            self._machine = MemberMachine(self._member_config())
+            self._membership = Membership(self._cluster, self._group_id, self._fetcher.arrived.set)
         self._listener = listener or self._listener
-        self._machine.subscribe(frozenset(topics), _now_ms())
+        self._membership.subscribe(frozenset(topics))
         self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
-        if self._membership is None:
-            self._membership = asyncio.create_task(self._run_membership())
-        self._wake.set()
-
-    def _member_config(self) -> MemberConfig:
-        names = tuple(n.strip() for n in self.settings["partition.assignment.strategy"].split(","))
-        unknown = [n for n in names if n not in ASSIGNORS]
-        if unknown:
-            raise ConfigError(f"there is no assignor {unknown[0]}; there are {', '.join(ASSIGNORS)}")
-        if self.settings["heartbeat.interval.ms"] >= self.settings["session.timeout.ms"]:
-            raise ConfigError("heartbeat.interval.ms must be lower than session.timeout.ms")
-        assert self._group_id is not None
-        return MemberConfig(
-            self._group_id,
-            self.settings["group.instance.id"],
-            self.settings["session.timeout.ms"],
-            self.settings["heartbeat.interval.ms"],
-            self.settings["max.poll.interval.ms"],
-            self.settings["retry.backoff.ms"],
-            names,
-            self.settings["client.rack"],
-        )
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset."""
-        if self._machine is not None:
+        if self._membership is not None:
             raise ConfigError("subscribe and assign cannot be mixed")
         await self._start_at(list(partitions))
 
@@ -144,12 +105,11 @@ class Consumer:
 
     async def _poll(self, deadline_s: float, limit: int) -> dict[TopicPartition, list[Record]]:
         while True:
-            if self._machine is not None:
-                self._machine.polled(_now_ms())
-                self._wake.set()
-            await self._run_callbacks()
-            if self._failure is not None:
-                raise self._failure
+            if self._membership is not None:
+                self._membership.polled()
+                await self._run_callbacks(self._membership)
+                if self._membership.failure is not None:
+                    raise self._membership.failure
             await self._auto_commit()
             await self._reset_positions()
             if self._fetcher.error is not None:
@@ -174,19 +134,17 @@ class Consumer:
                 for record in records:
                     yield partition, record
 
-    async def _run_callbacks(self) -> None:
-        while self._for_poll:
-            effect = self._for_poll.pop(0)
+    async def _run_callbacks(self, membership: Membership) -> None:
+        while membership.for_poll:
+            effect = membership.for_poll.pop(0)
             if isinstance(effect, Revoke):
-                await self._revoke(effect)
+                await self._revoke(membership, effect)
             else:
                 self.generation = effect.generation
                 await self._start_at(list(effect.partitions))
                 await _call(self._listener.on_partitions_assigned(list(effect.partitions)))
-        self._wake.set()
 
-    async def _revoke(self, effect: Revoke) -> None:
-        assert self._machine is not None
+    async def _revoke(self, membership: Membership, effect: Revoke) -> None:
         partitions = list(effect.partitions)
         try:
             if not effect.lost and self.settings["enable.auto.commit"]:
@@ -195,7 +153,7 @@ class Consumer:
             await _call(told(partitions))
         finally:
             self._fetcher.assign({})
-            self._machine.revoked()
+            membership.revoked()
 
     async def _start_at(self, partitions: list[TopicPartition]) -> None:
         await self._cluster.topics({t for t, _ in partitions})
@@ -219,108 +177,6 @@ class Consumer:
             for partition, offset in (await self._reset(lost)).items():
                 if partition in self._fetcher.positions:
                     self._fetcher.seek(partition, offset)
-
-    # -- membership: the machine's driver -----------------------------------------------------------------------------
-
-    async def _run_membership(self) -> None:
-        machine = self._machine
-        assert machine is not None
-        while True:
-            now_ms = _now_ms()
-            while effects := machine.next(now_ms):
-                for effect in effects:
-                    self._carry_out(effect)
-            if machine.stage == Stage.STABLE:
-                await self._watch_metadata(machine)
-            due_ms = machine.next_deadline_ms()
-            wait_s = 1.0 if due_ms is None else min(max(due_ms - _now_ms(), 0) / 1000, 1.0)
-            try:
-                await asyncio.wait_for(self._wake.wait(), wait_s)
-            except TimeoutError:
-                continue
-            finally:
-                self._wake.clear()
-
-    async def _watch_metadata(self, machine: MemberMachine) -> None:
-        """The leader looks out for topics that grew since it assigned (spec consumer.md 3.1)."""
-        if self._counts is None or machine.leader != machine.member_id:
-            return
-        try:
-            infos = await self._cluster.topics(self._counts)
-        except KafkaError:
-            return
-        now = {topic: len(infos[topic].leaders) if topic in infos else 0 for topic in self._counts}
-        if now != self._counts:
-            machine.rejoin("a topic's number of partitions changed")
-
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case FindCoordinator():
-                self._task(self._find())
-            case Send(request):
-                self._task(self._request(request))
-            case AssignGroup():
-                self._task(self._assign_group(effect))
-            case Revoke() | Assigned():
-                self._for_poll.append(effect)
-                self._fetcher.arrived.set()
-            case Failed(code, message):
-                self._failure = KafkaError(code, message)
-                self._fetcher.arrived.set()
-
-    def _task(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._requests.add(task)
-        task.add_done_callback(self._requests.discard)
-
-    async def _find(self) -> None:
-        machine = self._machine
-        assert machine is not None
-        try:
-            self._coordinator = await self._cluster.find_coordinator(machine.config.group_id)
-            await self._cluster.coordinator_connection(self._coordinator)
-            machine.coordinator_found()
-        except KafkaError:
-            machine.lookup_failed(_now_ms())
-        self._wake.set()
-
-    async def _request(self, request: Any) -> None:
-        machine = self._machine
-        assert machine is not None
-        timeout_s = self._cluster.timeout_s
-        if isinstance(request, JoinGroupRequest):
-            # It is answered when the whole group has joined.
-            timeout_s = max(timeout_s, request.rebalance_timeout_ms / 1000 + 5)
-        try:
-            if self._coordinator is None:
-                self._coordinator = await self._cluster.find_coordinator(machine.config.group_id)
-            connection = await self._cluster.coordinator_connection(self._coordinator)
-            response = await connection.request(request, answer_type(request), timeout_s)
-            machine.answered(request, response, _now_ms())
-        except KafkaError as error:
-            if error.code == ErrorCode.UNSUPPORTED_VERSION:
-                self._failure = error
-            machine.lost_connection(request, _now_ms())
-        self._wake.set()
-
-    async def _assign_group(self, effect: AssignGroup) -> None:
-        machine = self._machine
-        assert machine is not None
-        try:
-            create = self.settings["allow.auto.create.topics"]
-            infos = await self._cluster.refresh(effect.topics, create=create)
-        except KafkaError as error:
-            if error.code.retriable:
-                machine.rejoin("the topics could not be looked up")
-                machine.stage = Stage.READY
-            else:
-                self._failure = error
-            self._wake.set()
-            return
-        self._counts = {name: len(infos[name].leaders) if name in infos else 0 for name in effect.topics}
-        existing = {name: count for name, count in self._counts.items() if count}
-        machine.group_assigned(ASSIGNORS[effect.protocol](existing, effect.subscribers))
-        self._wake.set()
 
     # -- positions and commits ------------------------------------------------------------------------------------------
 
@@ -374,8 +230,8 @@ class Consumer:
         if not offsets:
             return
         member, generation = "", -1
-        if self._machine is not None:
-            member, generation = self._machine.member_id, self._machine.generation
+        if self._membership is not None:
+            member, generation = self._membership.machine.member_id, self._membership.machine.generation
         wanted = dict(offsets)
 
         async def send(node: int) -> None:
@@ -404,10 +260,11 @@ class Consumer:
                 await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
 
     async def _auto_commit(self) -> None:
-        if self._machine is None or not self.settings["enable.auto.commit"] or time.monotonic() < self._next_commit_s:
+        due = self.settings["enable.auto.commit"] and time.monotonic() >= self._next_commit_s
+        if self._membership is None or not due:
             return
         self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
-        if self._machine.stage == Stage.STABLE:
+        if self._membership.is_stable():
             await self._try_commit()
 
     async def _try_commit(self) -> None:
@@ -420,25 +277,14 @@ class Consumer:
 
     async def close(self) -> None:
         """Commits if that is automatic, leaves the group (a static member does not), closes."""
-        if self._machine is not None:
-            if self.settings["enable.auto.commit"] and self._machine.stage == Stage.STABLE:
+        if self._membership is not None:
+            if self.settings["enable.auto.commit"] and self._membership.is_stable():
                 await self._try_commit()
             if self._fetcher.positions:
                 await _call(self._listener.on_partitions_revoked(list(self._fetcher.positions)))
-            if self._membership is not None:
-                self._membership.cancel()
-            self._machine.leave("the consumer is being closed")
-            for effect in self._machine.next(_now_ms()):
-                if isinstance(effect, Send):
-                    await asyncio.wait({asyncio.create_task(self._request(effect.request))}, timeout=5)
-        for task in list(self._requests):
-            task.cancel()
+            await self._membership.leave()
         await self._fetcher.close()
         self._cluster.close()
-
-
-def _now_ms() -> int:
-    return int(time.monotonic() * 1000)
 
 
 async def _call(result: Any) -> None:

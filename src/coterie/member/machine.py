@@ -182,6 +182,13 @@ class MemberMachine:
             self._assignments = assignments
             self._sync()
 
+    def assignment_failed(self, reason: str, now_ms: int) -> None:
+        """The group could not be assigned: the leader joins again, and so begins a new round."""
+        if self.stage == Stage.ASSIGNING:
+            self.reason = reason
+            self._not_before_ms = now_ms + self.config.retry_backoff_ms
+            self.stage = Stage.READY
+
     def lost_connection(self, request: Message, now_ms: int) -> None:
         """No answer will come: the coordinator is looked up again, and a round under way starts over."""
         self._coordinator_lost(now_ms)
