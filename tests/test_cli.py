@@ -142,6 +142,13 @@ def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:
     assert [r.line for r in found if isinstance(r, Reject)] == [2, 3, 4]
 
 
+def test_shell_completion() -> None:
+    environment = {**os.environ, "_COTERIE_COMPLETE": "bash_complete", "COMP_WORDS": "coterie gr", "COMP_CWORD": "1"}
+    command = [str(Path(sys.executable).parent / "coterie")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30, check=False)
+    assert done.stdout.split(",")[-1].strip() == "groups"
+
+
 def test_the_generated_code_is_printed() -> None:
     assert "def decode_HeartbeatRequest_v4(data, at):" in coterie("wire", "HeartbeatRequest", "4").stdout
     assert {a["name"] for a in json.loads(coterie("wire", "--json").stdout)} >= {"JoinGroup", "Produce", "Fetch"}

