@@ -420,3 +420,23 @@ def test_an_unknown_topic_id_is_refused() -> None:
             assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
     run(story)
+
+
+def test_idle_connections_are_closed_but_not_those_that_wait() -> None:
+    async def story() -> None:
+        running = Broker(BrokerSettings(FAST | {"connections.max.idle.ms": "100"}))
+        host, port = await running.start("127.0.0.1", 0)
+        idle = Client(*await asyncio.open_connection(host, port))
+        waiting = Client(*await asyncio.open_connection(host, port))
+        await make_topic(waiting)
+        await idle.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        waiting.send(fetch(0, 20_000), 12)
+        await asyncio.sleep(0.3)
+        running._close_idle()
+        assert await idle.is_closed()
+        assert not waiting.reader.at_eof()
+        idle.writer.close()
+        waiting.writer.close()
+        await running.stop()
+
+    run(story)

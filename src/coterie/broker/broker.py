@@ -167,7 +167,7 @@ class Broker:
         if idle_ms < 0:
             return
         oldest_s = self.loop.time() - idle_ms / 1000
-        for connection in [c for c in self._connections if c.last_used_s < oldest_s]:
+        for connection in [c for c in self._connections if c.last_used_s < oldest_s and not c.is_waiting()]:
             connection.close()
 
 

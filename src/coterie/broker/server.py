@@ -208,6 +208,10 @@ class Connection(asyncio.Protocol):
         self._flush()
         self._transport.close()
 
+    def is_waiting(self) -> bool:
+        """Whether it is owed answers: then it is silent for a good reason."""
+        return bool(self._queue)
+
     def close(self) -> None:
         self._transport.close()
 
