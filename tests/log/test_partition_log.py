@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from coterie.log.filesystem import MemoryFileSystem
@@ -77,6 +79,26 @@ def test_reopening_finds_everything(clean: bool) -> None:
     assert offsets_in(again.read(298, 10_000)) == [297, 298, 299]
     fill(again, 1)
     assert again.end_offset == 303
+
+
+def test_the_index_files_are_kafkas() -> None:
+    """Kafka's DumpLogSegments --verify-index-only found our first index pointing at a batch's first offset, not its
+    last; and a timestamp's offset must be that of the batch which has it."""
+    fs = MemoryFileSystem()
+    log = open_log(fs, index_interval_bytes=200)
+    fill(log, 100)
+    fill(log, 5, start_ms=NOW)
+    data = bytes(fs.files["t-0/00000000000000000000.log"].data)
+    by_position = dict(batches(data))
+    entries = list(struct.iter_unpack(">ii", fs.files["t-0/00000000000000000000.index"].data))
+    assert len(entries) > 20
+    assert all(by_position[position].last_offset == offset for offset, position in entries)
+    times = list(struct.iter_unpack(">qi", fs.files["t-0/00000000000000000000.timeindex"].data))
+    assert len(times) > 20
+    largest = {h.last_offset: h.max_timestamp for h in by_position.values()}
+    for timestamp, offset in times:
+        assert largest[offset] == timestamp
+        assert all(t <= timestamp for last, t in largest.items() if last <= offset)
 
 
 def test_a_torn_tail_is_cut_off_at_every_length() -> None:

@@ -1,7 +1,8 @@
 """One segment: a `.log` file with its sparse `.index` and `.timeindex`, in Kafka's own formats.
 
-`.index`: int32 offset relative to the base, int32 position. `.timeindex`: int64 timestamp, int32 relative offset.
-An entry is written every index.interval.bytes; both are small enough to be held in memory whole.
+`.index`: int32 last offset of a batch relative to the base, int32 position of that batch. `.timeindex`: int64 largest
+timestamp so far, int32 relative last offset of the batch that has it. An entry is written every index.interval.bytes;
+both are small enough to be held in memory whole. (Kafka's LogSegment.append; its DumpLogSegments checks ours.)
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Segment:
         self.size = self.file.size()
         self.next_offset = base_offset
         self.max_timestamp = -1
+        self._max_timestamp_offset = base_offset
         self.first_append_ms = -1
         self._offsets, self._positions = array("q"), array("q")
         self._times, self._time_offsets = array("q"), array("q")
@@ -107,9 +109,10 @@ class Segment:
         start = self._positions[-1] if self._positions else 0
         for _, header in self.headers(start):
             self.next_offset = header.last_offset + 1
-            self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
-        if self._times:
-            self.max_timestamp = max(self.max_timestamp, self._times[-1])
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
+        if self._times and self._times[-1] > self.max_timestamp:
+            self.max_timestamp, self._max_timestamp_offset = self._times[-1], self._time_offsets[-1]
 
     def append(
         self, data: bytes | bytearray, headers: list[tuple[int, BatchHeader]], index_interval_bytes: int
@@ -127,28 +130,30 @@ class Segment:
             self._note(header, start + position, index_interval_bytes)
 
     def _note(self, header: BatchHeader, position: int, index_interval_bytes: int = 4096) -> None:
+        self.next_offset = header.last_offset + 1
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
         if self._since_index > index_interval_bytes:
-            self._add_index_entry(header, position)
+            self._add_index_entry(header.last_offset, position)
             self._since_index = 0
         self._since_index += header.size
-        self.next_offset = header.last_offset + 1
-        self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
 
-    def _add_index_entry(self, header: BatchHeader, position: int) -> None:
-        self._offsets.append(header.base_offset)
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        self._offsets.append(last_offset)
         self._positions.append(position)
         if self._index_file is None or self._time_file is None:
             self._index_file = self._fs.open(self.stem + ".index")
             self._time_file = self._fs.open(self.stem + ".timeindex")
-        self._index_file.append(_INDEX_ENTRY.pack(header.base_offset - self.base_offset, position))
+        self._index_file.append(_INDEX_ENTRY.pack(last_offset - self.base_offset, position))
         if self.max_timestamp > (self._times[-1] if self._times else -1):
-            relative = self.next_offset - 1
             self._times.append(self.max_timestamp)
-            self._time_offsets.append(relative)
-            self._time_file.append(_TIME_ENTRY.pack(self.max_timestamp, relative - self.base_offset))
+            self._time_offsets.append(self._max_timestamp_offset)
+            self._time_file.append(_TIME_ENTRY.pack(self.max_timestamp, self._max_timestamp_offset - self.base_offset))
 
     def position_of(self, offset: int) -> int | None:
         """The position of the batch that holds ``offset`` or is the first after it; None past the end."""
+        # An entry's batch ends at or before ``offset``, so the batch looked for begins there or later; the entry after
+        # it may be that batch itself.
         slot = bisect_right(self._offsets, offset) - 1
         position = self._positions[slot] if slot >= 0 else 0
         end = self._positions[slot + 1] if slot + 1 < len(self._positions) else self.size
