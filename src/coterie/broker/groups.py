@@ -29,6 +29,8 @@ from coterie.wire.errors import ErrorCode, Refusal
 
 logger = logging.getLogger(__name__)
 
+SEATS_REMEMBERED = 100_000
+
 
 class _Seat:
     """One shard with its partition and log."""
@@ -48,6 +50,7 @@ class GroupCoordinator:
     ) -> None:
         self._settings, self._topics, self._clock, self._loop, self._flusher = settings, topics, clock, loop, flusher
         self._seats: list[_Seat] = []
+        self._seat_by_group: dict[str, _Seat] = {}  # spares hashing the id with every request
         self._teller = Teller()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -91,7 +94,11 @@ class GroupCoordinator:
     def _seat(self, group_id: str) -> _Seat:
         """Raises Refusal while its partition is loading."""
         self.ready()
-        seat = self._seats[partition_for(group_id, len(self._seats))]
+        seat = self._seat_by_group.get(group_id)
+        if seat is None:
+            seat = self._seats[partition_for(group_id, len(self._seats))]
+            if len(self._seat_by_group) < SEATS_REMEMBERED:
+                self._seat_by_group[group_id] = seat
         if not seat.loaded:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return seat

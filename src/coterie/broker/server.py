@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.broker.pending import Pending
-from coterie.wire.apis import APIS, Api
-from coterie.wire.codec import decoder
+from coterie.wire.apis import APIS
+from coterie.wire.codec import Decoder, decoder
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import API_VERSIONS_KEY, Head, encode_response, read_head, skip_tags
@@ -42,6 +42,28 @@ class Call:
     client_id: str
     host: str
     local_address: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """How requests of one API and version are read; ``tagged``: their header ends with a tag section."""
+
+    name: str
+    decode: Decoder
+    tagged: bool
+
+
+_ROUTES: dict[tuple[int, int], _Route] = {}
+
+
+def _find_route(api_key: int, version: int) -> _Route | None:
+    """Made at first use; None for what is not served."""
+    api = APIS.get(api_key)
+    if api is None or version not in api.advertised:
+        return None
+    route = _Route(api.name, decoder(api.request, version), version in api.request.flexible)
+    _ROUTES[api_key, version] = route
+    return route
 
 
 Handler = Callable[["Broker", Any, Call], Message | Pending | None]
@@ -119,16 +141,11 @@ class Connection(asyncio.Protocol):
         """Handles one frame; False when the connection was cut off."""
         try:
             head = read_head(frame)
-            api = APIS.get(head.api_key)
-            if api is None:
-                self._cut_off(f"api key {head.api_key} is not served")
-                return False
-            if head.api_version not in api.advertised:
-                return self._wrong_version(head, api)
-            body_at = head.body_at
-            if head.api_version in api.request.flexible:
-                body_at = skip_tags(frame, body_at)
-            request, _ = decoder(api.request, head.api_version)(frame, body_at)
+            route = _ROUTES.get((head.api_key, head.api_version)) or _find_route(head.api_key, head.api_version)
+            if route is None:
+                return self._not_served(head)
+            body_at = skip_tags(frame, head.body_at) if route.tagged else head.body_at
+            request, _ = route.decode(frame, body_at)
         except _UNREADABLE as error:
             self._cut_off(f"a request that cannot be read: {error}")
             return False
@@ -136,7 +153,7 @@ class Connection(asyncio.Protocol):
         try:
             result = self._broker.handlers[head.api_key](self._broker, request, call)
         except Exception:
-            logger.exception("%s from %s failed; its connection is closed", api.name, self._host)
+            logger.exception("%s from %s failed; its connection is closed", route.name, self._host)
             self._transport.abort()
             return False
         if result is None:
@@ -154,14 +171,19 @@ class Connection(asyncio.Protocol):
             self._out.append(self._encode(head, result))
         return True
 
-    def _wrong_version(self, head: Head, api: Api) -> bool:
-        if head.api_key != API_VERSIONS_KEY:
-            first, last = api.advertised.first, api.advertised.last
-            self._cut_off(f"{api.name} version {head.api_version}; served are {first} to {last}")
-            return False
-        answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, advertised_versions())
-        self._out.append(encode_response(head.correlation_id, answer, 0))
-        return True
+    def _not_served(self, head: Head) -> bool:
+        """Only ApiVersions is answered in a version that is not served: in version 0, with what is (KIP-511)."""
+        if head.api_key == API_VERSIONS_KEY:
+            answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, advertised_versions())
+            self._out.append(encode_response(head.correlation_id, answer, 0))
+            return True
+        api = APIS.get(head.api_key)
+        if api is None:
+            self._cut_off(f"api key {head.api_key} is not served")
+        else:
+            served = f"{api.advertised.first} to {api.advertised.last}"
+            self._cut_off(f"{api.name} version {head.api_version}; served are {served}")
+        return False
 
     def _park(self, head: Head, pending: Pending) -> None:
         pending.notify = self._answered

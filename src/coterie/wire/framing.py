@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import TypeVar
 
-from coterie.wire.codec import decode, encoder
+from coterie.wire.codec import Encoder, decode, encoder
 from coterie.wire.declaration import Message
 from coterie.wire.messages.header import RequestHeader
 from coterie.wire.primitives import WireError, read_unsigned_varint
@@ -66,12 +66,22 @@ def skip_tags(frame: bytes, position: int) -> int:
     return position
 
 
+# (answer, version) -> its encoder, and whether its header has a tag section; asked for with every answer
+_ANSWERS: dict[tuple[type[Message], int], tuple[Encoder, bool]] = {}
+
+
 def encode_response(correlation_id: int, response: Message, version: int) -> bytes:
     """The whole frame of an answer, size included."""
+    key = (type(response), version)
+    found = _ANSWERS.get(key)
+    if found is None:
+        tagged = version in response.flexible and response.api_key != API_VERSIONS_KEY
+        found = _ANSWERS[key] = (encoder(type(response), version), tagged)
+    encode, tagged = found
     pieces: list[bytes] = [b""]
-    encoder(type(response), version)(response, pieces)
+    encode(response, pieces)
     size = sum(map(len, pieces))
-    if version in response.flexible and response.api_key != API_VERSIONS_KEY:
+    if tagged:
         pieces[0] = _RESPONSE_V1.pack(size + 5, correlation_id, 0)
     else:
         pieces[0] = _RESPONSE_V0.pack(size + 4, correlation_id)
