@@ -152,3 +152,19 @@ def test_shell_completion() -> None:
 def test_the_generated_code_is_printed() -> None:
     assert "def decode_HeartbeatRequest_v4(data, at):" in coterie("wire", "HeartbeatRequest", "4").stdout
     assert {a["name"] for a in json.loads(coterie("wire", "--json").stdout)} >= {"JoinGroup", "Produce", "Fetch"}
+
+
+def test_more_partitions_than_the_usual_limit_of_open_files(tmp_path: Path) -> None:
+    """With a soft limit of 256 files a broker still serves 400 partitions: it raises the limit to the hard one."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        process = BrokerProcess(tmp_path / "data")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    created = coterie("topics", "create", "wide", "-p", "400", address=process.address)
+    assert created.stdout == "created wide\n", created.stderr
+    assert "1 records" in coterie("produce", "wide", stdin="x\n", address=process.address).stderr
+    process.stop()

@@ -17,6 +17,7 @@ from typing import Any
 
 from coterie.bench import load
 from coterie.bench.rebalance import rebalance_ms
+from coterie.broker.disk import raise_open_file_limit
 from coterie.client.blocking import BrokerSocket
 
 SECONDS = 2.5
@@ -166,6 +167,7 @@ PARTS: dict[str, Callable[[Path], list[Row]]] = {
 def run_parts(names: list[str], done: Callable[[Row], None]) -> list[Row]:
     """Runs these parts; ``done`` hears of each row."""
     rows: list[Row] = []
+    raise_open_file_limit()
     with tempfile.TemporaryDirectory(prefix="coterie-bench-") as folder:
         for name in names:
             for row in PARTS[name](Path(folder) / name):

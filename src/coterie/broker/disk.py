@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import shutil
 from pathlib import Path
+
+
+OPEN_FILES = 65_536
+
+
+def raise_open_file_limit() -> None:
+    """Each connection and each segment of a log is an open file; the usual soft limit of 1,024 is soon reached."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class DataFolderInUse(RuntimeError):

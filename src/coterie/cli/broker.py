@@ -76,10 +76,11 @@ def parse_address(text: str) -> tuple[str, int]:
 
 async def _serve(settings: object, data: Path | None, host: str, port: int) -> int:
     from coterie.broker.broker import Broker
-    from coterie.broker.disk import DataFolderInUse
+    from coterie.broker.disk import DataFolderInUse, raise_open_file_limit
     from coterie.broker.settings import BrokerSettings
 
     assert isinstance(settings, BrokerSettings)
+    raise_open_file_limit()
     broker = Broker(settings, data)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
