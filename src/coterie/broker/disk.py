@@ -8,7 +8,6 @@ import resource
 import shutil
 from pathlib import Path
 
-
 OPEN_FILES = 65_536
 
 
