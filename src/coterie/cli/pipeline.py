@@ -112,34 +112,16 @@ def aggregation_options(command: Any) -> Any:
 
 @pipeline.command()
 @aggregation_options
-def delays(
-    topic: str,
-    group: str,
-    follow: bool,
-    limit: int | None,
-    master: str,
-    out: Path,
-    bootstrap_server: str,
-    as_json: bool,
-) -> None:
+def delays(**options: Any) -> None:
     """Flights and departure delays per carrier and hour."""
-    _aggregate("delays", topic, group, follow, limit, master, out, bootstrap_server, as_json)
+    _aggregate("delays", **options)
 
 
 @pipeline.command()
 @aggregation_options
-def keys(
-    topic: str,
-    group: str,
-    follow: bool,
-    limit: int | None,
-    master: str,
-    out: Path,
-    bootstrap_server: str,
-    as_json: bool,
-) -> None:
+def keys(**options: Any) -> None:
     """Records per key, of any topic."""
-    _aggregate("keys", topic, group, follow, limit, master, out, bootstrap_server, as_json)
+    _aggregate("keys", **options)
 
 
 @pipeline.command()

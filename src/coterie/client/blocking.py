@@ -14,7 +14,7 @@ import inspect
 import socket
 import threading
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from coterie.client.admin import Admin
 from coterie.client.connection import API_VERSIONS_FIRST_TRY, VersionTable, answer_type
@@ -25,8 +25,6 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-
-C = TypeVar("C")
 
 
 class _Blocking:

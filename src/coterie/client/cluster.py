@@ -117,9 +117,6 @@ class Cluster:
         info = self._known.topics.get(topic)
         return None if info is None else info.leaders.get(partition)
 
-    def known_topic(self, topic: str) -> TopicInfo | None:
-        return self._known.topics.get(topic)
-
     def forget(self, topic: str) -> None:
         """The next look at the topic asks the broker."""
         self._known.topics.pop(topic, None)

@@ -61,10 +61,10 @@ class Connection(asyncio.Protocol):
 
     async def _agree(self) -> None:
         request = ApiVersionsRequest("coterie", "0.1.0")
-        frame = await self._roundtrip(request, API_VERSIONS_FIRST_TRY)
+        frame = await self._send(request, API_VERSIONS_FIRST_TRY)
         code = int.from_bytes(frame[4:6], "big", signed=True)
         if code == ErrorCode.UNSUPPORTED_VERSION:
-            frame = await self._roundtrip(request, 0)
+            frame = await self._send(request, 0)
             response = decode_response(ApiVersionsResponse, frame, 0)
         else:
             response = decode_response(ApiVersionsResponse, frame, API_VERSIONS_FIRST_TRY)
@@ -112,9 +112,6 @@ class Connection(asyncio.Protocol):
         self._waiting[self._correlation_id] = future
         self._transport.write(encode_request(self._correlation_id, self.client_id, request, version))
         return future
-
-    async def _roundtrip(self, request: Message, version: int) -> bytes:
-        return await self._send(request, version)
 
     async def request(self, request: Message, response: type[M], timeout_s: float, *, highest: int | None = None) -> M:
         """The answer. Raises KafkaError: NETWORK_EXCEPTION, REQUEST_TIMED_OUT or UNSUPPORTED_VERSION."""

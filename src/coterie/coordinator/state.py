@@ -97,7 +97,6 @@ class Group:
 
     group_id: str
     phase: Phase = Phase.EMPTY
-    previous_phase: Phase = Phase.EMPTY
     phase_since_ms: int = -1
     protocol_type: str | None = None
     generation: int = 0

@@ -21,11 +21,9 @@ LENGTH_END = 12  # base offset (8) and length (4): what precedes the counted byt
 MAGIC = 2
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")

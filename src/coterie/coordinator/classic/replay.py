@@ -20,7 +20,7 @@ def replay(group: Group, event: e.Event, now_ms: int) -> None:
 
 def _to(group: Group, phase: Phase, now_ms: int) -> None:
     assert group.phase in LEGAL_PREDECESSORS[phase], f"{group.group_id}: {group.phase} to {phase} is not a transition"
-    group.previous_phase, group.phase, group.phase_since_ms = group.phase, phase, now_ms
+    group.phase, group.phase_since_ms = phase, now_ms
 
 
 def _count(group: Group, protocols: Protocols, by: int) -> None:
@@ -183,9 +183,7 @@ def _stored(group: Group, event: e.GroupStored, now_ms: int) -> None:
             _add(group, _loaded_member(value, saved))
         else:
             member.assignment = saved.assignment
-    target = Phase.STABLE if value.members else Phase.EMPTY
-    if group.phase != target:
-        group.previous_phase, group.phase = group.phase, target
+    group.phase = Phase.STABLE if value.members else Phase.EMPTY
     group.protocol_type = value.protocol_type or None
     group.generation, group.protocol, group.leader = value.generation, value.protocol, value.leader
     group.phase_since_ms = value.current_state_timestamp
@@ -214,7 +212,7 @@ def _group_removed(group: Group, event: e.GroupRemoved, now_ms: int) -> None:
     for member_id in list(group.members):
         _remove(group, member_id)
     group.reservations.clear()
-    group.previous_phase, group.phase, group.phase_since_ms = group.phase, Phase.DEAD, now_ms
+    group.phase, group.phase_since_ms = Phase.DEAD, now_ms
     group.join_deadline_ms = group.sync_deadline_ms = group.initial_delay_left_ms = None
     group.wanted = []
 
