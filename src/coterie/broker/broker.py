@@ -21,7 +21,7 @@ from coterie.broker.groups import GroupCoordinator
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.server import Call, Connection
 from coterie.broker.settings import BrokerSettings, SettingError, read_properties
-from coterie.broker.topics import Partition, Topics
+from coterie.broker.topics import Topics
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 
 logger = logging.getLogger(__name__)
@@ -117,11 +117,6 @@ class Broker:
             self._fs.write_file("producer_ids", str(self._producer_ids_reserved).encode())
         self._next_producer_id += 1
         return self._next_producer_id - 1
-
-    def appended(self, partition: Partition) -> bool:
-        """Wakes who waits for records; says whether the topic's flush.messages calls for a sync now."""
-        partition.appended()
-        return partition.log.unflushed_messages >= partition.log.config.flush_messages
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

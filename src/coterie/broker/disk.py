@@ -44,12 +44,19 @@ class DiskFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+        fd = self._fd
+        try:
+            if fd >= 0:
+                os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+        except OSError:
+            # Closed meanwhile, from the loop's thread: its topic or segment was deleted, so nothing is left to keep.
+            if self._fd >= 0:
+                raise
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class DiskFileSystem:

@@ -55,7 +55,6 @@ class GroupCoordinator:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._journal = settings["coterie.journal.enable"]
-        self._durable = settings["log.flush.interval.messages"] == 1
         self._loading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -149,7 +148,7 @@ class GroupCoordinator:
         if steps and self._journal:
             self._tell(decision, steps)
         replies = decision.outcome.replies
-        if decision.records and self._durable:
+        if decision.records and seat.partition.sync_due():
             self._flusher.after_sync(seat.partition.log, lambda: self._answer_all(replies))
             return
         self._answer_all(replies)

@@ -37,6 +37,10 @@ class Partition:
         for watcher in list(self.watchers):
             watcher()
 
+    def sync_due(self) -> bool:
+        """Whether flush.messages calls for a sync before what was just appended is acknowledged."""
+        return self.log.unflushed_messages >= self.log.config.flush_messages
+
 
 @dataclass(slots=True)
 class Topic:

@@ -107,7 +107,8 @@ def _append(
     except OSError as error:
         logger.error("%s-%d cannot be written: %s", topic_data.name, data.index, error)
         return PartitionProduceResponse(data.index, ErrorCode.KAFKA_STORAGE_ERROR, error_message="the disk failed")
-    if broker.appended(partition):
+    partition.appended()
+    if partition.sync_due():
         to_sync.append(partition.log)
     return PartitionProduceResponse(
         data.index,
