@@ -53,7 +53,9 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
     2: lambda m: ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=-1)])]),
     10: lambda m: FindCoordinatorRequest("g", 0, ["g"]),
     13: lambda m: LeaveGroupRequest("live", m["member"], [MemberIdentity(m["member"])]),
-    14: lambda m: SyncGroupRequest("live", 1, m["member"], assignments=[SyncGroupRequestAssignment(m["member"], b"x")]),
+    14: lambda m: SyncGroupRequest(
+        "live", 1, m["member"], None, "consumer", "range", [SyncGroupRequestAssignment(m["member"], b"x")]
+    ),
     15: lambda m: DescribeGroupsRequest(["live", "simple"]),
     16: lambda m: ListGroupsRequest(),
     19: lambda m: CreateTopicsRequest([CreatableTopic("new", 2, 1)]),

@@ -31,7 +31,7 @@ async def check_loading(client: Client) -> None:
     for static in (None, "i"):
         join = JoinGroupRequest("g", 10_000, 10_000, "", static, "consumer", protocols)
         assert (await client.ask(join, JoinGroupResponse, 9)).error_code == LOADING
-    sync = await client.ask(SyncGroupRequest("g", 1, "m"), SyncGroupResponse, 5)
+    sync = await client.ask(SyncGroupRequest("g", 1, "m"), SyncGroupResponse, 4)
     assert sync.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert (await client.ask(HeartbeatRequest("g", 1, "m"), HeartbeatResponse, 4)).error_code == ErrorCode.NONE
     topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1, -1, "")])]

@@ -75,7 +75,7 @@ class DiskFileSystem:
     def names(self, directory: str) -> list[str]:
         try:
             return sorted(os.listdir(self.root / directory))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_directory(self, path: str) -> None:

@@ -99,6 +99,11 @@ BROKER_SETTINGS = _table(
         True,
         text="off: Kafka 2.6, where a member that never syncs blocks its group",
     ),
+    Setting(
+        "coterie.group.pending.leave.rebalance.enable",
+        True,
+        text="off: Kafka before 4, where a member id that was never used leaves a settled group in peace",
+    ),
 )
 
 # topic setting -> (the broker setting that is its default, the setting itself)
@@ -150,6 +155,7 @@ class BrokerSettings:
             offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
             offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
             sync_timeout_enabled=self["coterie.group.sync.timeout.enable"],
+            pending_leave_rebalances=self["coterie.group.pending.leave.rebalance.enable"],
         )
 
     def topic_value(self, name: str, configs: Mapping[str, str]) -> Any:

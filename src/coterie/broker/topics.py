@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,9 +16,12 @@ from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.errors import ErrorCode, Refusal
 
+logger = logging.getLogger(__name__)
+
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, JOURNAL_TOPIC})
 MAX_PARTITIONS = 100_000
+_KAFKA_METADATA = "__cluster_metadata"
 _CLEAN = ".kafka_cleanshutdown"
 _START_OFFSETS = "log-start-offset-checkpoint"
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -67,13 +71,40 @@ class Topics:
         clean = self._fs.exists(_CLEAN)
         if clean:
             self._fs.remove(_CLEAN)
-        if not self._fs.exists("topics.json"):
-            return
         starts = self._read_start_offsets()
+        if not self._fs.exists("topics.json"):
+            self._adopt(clean, starts)
+            return
         for name, said in json.loads(self._fs.read_file("topics.json")).items():
             topic = Topic(name, base64.urlsafe_b64decode(said["id"]), said["configs"])
             self._open(topic, said["partitions"], clean=clean, starts=starts)
             self._register(topic)
+
+    def _adopt(self, clean: bool, starts: dict[str, int]) -> None:
+        """Takes over a folder that Apache Kafka wrote: a directory a partition, topic ids from `partition.metadata`.
+        Settings of topics are in Kafka's own metadata, so they begin as the broker's."""
+        found: dict[str, int] = {}
+        for name in self._fs.names(""):
+            topic_name, dash, index = name.rpartition("-")
+            is_log = any(file.endswith(".log") for file in self._fs.names(name))
+            if dash and index.isdigit() and is_log and topic_name != _KAFKA_METADATA:
+                found[topic_name] = max(found.get(topic_name, 0), int(index) + 1)
+        for topic_name, count in found.items():
+            configs = self._offsets_configs() if topic_name == OFFSETS_TOPIC else {}
+            topic = Topic(topic_name, self._adopted_id(topic_name), dict(configs))
+            self._open(topic, count, clean=clean, starts=starts)
+            self._register(topic)
+        if found:
+            logger.info("took over %d topics of a folder without topics.json", len(found))
+            self._save()
+
+    def _adopted_id(self, topic_name: str) -> bytes:
+        path = f"{topic_name}-0/partition.metadata"
+        if self._fs.exists(path):
+            lines = dict(line.split(": ", 1) for line in self._fs.read_file(path).decode().splitlines() if ": " in line)
+            if "topic_id" in lines:
+                return base64.urlsafe_b64decode(lines["topic_id"] + "==")
+        return uuid.uuid4().bytes
 
     def _read_start_offsets(self) -> dict[str, int]:
         if not self._fs.exists(_START_OFFSETS):
@@ -155,10 +186,13 @@ class Topics:
         """`__consumer_offsets`, made at first use."""
         topic = self.by_name.get(OFFSETS_TOPIC)
         if topic is None:
-            segment_bytes = str(self._settings["offsets.topic.segment.bytes"])
-            configs: dict[str, str | None] = {"cleanup.policy": "compact", "segment.bytes": segment_bytes}
-            topic = self.create(OFFSETS_TOPIC, self._settings["offsets.topic.num.partitions"], configs)
+            topic = self.create(
+                OFFSETS_TOPIC, self._settings["offsets.topic.num.partitions"], dict(self._offsets_configs())
+            )
         return topic
+
+    def _offsets_configs(self) -> dict[str, str]:
+        return {"cleanup.policy": "compact", "segment.bytes": str(self._settings["offsets.topic.segment.bytes"])}
 
     def journal_topic(self) -> Topic:
         """`__coterie_journal`, made at first use."""

@@ -24,9 +24,13 @@ class VersionTable:
     def __init__(self, response: ApiVersionsResponse) -> None:
         self._broker = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
 
+    def range(self, api_key: int) -> tuple[int, int]:
+        """The broker's oldest and newest version of an API; (0, -1) where it has none."""
+        return self._broker.get(api_key, (0, -1))
+
     def choose(self, request: type[Message], highest: int | None = None) -> int:
         """The newest common version, at most ``highest``. Raises KafkaError UNSUPPORTED_VERSION."""
-        first, last = self._broker.get(request.api_key, (0, -1))
+        first, last = self.range(request.api_key)
         ours = request.versions
         version = min(last, ours.last, ours.last if highest is None else highest)
         if version < max(first, ours.first):

@@ -12,8 +12,8 @@ GROUP_TYPE = "classic"
 
 
 def describe_group(group: Group | None, group_id: str, api_version: int) -> DescribedGroup:
-    """Unknown: Dead with no error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043). Protocol, subscriptions and
-    assignments are told only of a Stable group."""
+    """Unknown: Dead with no error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043). Protocol and
+    subscriptions are told only of a Stable group; assignments as they stand (Kafka 4; before, of a Stable group only)."""
     if group is None or group.phase == Phase.DEAD:
         if api_version >= NOT_FOUND_FROM:
             text = f"Group {group_id} not found."
@@ -34,7 +34,7 @@ def describe_group(group: Group | None, group_id: str, api_version: int) -> Desc
                 m.client_id,
                 m.client_host,
                 m.metadata(group.protocol) if stable and group.protocol is not None else b"",
-                m.assignment if stable else b"",
+                m.assignment,
             )
             for m in group.members.values()
         ],

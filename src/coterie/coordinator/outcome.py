@@ -27,6 +27,8 @@ class CoordinatorConfig:
     offsets_retention_ms: int = 10_080 * 60_000
     # KIP-752: off is the behaviour of 2.6, where a member that never syncs holds the group up for ever.
     sync_timeout_enabled: bool = True
+    # Off: Kafka before 4, where a pending id that leaves a settled group disturbs nobody.
+    pending_leave_rebalances: bool = True
 
 
 @dataclass(slots=True)

@@ -138,7 +138,7 @@ class Shard:
             case SyncGroupRequest():
                 return decide_sync(group, command, ctx)
             case LeaveGroupRequest():
-                return decide_leave(group, command, ctx)
+                return decide_leave(group, command, ctx, self.config)
             case OffsetDeleteRequest():
                 return decide_offset_delete(group, exists, command, ctx)
             case DeadlineExpired():

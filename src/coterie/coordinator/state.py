@@ -102,6 +102,7 @@ class Group:
     generation: int = 0
     protocol: str | None = None
     leader: str | None = None
+    subscriptions: tuple[bytes, ...] | None = None  # the members', as they stood when the generation was formed
     members: dict[str, Member] = field(default_factory=dict)  # in the order in which they joined
     static_members: dict[str, str] = field(default_factory=dict)  # group.instance.id -> member id
     reservations: dict[str, Reservation] = field(default_factory=dict)
@@ -149,6 +150,11 @@ class Group:
         for member in self.members.values():
             votes[next(name for name, _ in member.protocols if name in candidates)] += 1
         return max(votes, key=lambda name: votes[name])
+
+    def remember_subscriptions(self) -> None:
+        protocol = self.protocol
+        known = () if protocol is None else tuple(m.metadata(protocol) for m in self.members.values())
+        self.subscriptions = known
 
     def next_deadline_ms(self) -> int | None:
         """The earlier of the join and the sync phase's deadline."""

@@ -10,18 +10,15 @@ CONSUMER = "consumer"
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The union of the members' topics; None if the group is not a consumer group, has no generation yet, or a
-    subscription cannot be read (scenarios testSubscribedTopics, testSubscribedTopicsNonConsumerGroup)."""
-    if group.protocol_type != CONSUMER:
-        return None
-    if not group.members:
-        return frozenset()
-    if group.protocol is None:
+    """The union of the topics subscribed to when the generation was formed: who joins since is not counted yet. None
+    if the group is not a consumer group, has no generation yet, or a subscription cannot be read (scenarios
+    testSubscribedTopics, testSubscribedTopicsNonConsumerGroup)."""
+    if group.protocol_type != CONSUMER or group.subscriptions is None:
         return None
     topics: set[str] = set()
-    for member in group.members.values():
+    for subscription in group.subscriptions:
         try:
-            topics.update(decode_subscription(member.metadata(group.protocol)).topics)
+            topics.update(decode_subscription(subscription).topics)
         except WireError:
             return None
     return frozenset(topics)

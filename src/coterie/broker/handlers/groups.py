@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
+from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.describe import GROUP_TYPE, describe_group, list_group
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Command, DeleteGroup, refuse
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -20,6 +22,8 @@ from coterie.wire.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
+
+PROTOCOL_MANDATORY_FROM = 5
 
 
 def submit(broker: Broker, command: Command, call: Call) -> Pending:
@@ -46,7 +50,9 @@ def handle_join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> 
     return submit(broker, request, call)
 
 
-def handle_sync_group(broker: Broker, request: SyncGroupRequest, call: Call) -> Pending:
+def handle_sync_group(broker: Broker, request: SyncGroupRequest, call: Call) -> Message | Pending:
+    if call.api_version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
+        return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
     return submit(broker, request, call)
 
 

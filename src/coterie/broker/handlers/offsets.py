@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 COMMIT_IDS_FROM = 10
 FETCH_IDS_FROM = 10
 SEVERAL_GROUPS_FROM = 8
+TOP_LEVEL_ERROR_FROM = 2
 
 
 def handle_offset_commit(broker: Broker, request: OffsetCommitRequest, call: Call) -> Message | Pending:
@@ -96,9 +97,11 @@ def handle_offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call)
     try:
         found = fetch_offsets(broker.groups.group(request.group_id), asked)
     except Refusal as refusal:
+        # v1 has no error of its own, so that every partition carries it.
         topics = [
             OffsetFetchResponseTopic(n, [OffsetFetchResponsePartition(p, -1, -1, "", refusal.code) for p in indexes])
             for n, indexes in (asked or {}).items()
+            if call.api_version < TOP_LEVEL_ERROR_FROM
         ]
         return OffsetFetchResponse(error_code=refusal.code, topics=topics)
     return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(n, p) for n, p in found.items()])

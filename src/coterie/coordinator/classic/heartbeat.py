@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.coordinator.classic.member_checks import known_member, refuse_dead, same_generation
+from coterie.coordinator.classic.member_checks import known_member, refuse_dead, refuse_unnamed, same_generation
 from coterie.coordinator.outcome import Context, Outcome, Reply
 from coterie.coordinator.state import Group, Phase
 from coterie.wire.errors import ErrorCode, Refusal
@@ -11,6 +11,7 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 def decide_heartbeat(group: Group, request: HeartbeatRequest, ctx: Context) -> Outcome:
     """Restarts the session; tells of a rebalance in progress. Raises Refusal."""
+    refuse_unnamed(group)
     refuse_dead(group)
     member = known_member(group, request.member_id, request.group_instance_id)
     same_generation(group, request.generation_id)

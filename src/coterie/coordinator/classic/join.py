@@ -179,7 +179,7 @@ def _replace_static(group: Group, old: Member, request: JoinGroupRequest, new: M
     assert group.phase != Phase.EMPTY, f"group {group.group_id} is Empty and yet maps {new.group_instance_id}"
     from coterie.coordinator.classic.sync import sync_refused
 
-    new.is_new = False
+    new.is_new, new.assignment = False, old.assignment
     cause = _cause("static_member_returned", request, new.member_id, ctx)
     fenced = _answer_superseded(group, old.member_id, request, ErrorCode.FENCED_INSTANCE_ID)
     if old.member_id in group.waiting_syncs:
@@ -203,7 +203,6 @@ def _replace_quietly(
     group: Group, old: Member, new: Member, ctx: Context, cause: Cause, fenced: list[Reply]
 ) -> Outcome:
     """No rebalance: the new member id is persisted first, then answered with the generation in force."""
-    new.assignment = old.assignment
     old_leader = group.leader
     after = replace(
         group,

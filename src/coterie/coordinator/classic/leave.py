@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.join import join_refused
-from coterie.coordinator.classic.member_checks import refuse_dead
+from coterie.coordinator.classic.member_checks import refuse_dead, refuse_unnamed
 from coterie.coordinator.classic.sync import sync_refused
-from coterie.coordinator.outcome import Context, Outcome, Reply
-from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group, Phase
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 BATCH_FROM = 3
+# Since Kafka 4 whoever leaves one of these phases begins a rebalance, a pending id too (`./run conformance` shows it).
+REBALANCED_BY_PENDING_LEAVE = (Phase.STABLE, Phase.COMPLETING)
 
 
-def decide_leave(group: Group, request: LeaveGroupRequest, ctx: Context) -> Outcome:
+def decide_leave(group: Group, request: LeaveGroupRequest, ctx: Context, config: CoordinatorConfig) -> Outcome:
     """Removes the members named. Raises Refusal for a Dead group only."""
+    refuse_unnamed(group)
     refuse_dead(group)
     batch = ctx.api_version >= BATCH_FROM
     identities = request.members if batch else [MemberIdentity(request.member_id)]
     outcome, results, gone = Outcome(), list[MemberResponse](), set[str]()
     for identity in identities:
-        code = _leave_one(group, identity, gone, outcome)
+        code = _leave_one(group, identity, gone, outcome, config)
         results.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
     if batch:
         answer = LeaveGroupResponse(error_code=ErrorCode.NONE, members=results)
@@ -32,11 +35,16 @@ def decide_leave(group: Group, request: LeaveGroupRequest, ctx: Context) -> Outc
     return outcome
 
 
-def _leave_one(group: Group, identity: MemberIdentity, gone: set[str], outcome: Outcome) -> ErrorCode:
+def _leave_one(
+    group: Group, identity: MemberIdentity, gone: set[str], outcome: Outcome, config: CoordinatorConfig
+) -> ErrorCode:
     member_id, static = identity.member_id, identity.group_instance_id
-    if static is None and member_id in group.reservations and member_id not in gone:
+    if member_id in group.reservations and member_id not in gone:
         gone.add(member_id)
-        outcome.events.append(e.ReservationDropped(member_id, Cause("member_left", member_id, reason=identity.reason)))
+        cause = Cause("member_left", member_id, reason=identity.reason)
+        outcome.events.append(e.ReservationDropped(member_id, cause))
+        if group.phase in REBALANCED_BY_PENDING_LEAVE and config.pending_leave_rebalances:
+            outcome.events.append(e.RebalanceWanted(cause))
         return ErrorCode.NONE
     if static is not None:
         current = group.static_members.get(static)

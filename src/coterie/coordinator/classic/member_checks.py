@@ -6,6 +6,12 @@ from coterie.coordinator.state import Group, Member, Phase
 from coterie.wire.errors import ErrorCode, Refusal
 
 
+def refuse_unnamed(group: Group) -> None:
+    """Only a simple consumer's offsets may be kept under the empty group id."""
+    if not group.group_id:
+        raise Refusal(ErrorCode.INVALID_GROUP_ID)
+
+
 def refuse_dead(group: Group) -> None:
     if group.phase == Phase.DEAD:
         raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)

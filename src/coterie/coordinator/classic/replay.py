@@ -163,6 +163,7 @@ def _formed(group: Group, event: e.GenerationFormed, now_ms: int) -> None:
     group.sync_deadline_ms = event.sync_deadline_ms
     for member in group.members.values():
         member.is_new = False
+    group.remember_subscriptions()
 
 
 def _sync_received(group: Group, event: e.SyncReceived, now_ms: int) -> None:
@@ -191,6 +192,8 @@ def _stored(group: Group, event: e.GroupStored, now_ms: int) -> None:
     group.waiting_syncs.clear()
     if not value.members:
         group.wanted = []
+    if group.subscriptions is None or not value.members:
+        group.remember_subscriptions()
 
 
 def _loaded_member(value: GroupMetadataValue, saved: MemberMetadata) -> Member:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_store_error, group_stored
-from coterie.coordinator.classic.member_checks import known_member, refuse_dead, same_generation
+from coterie.coordinator.classic.member_checks import known_member, refuse_dead, refuse_unnamed, same_generation
 from coterie.coordinator.outcome import Context, Outcome, Reply
 from coterie.coordinator.state import Cause, Group, Phase
 from coterie.wire.errors import ErrorCode, Refusal
@@ -17,6 +17,7 @@ def sync_refused(code: ErrorCode) -> SyncGroupResponse:
 
 def decide_sync(group: Group, request: SyncGroupRequest, ctx: Context) -> Outcome:
     """Has a follower wait, keeps a leader's assignment, or answers with what was assigned. Raises Refusal."""
+    refuse_unnamed(group)
     refuse_dead(group)
     member = known_member(group, request.member_id, request.group_instance_id)
     same_generation(group, request.generation_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coterie.coordinator import events as e
+from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import Cause, CommittedOffset, Group, Phase
 from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
@@ -19,6 +20,7 @@ from coterie.wire.messages.offset_delete import (
 
 def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteRequest, ctx: Context) -> Outcome:
     """Deletes what nobody subscribes to. Raises Refusal for a group that is gone or not a consumer's and alive."""
+    refuse_unnamed(group)
     if not exists or group.phase == Phase.DEAD:
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
     alive = group.phase != Phase.EMPTY

@@ -1,0 +1,115 @@
+"""`coterie conformance`: the real Apache Kafka as the judge."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.running import json_option
+
+if TYPE_CHECKING:
+    from coterie.conformance.format import Check
+    from coterie.conformance.story import StoryResult
+
+PARTS = ("format", "requests")
+CANNOT_RUN_EXIT = 3
+VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
+TOLD_OF_A_STORY = 12
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  coterie conformance
+  coterie conformance --kafka 4.3.0 --steps 2000
+  coterie conformance --part requests --seed 4711 --steps 1
+
+\b
+Needs java and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,
+1 when something did, 3 when Apache Kafka could not be run.
+"""
+)
+@click.option(
+    "--kafka", "versions", multiple=True, type=click.Choice(VERSIONS), help="Only this version; may be given again."
+)
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part; may be given again.")
+@click.option("--steps", type=click.IntRange(1), default=20_000, show_default=True, help="Requests per version.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The first story's seed.")
+@json_option
+def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, seed: int, as_json: bool) -> None:
+    """Ask Apache Kafka and coterie the same, and compare: every answer, and each other's files."""
+    from coterie.conformance.kafka import CannotRun
+
+    said, exit_code = list[dict[str, Any]](), 0
+    with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
+        for version in versions or VERSIONS:
+            try:
+                one = _one_version(version, parts or PARTS, steps, seed, Path(folder) / version)
+            except CannotRun as reason:
+                click.secho(f"SKIPPED Apache Kafka {version}: {reason}", fg="red", bold=True, err=True)
+                said.append({"kafka": version, "skipped": str(reason)})
+                exit_code = exit_code or CANNOT_RUN_EXIT
+                continue
+            said.append(one)
+            exit_code = 1 if one["failed"] else exit_code
+            if not as_json:
+                click.echo(_sentence(one))
+    if as_json:
+        click.echo(json.dumps(said, indent=2))
+    raise SystemExit(exit_code)
+
+
+def _one_version(version: str, parts: tuple[str, ...], steps: int, seed: int, folder: Path) -> dict[str, Any]:
+    from coterie.conformance.accepted import ACCEPTED
+    from coterie.conformance.differential import run_differential
+    from coterie.conformance.format import check_format
+
+    one: dict[str, Any] = {"kafka": version, "failed": 0}
+    if "format" in parts:
+        checks = check_format(version, folder / "format", _tell_check)
+        one["format"] = {check.name: check.right for check in checks}
+        one["failed"] += sum(not check.right for check in checks)
+    if "requests" in parts:
+        bar = click.progressbar(length=steps, label=f"Kafka {version}, steps", file=sys.stderr)
+        with bar:
+
+            def told(result: StoryResult) -> None:
+                bar.update(result.steps)
+                if result.difference:
+                    _tell_difference(result)
+
+            report = run_differential(version, steps, seed, folder / "requests", told)
+        reasons = {name: reason for name, reason, _ in ACCEPTED}
+        one |= {"steps": report.steps, "stories": report.stories, "unexplained": len(report.failed)}
+        one["accepted"] = {name: {"stories": n, "reason": reasons[name]} for name, n in report.accepted.most_common()}
+        one["failed"] += len(report.failed)
+    return one
+
+
+def _tell_check(check: Check) -> None:
+    click.echo(f"{'right' if check.right else 'WRONG'}  {check.name}: {check.text}", err=True)
+
+
+def _tell_difference(result: StoryResult) -> None:
+    click.echo(f"\nseed {result.seed} ({result.kind}), step {result.steps}, the steps before:", err=True)
+    for line in result.told[-TOLD_OF_A_STORY:]:
+        click.echo(f"  {line}", err=True)
+    click.secho(result.difference, fg="red", err=True)
+
+
+def _sentence(one: dict[str, Any]) -> str:
+    lines = [f"Apache Kafka {one['kafka']}:"]
+    if "format" in one:
+        right = sum(one["format"].values())
+        lines.append(f"  files: {right} of {len(one['format'])} checks right")
+    if "steps" in one:
+        lines.append(
+            f"  requests: {one['steps']} steps in {one['stories']} stories, {one['unexplained']} unexplained differences"
+        )
+        lines += [f"    {a['stories']:4} stories ended at a known one: {a['reason']}" for a in one["accepted"].values()]
+    return "\n".join(lines)

@@ -1,0 +1,163 @@
+"""The differences that are known and accepted, each with its reason. A story that meets one ends there, unharmed.
+
+A row is (its name, the reason, what recognises it). Whatever no row recognises is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.conformance.story import Story
+
+Said = dict[str, Any]
+
+
+def _other_leader(story: Story, ours: Said, theirs: Said) -> bool:
+    """Both formed the same generation under a new leader; only which one differs."""
+    if "leader" not in ours or story.ask.leader in (ours["leader"], theirs["leader"]):
+        return False
+    same = {k: v for k, v in ours.items() if k not in ("leader", "members")}
+    return ours["leader"] != theirs["leader"] and same == {
+        k: v for k, v in theirs.items() if k not in ("leader", "members")
+    }
+
+
+def _tied_vote(story: Story, ours: Said, theirs: Said) -> bool:
+    """Only the chosen protocol differs, and as many members voted for the one as for the other."""
+    names = (ours.get("protocol_name"), theirs.get("protocol_name"))
+    if None in names or names[0] == names[1]:
+        return False
+    told = {m["member_id"] for m in ours["members"]}  # the leader hears who is in it; others may have left by now
+    rejoined = [a for a in story.actors.values() if a.name in story.joining or a.member in told]
+    known = [a for a in story.actors.values() if a.member in story.ask.members or a in rejoined]
+    return any(_is_tie(str(names[0]), str(names[1]), [a.protocols for a in joined]) for joined in (rejoined, known))
+
+
+def _is_tie(one: str, other: str, protocols: list[tuple[str, ...]]) -> bool:
+    common = set.intersection(*map(set, protocols))
+    votes = [next((p for p in preferred if p in common), "") for preferred in protocols]
+    return votes.count(one) == votes.count(other)
+
+
+def _made_by_a_refused_join(story: Story, ours: Said, theirs: Said) -> bool:
+    """A first join that was refused left an Empty group without protocol type in Kafka's memory."""
+    states = ours.get("group_state"), theirs.get("group_state")
+    return states == ("Dead", "Empty") and theirs["protocol_type"] == ""
+
+
+def _unknown_instance(story: Story, ours: Said, theirs: Said) -> bool:
+    """Kafka 2.6 overlooks an instance id that the group does not know, LeaveGroup does so until 4; now it is
+    UNKNOWN_MEMBER_ID."""
+    old = story.version < ((4,) if "LeaveGroup" in story.last_question else (3,))
+    named = "instance=i" in story.last_question or "'i" in story.last_question
+    return old and named and "UNKNOWN_MEMBER_ID" in str(ours)
+
+
+def _delete_of_a_refused_group(story: Story, ours: Said, theirs: Said) -> bool:
+    """The same memory of a refused commit, met by a later commit, DeleteGroups or OffsetDelete."""
+    asked = "Delete" in story.last_question or "OffsetCommit" in story.last_question
+    unknown_here = "GROUP_ID_NOT_FOUND" in str(ours) or "ILLEGAL_GENERATION" in str(ours)
+    return story.ask.state == "Dead" and unknown_here and asked
+
+
+def _emptied(story: Story, ours: Said, theirs: Said) -> bool:
+    """Before Kafka 4 an Empty group went with its last offset."""
+    states = ours.get("group_state"), theirs.get("group_state")
+    return story.version < (4,) and states == ("Empty", "Dead")
+
+
+def _pending_leave_fails(story: Story, ours: Said, theirs: Said) -> bool:
+    """Kafka 2.6 looks a pending member up among the members, and fails."""
+    failed = theirs.get("error_code") in ("UNSUPPORTED_VERSION", "UNKNOWN_SERVER_ERROR")
+    return story.version < (3,) and "LeaveGroup" in story.last_question and failed
+
+
+def _leave_one_by_one(story: Story, ours: Said, theirs: Said) -> bool:
+    """Before Kafka 4 each member of a batch left for itself: the first to go could complete the join phase with the
+    next still in it."""
+    return story.version < (4,) and story.last_question.count("('") > 1 and "LeaveGroup" in story.last_question
+
+
+def _refused_for_room(story: Story, ours: Said, theirs: Said) -> bool:
+    """Kafka 2.6 forgets which static member is who when it refuses that member's join for want of room, and keeps a
+    pending id that it refused."""
+    return story.version < (3,) and any("GROUP_MAX_SIZE_REACHED" in line for line in story.result.told)
+
+
+def _plain_commit_unstable(story: Story, ours: Said, theirs: Said) -> bool:
+    """Kafka 2.6 can take an earlier plain commit for a pending one when a fetch requires stability."""
+    return story.version < (3,) and "UNSTABLE_OFFSET_COMMIT" in str(theirs)
+
+
+def _case_of_states(story: Story, ours: Said, theirs: Said) -> bool:
+    """Kafka 2.6 takes the case of a state filter as it is."""
+    filtered = "EMPTY" in story.last_question or "preparingrebalance" in story.last_question
+    return story.version < (3,) and "ListGroups" in story.last_question and filtered
+
+
+def _full_group_waits(story: Story, ours: Said, theirs: Said) -> bool:
+    """A pending id that finds the group full is gone, and may have been all that the others waited for: here they are
+    answered at once; Kafka looks again at the next request or at the rebalance timeout."""
+    told = theirs.get("answers", {})
+    full = [a for a, said in told.items() if said["error_code"] == "GROUP_MAX_SIZE_REACHED"]
+    return bool(full) and len(ours["answers"]) > len(told) and ours["answers"][full[0]] == told[full[0]]
+
+
+def _removed_while_syncing(story: Story, ours: Said, theirs: Said) -> bool:
+    """A removed member's SyncGroup that waits is answered UNKNOWN_MEMBER_ID here; Kafka leaves it without an answer."""
+    here, there = ours.get("answers", {}), theirs.get("answers", {})
+    more = {a: said for a, said in here.items() if a not in there}
+    same = all(here.get(a) == said for a, said in there.items())
+    return (
+        bool(more) and same and all(s["error_code"] == "UNKNOWN_MEMBER_ID" and "assignment" in s for s in more.values())
+    )
+
+
+def _commit_to_unknown(story: Story, ours: Said, theirs: Said) -> bool:
+    """OffsetCommit v9 says GROUP_ID_NOT_FOUND since Kafka 4, before it said ILLEGAL_GENERATION."""
+    asked = "OffsetCommit v9" in story.last_question
+    return story.version < (4,) and asked and "GROUP_ID_NOT_FOUND" in str(ours) and "ILLEGAL_GENERATION" in str(theirs)
+
+
+def described_as(group: Said, version: tuple[int, ...]) -> Said:
+    """Before Kafka 4 only a Stable group's assignments are told; ours are left out of the comparison then."""
+    if version < (4,) and group["group_state"] != "Stable":
+        for member in group["members"]:
+            member["member_assignment"] = b""
+    return group
+
+
+ACCEPTED: tuple[tuple[str, str, Callable[[Story, Said, Said], bool]], ...] = (
+    ("leader", "who leads after the leader has gone: the first in join order here, hash order in Kafka", _other_leader),
+    ("tied vote", "a tie goes to the protocol voted for first here, to hash order in Kafka", _tied_vote),
+    (
+        "refused join",
+        "a first join that is refused makes no group here; Kafka keeps an Empty one",
+        _made_by_a_refused_join,
+    ),
+    ("refused commit", "the same for a first commit that is refused", _delete_of_a_refused_group),
+    ("full group", "those who waited for an id that found no room are answered at once here", _full_group_waits),
+    ("removed sync", "a removed member's waiting SyncGroup is answered here, never by Kafka", _removed_while_syncing),
+    ("unknown group", "before 4 OffsetCommit v9 said ILLEGAL_GENERATION for GROUP_ID_NOT_FOUND", _commit_to_unknown),
+    ("emptied", "before 4 an Empty group went with its last offset", _emptied),
+    (
+        "unknown instance",
+        "2.6 (LeaveGroup before 4) overlooks an instance id that the group does not know",
+        _unknown_instance,
+    ),
+    ("pending leave", "2.6 fails on a pending id that leaves", _pending_leave_fails),
+    ("batch leave", "before 4 the members of a batch left one by one", _leave_one_by_one),
+    ("stable fetch", "2.6 can take a plain commit for a pending one", _plain_commit_unstable),
+    ("refused for room", "2.6 mixes up static and pending ids that it refused for want of room", _refused_for_room),
+    ("state filter", "2.6 takes the case of a state filter as it is", _case_of_states),
+)
+
+
+def accepted_reason(story: Story) -> str:
+    """The name of the row that recognises how this story's sides parted; "" for none."""
+    if story.parted is None:
+        return ""
+    _, ours, theirs = story.parted
+    return next((name for name, _, recognises in ACCEPTED if recognises(story, ours, theirs)), "")

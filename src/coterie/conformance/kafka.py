@@ -1,0 +1,200 @@
+"""The real Apache Kafka from Maven Central: jars fetched once, brokers started on loopback and ended by who started them.
+
+Needs a Java (11 or newer) and Maven on the PATH; `CannotRun` says in a sentence what is missing.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coterie.client.blocking import BrokerSocket
+from coterie.client.errors import KafkaError
+
+# 2.6: the last with the article's code, on ZooKeeper; 3.9: the last of the Scala coordinator; the newest: the Java one.
+# (4.4.0 is announced, but one of its jars, kafka-tools-api, is not in Maven Central.)
+VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
+START_S = 90.0
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>coterie</groupId><artifactId>kafka-{version}</artifactId><version>1</version><dependencies>{wanted}</dependencies>
+</project>
+"""
+_DEPENDENCY = "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
+
+
+class CannotRun(RuntimeError):
+    """Something that the real Kafka needs is not here; the text says what to do."""
+
+
+def jars(version: str) -> Path:
+    """The folder of that version's jars, fetched with Maven the first time. Raises CannotRun."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise CannotRun(f"{tool} is not on the PATH; on Debian: apt-get install default-jre-headless maven")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie" / f"kafka-{version}"
+    if (cache / "complete").exists():
+        return cache / "lib"
+    cache.mkdir(parents=True, exist_ok=True)
+    slf4j = "2.0.16" if version.startswith("4.") else "1.7.36"
+    wanted = [("org.apache.kafka", "kafka_2.13", version), ("org.slf4j", "slf4j-simple", slf4j)]
+    if not version.startswith("2."):
+        wanted.append(("org.apache.kafka", "kafka-tools", version))
+    text = _POM.format(version=version, wanted="".join(_DEPENDENCY.format(*w) for w in wanted))
+    (cache / "pom.xml").write_text(text)
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={cache / 'lib'}"]
+    done = subprocess.run(command, cwd=cache, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        first = next((line for line in done.stdout.splitlines() if "ERROR" in line), "no reason given")
+        raise CannotRun(f"Maven could not fetch Kafka {version}: {first}")
+    for other in (cache / "lib").glob("slf4j-*4j*.jar"):
+        if not other.name.startswith(("slf4j-simple", "slf4j-api")):
+            other.unlink()  # one logging back end is enough
+    (cache / "complete").touch()
+    return cache / "lib"
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+@dataclass(slots=True)
+class KafkaBroker:
+    """A running broker: where it listens, its data folder, its own log and its process id."""
+
+    version: str
+    address: tuple[str, int]
+    data: Path
+    log: Path
+    pid: int
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+
+def java(version: str, main: str, *args: str, options: tuple[str, ...] = ()) -> list[str]:
+    """The command line of a class of that Kafka."""
+    return [
+        "java",
+        "-Xmx1g",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        *options,
+        "-cp",
+        f"{jars(version)}/*",
+        main,
+        *args,
+    ]
+
+
+def _properties(version: str, folder: Path, port: int, settings: Mapping[str, str]) -> dict[str, str]:
+    lines = {
+        "log.dirs": str(folder / "data"),
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "1",
+        "auto.create.topics.enable": "false",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+    }
+    if version.startswith("2."):
+        lines |= {"broker.id": "1", "zookeeper.connect": f"127.0.0.1:{free_port()}"}
+    else:
+        controller = free_port()
+        lines |= {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{lines['listeners']},CONTROLLER://127.0.0.1:{controller}",
+        }
+    return lines | dict(settings)
+
+
+@contextlib.contextmanager
+def running(
+    version: str, folder: Path, settings: Mapping[str, str] | None = None, cpus: set[int] | None = None
+) -> Iterator[KafkaBroker]:
+    """A real broker for the length of a with-block; ``cpus`` binds it to those cores. Raises CannotRun."""
+    jars(version)
+    folder.mkdir(parents=True, exist_ok=True)
+    port, log = free_port(), folder / "kafka.log"
+    lines = _properties(version, folder, port, settings or {})
+    config = folder / "server.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    processes: list[subprocess.Popen[bytes]] = []
+    with log.open("ab") as out:
+
+        def start(command: list[str]) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd=folder)
+            if cpus is not None and hasattr(os, "sched_setaffinity"):
+                os.sched_setaffinity(process.pid, cpus)
+            processes.append(process)
+            return process
+
+        try:
+            if "zookeeper.connect" in lines:
+                zookeeper = lines["zookeeper.connect"].rpartition(":")[2]
+                main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+                quiet = ("-Dzookeeper.admin.enableServer=false",)
+                start(java(version, main, zookeeper, str(folder / "zookeeper"), options=quiet))
+                _wait_for_port(int(zookeeper), processes, log)
+            elif not (folder / "data" / "meta.properties").exists():
+                identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+                form = java(version, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(config))
+                subprocess.run(form, stdout=out, stderr=out, check=True)
+            broker = start(java(version, "kafka.Kafka", str(config)))
+            _wait_for_port(port, processes, log)
+            _wait_for_answer(("127.0.0.1", port), log)
+            yield KafkaBroker(version, ("127.0.0.1", port), folder / "data", log, broker.pid, processes)
+        finally:
+            _end(processes)
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in reversed(processes):
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_for_port(port: int, processes: list[subprocess.Popen[bytes]], log: Path) -> None:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        if any(p.poll() is not None for p in processes):
+            break
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    raise CannotRun(f"Apache Kafka did not start; its log is {log}")
+
+
+def _wait_for_answer(address: tuple[str, int], log: Path) -> None:
+    """Until it knows itself: metadata with a live broker."""
+    from coterie.wire.messages.metadata import MetadataRequest
+
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError, KafkaError):
+            connection = BrokerSocket(*address)
+            try:
+                if connection.request(MetadataRequest(topics=[])).brokers:
+                    return
+            finally:
+                connection.close()
+        time.sleep(0.2)
+    raise CannotRun(f"Apache Kafka did not answer; its log is {log}")

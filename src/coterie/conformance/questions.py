@@ -1,0 +1,306 @@
+"""What a story asks: one function per kind of request, half of them what a good member would ask, half of them wrong.
+
+A question is a request made anew for each side, since member ids differ; symbols stand for them until then.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from coterie.assignors.blobs import encode_subscription
+from coterie.conformance.sides import SHARED, MakeRequest, Side
+from coterie.wire.declaration import Message
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.list_groups import ListGroupsRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+TOPIC, PARTITIONS, OTHER_TOPIC, NO_TOPIC = "t", 3, "u", "nobody-made-this"
+METADATA_MAX_BYTES = 64
+STATIC_FROM_JOIN, STATIC_FROM_OTHERS, BATCH_LEAVE_FROM, SEVERAL_FETCH_FROM = 5, 3, 3, 8
+INSTANCE_FROM_COMMIT, IDS_FROM = 7, 10
+PROTOCOLS: tuple[tuple[str, ...], ...] = (("range", "roundrobin"), ("range",), ("roundrobin", "range"), ("sticky",))
+
+
+@dataclass(slots=True)
+class Actor:
+    """One process that talks to the group; ``member`` and ``past`` are symbols of member ids."""
+
+    name: str
+    instance: str | None = None
+    member: str = ""
+    generation: int = -1
+    past: list[str] = field(default_factory=list)
+    protocols: tuple[str, ...] = PROTOCOLS[0]
+    topics: tuple[str, ...] = (TOPIC,)
+    synced: bool = False
+
+
+@dataclass(slots=True)
+class Question:
+    """A request under way: who sends it (SHARED: a connection that never waits), its text for a report."""
+
+    actor: str
+    make: MakeRequest
+    version: int
+    text: str
+    member: str = ""  # whose join or sync may wait
+
+
+@dataclass(slots=True)
+class Asking:
+    """What the makers below look at: the group as both sides last told it, and the versions that both speak."""
+
+    random: random.Random
+    group: str
+    actors: Mapping[str, Actor]
+    session_ms: int
+    rebalance_ms: int
+    versions: Mapping[type[Message], tuple[int, int]]
+    leader: str = ""
+    members: tuple[str, ...] = ()
+    state: str = "Empty"
+    protocol: str = "range"
+    oldest_join: int = 0
+
+    def version(self, request: type[Message], at_least: int = 0) -> int:
+        oldest, newest = self.versions[request]
+        return self.random.randint(max(oldest, min(at_least, newest)), newest)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def group_id(self, unnamed: str = "") -> str:
+        """Mostly the story's group; now and then none at all (where that makes no group), or one that nobody knows."""
+        if self.chance(0.985):
+            return self.group
+        return self.random.choice([unnamed, f"{self.group}-nobody"])
+
+    def member_id(self, actor: Actor) -> str:
+        """Mostly the actor's own; now and then an old one, another's, a stranger's or none."""
+        if self.chance(0.9):
+            return actor.member
+        others = [a.member for a in self.actors.values() if a is not actor and a.member]
+        return self.random.choice([*actor.past, *others, "stranger", ""])
+
+    def generation_of(self, actor: Actor) -> int:
+        return actor.generation if self.chance(0.92) else self.random.choice([-1, 0, actor.generation + 1, 99])
+
+    def instance(self, actor: Actor, carried: bool) -> str | None:
+        if not carried:
+            return None
+        return actor.instance if self.chance(0.94) else self.random.choice(["i0", "i1", "i9", None])
+
+
+def join(ask: Asking, actor: Actor) -> Question:
+    """A join: fresh, again, with other protocols, or wrong in one of the ways that are checked."""
+    rng = ask.random
+    version = ask.version(JoinGroupRequest, STATIC_FROM_JOIN if actor.instance else ask.oldest_join)
+    if ask.chance(0.15):
+        actor.protocols = rng.choices(PROTOCOLS, (6, 2, 2, 1))[0]
+        actor.topics = rng.choice([(TOPIC,), (TOPIC, OTHER_TOPIC)])
+    member = actor.member if ask.chance(0.9) else rng.choice(["", "stranger", *actor.past])
+    session_ms, kind, protocols = ask.session_ms, "consumer", list(actor.protocols)
+    match rng.choices(["right", "session", "kind", "none"], (0.95, 0.02, 0.015, 0.015))[0]:
+        case "session":
+            session_ms = rng.choice([1, 4_000_000])
+        case "kind":
+            kind = rng.choice(["connect", ""])
+        case "none":
+            protocols = []
+    group, subscription = ask.group_id(), encode_subscription(actor.topics)
+
+    def make(side: Side) -> Message:
+        wanted = [JoinGroupRequestProtocol(p, subscription) for p in protocols]
+        return JoinGroupRequest(
+            group, session_ms, ask.rebalance_ms, side.real(member), actor.instance, kind, wanted, "because"
+        )
+
+    text = f"JoinGroup v{version} member={member!r} instance={actor.instance} {kind}:{','.join(protocols)}"
+    return Question(actor.name, make, version, f"{text} topics={'+'.join(actor.topics)} group={group!r}", member)
+
+
+def sync(ask: Asking, actor: Actor) -> Question:
+    """A sync; the leader assigns, sometimes leaving somebody out."""
+    version = ask.version(SyncGroupRequest, STATIC_FROM_OTHERS if actor.instance else 0)
+    member, generation = ask.member_id(actor), ask.generation_of(actor)
+    shares = [m for m in ask.members if ask.chance(0.95)] if actor.member == ask.leader else []
+    kind: str | None = "consumer"
+    protocol: str | None = ask.protocol
+    if ask.chance(0.06):
+        kind, protocol = ask.random.choice([("consumer", None), ("connect", protocol), ("consumer", "nonsense")])
+    instance, group = ask.instance(actor, version >= STATIC_FROM_OTHERS), ask.group_id()
+
+    def make(side: Side) -> Message:
+        assigned = [SyncGroupRequestAssignment(side.real(m), m.encode()) for m in shares]
+        return SyncGroupRequest(group, generation, side.real(member), instance, kind, protocol, assigned)
+
+    text = f"SyncGroup v{version} generation={generation} member={member!r} instance={instance}"
+    return Question(actor.name, make, version, f"{text} {kind}/{protocol} shares={shares} group={group!r}", member)
+
+
+def heartbeat(ask: Asking, actor: Actor) -> Question:
+    version = ask.version(HeartbeatRequest)
+    member, generation, group = ask.member_id(actor), ask.generation_of(actor), ask.group_id()
+    instance = ask.instance(actor, version >= STATIC_FROM_OTHERS)
+    text = f"Heartbeat v{version} generation={generation} member={member!r} instance={instance} group={group!r}"
+    return Question(
+        SHARED, lambda side: HeartbeatRequest(group, generation, side.real(member), instance), version, text
+    )
+
+
+def leave(ask: Asking, actor: Actor) -> Question:
+    """One member up to v2, a batch from v3."""
+    version, group = ask.version(LeaveGroupRequest), ask.group_id()
+    if version < BATCH_LEAVE_FROM:
+        member = ask.member_id(actor)
+        make: MakeRequest = lambda side: LeaveGroupRequest(group, side.real(member))  # noqa: E731
+        return Question(SHARED, make, version, f"LeaveGroup v{version} member={member!r} group={group!r}")
+    named = [actor, *ask.random.sample(list(ask.actors.values()), ask.random.choice([0, 0, 0, 1]))]
+    who = []
+    for one in dict.fromkeys(a.name for a in named):
+        other = ask.actors[one]
+        member = "" if other.instance and ask.chance(0.4) else ask.member_id(other)
+        who.append((member, ask.instance(other, carried=True)))
+
+    def make_batch(side: Side) -> Message:
+        return LeaveGroupRequest(group, "", [MemberIdentity(side.real(m), i, "going") for m, i in who])
+
+    return Question(SHARED, make_batch, version, f"LeaveGroup v{version} members={who} group={group!r}")
+
+
+def remove(ask: Asking, symbol: str) -> Question:
+    """Takes out a member that no actor speaks for any more (an older id of somebody who joined anew)."""
+    version = min(ask.versions[LeaveGroupRequest][1], BATCH_LEAVE_FROM - 1)
+    version = max(version, ask.versions[LeaveGroupRequest][0])
+
+    def make(side: Side) -> Message:
+        return LeaveGroupRequest(ask.group, side.real(symbol), [MemberIdentity(side.real(symbol))])
+
+    return Question(SHARED, make, version, f"LeaveGroup v{version} member={symbol!r} (nobody's)")
+
+
+def commit(ask: Asking, actor: Actor) -> Question:
+    """A commit of some partitions; sometimes of a simple consumer, of no such topic, or with too long a text."""
+    rng = ask.random
+    version = ask.version(OffsetCommitRequest)
+    if version >= IDS_FROM:
+        version = IDS_FROM - 1  # ids differ on the two sides; the test of every version asks v10
+    member, generation, instance = ask.member_id(actor), ask.generation_of(actor), None
+    if version >= INSTANCE_FROM_COMMIT:
+        instance = ask.instance(actor, carried=True)
+    if ask.chance(0.15):
+        member, generation, instance = "", -1, None
+    topics, told = [], []
+    names = rng.choices([TOPIC, OTHER_TOPIC, NO_TOPIC], (8, 4, 0.3), k=rng.choice([1, 1, 2]))
+    for name in dict.fromkeys(names):
+        partition, offset = rng.randrange(PARTITIONS + ask.chance(0.03)), rng.randrange(1000)
+        text = "x" * rng.choice([0, 0, 0, 3, METADATA_MAX_BYTES, METADATA_MAX_BYTES + 1])
+        topics.append(
+            OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(partition, offset, 1, text)])
+        )
+        told.append(f"{name}-{partition}={offset}/{len(text)}")
+    group = ask.group_id(ask.group)
+
+    def make(side: Side) -> Message:
+        return OffsetCommitRequest(group, generation, side.real(member), instance, -1, topics)
+
+    who = f"generation={generation} member={member!r} instance={instance}"
+    return Question(SHARED, make, version, f"OffsetCommit v{version} {who} {' '.join(told)} group={group!r}")
+
+
+def fetch(ask: Asking, actor: Actor) -> Question:
+    version, group = min(ask.version(OffsetFetchRequest), IDS_FROM - 1), ask.group_id(ask.group)
+    everything = version >= 2 and ask.chance(0.6)
+    names = [TOPIC, NO_TOPIC]
+    if version >= SEVERAL_FETCH_FROM:
+        topics = None if everything else [OffsetFetchRequestTopics(n, partition_indexes=[0, 1, 7]) for n in names]
+        groups = [OffsetFetchRequestGroup(g, topics=topics) for g in dict.fromkeys([group, ask.group])]
+        request = OffsetFetchRequest(groups=groups, require_stable=ask.chance(0.5))
+    else:
+        asked = None if everything else [OffsetFetchRequestTopic(n, [0, 1, 7]) for n in names]
+        request = OffsetFetchRequest(group, asked, require_stable=version >= 7 and ask.chance(0.5))
+    return Question(SHARED, lambda side: request, version, f"OffsetFetch v{version} all={everything} group={group!r}")
+
+
+def describe(ask: Asking, actor: Actor) -> Question:
+    version, group = ask.version(DescribeGroupsRequest), ask.group_id(ask.group)
+    return Question(
+        SHARED, lambda side: DescribeGroupsRequest([group]), version, f"DescribeGroups v{version} group={group!r}"
+    )
+
+
+def list_groups(ask: Asking, actor: Actor) -> Question:
+    version = ask.version(ListGroupsRequest)
+    states = [ask.random.choice(["Stable", "EMPTY", "preparingrebalance", "Nonsense"])] if version >= 4 else []
+    types = [ask.random.choice(["classic", "Consumer"])] if version >= 5 and ask.chance(0.5) else []
+    return Question(
+        SHARED, lambda side: ListGroupsRequest(states, types), version, f"ListGroups v{version} {states} {types}"
+    )
+
+
+def delete_group(ask: Asking, actor: Actor) -> Question:
+    version, group = ask.version(DeleteGroupsRequest), ask.group_id(ask.group)
+    return Question(
+        SHARED, lambda side: DeleteGroupsRequest([group]), version, f"DeleteGroups v{version} group={group!r}"
+    )
+
+
+def delete_offsets(ask: Asking, actor: Actor) -> Question:
+    version, group = ask.version(OffsetDeleteRequest), ask.group_id()
+    names = ask.random.choice([[TOPIC], [OTHER_TOPIC], [TOPIC, NO_TOPIC]])
+    topics = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(p) for p in (0, 1)]) for n in names]
+    return Question(
+        SHARED,
+        lambda side: OffsetDeleteRequest(group, topics),
+        version,
+        f"OffsetDelete v{version} {names} group={group!r}",
+    )
+
+
+# kind of question -> (its maker, how often it is asked when nothing else is called for)
+KINDS: dict[str, tuple[Callable[[Asking, Actor], Question], float]] = {
+    "join": (join, 14),
+    "sync": (sync, 9),
+    "heartbeat": (heartbeat, 9),
+    "leave": (leave, 4),
+    "commit": (commit, 8),
+    "fetch": (fetch, 5),
+    "describe": (describe, 2),
+    "list": (list_groups, 1),
+    "delete": (delete_group, 1.2),
+    "delete-offsets": (delete_offsets, 2),
+}
+REQUESTS: tuple[type[Message], ...] = (
+    JoinGroupRequest,
+    SyncGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    DeleteGroupsRequest,
+    OffsetDeleteRequest,
+)

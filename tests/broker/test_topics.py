@@ -1,0 +1,46 @@
+"""The folder of topics: ours, and one that Apache Kafka wrote."""
+
+from __future__ import annotations
+
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topics import OFFSETS_TOPIC, Topics
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.records.batch import encode_batch
+
+
+def _kafka_folder() -> MemoryFileSystem:
+    """What Kafka leaves: a directory a partition with `partition.metadata`, its own metadata log, no topics.json."""
+    fs = MemoryFileSystem()
+    topics = Topics(fs, BrokerSettings())
+    topics.create("some-topic", 2)
+    topics.create(OFFSETS_TOPIC, 3)
+    topics.partition("some-topic", 1).log.append(encode_batch([(5, b"k", b"v", ())]), 5)
+    topics.close()
+    fs.remove("topics.json")
+    fs.write_file("some-topic-0/partition.metadata", b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
+    for name in ("__cluster_metadata-0/00000000000000000000.log", "not-a-log-0/readme", "meta.properties"):
+        fs.write_file(name, b"")
+    fs.make_directory("__cluster_metadata-0")
+    fs.make_directory("not-a-log-0")
+    return fs
+
+
+def test_a_folder_of_kafkas_is_taken_over() -> None:
+    fs = _kafka_folder()
+    topics = Topics(fs, BrokerSettings())
+    topics.load()
+    assert {name: len(topic.partitions) for name, topic in topics.by_name.items()} == {
+        "some-topic": 2,
+        OFFSETS_TOPIC: 3,
+    }
+    assert topics.by_name["some-topic"].topic_id == bytes(range(16))
+    assert topics.partition("some-topic", 1).log.end_offset == 1
+    assert topics.by_name[OFFSETS_TOPIC].configs["cleanup.policy"] == "compact"
+
+
+def test_what_was_taken_over_is_ours_from_then_on() -> None:
+    fs = _kafka_folder()
+    Topics(fs, BrokerSettings()).load()
+    again = Topics(fs, BrokerSettings())
+    again.load()
+    assert again.by_name["some-topic"].topic_id == bytes(range(16))
