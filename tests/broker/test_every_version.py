@@ -43,6 +43,16 @@ from coterie.wire.messages.offset_for_leader_epoch import (
 )
 from coterie.wire.messages.produce import ProduceResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from coterie.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.broker.test_server import Client, broker, make_topic, produce, run
 
 Made = dict[str, Any]
@@ -64,6 +74,16 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
     22: lambda m: InitProducerIdRequest(None, 0),
     23: lambda m: OffsetForLeaderEpochRequest(
         topics=[OffsetForLeaderTopic("t", [OffsetForLeaderPartition(0, leader_epoch=0)])]
+    ),
+    27: lambda m: WriteTxnMarkersRequest(
+        [WritableTxnMarker(7, 0, True, [WritableTxnMarkerTopic("__consumer_offsets", [0, 49])])]
+    ),
+    28: lambda m: TxnOffsetCommitRequest(
+        "txn",
+        "in-transaction",
+        7,
+        0,
+        topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1)])],
     ),
     32: lambda m: DescribeConfigsRequest(
         [DescribeConfigsResource(TOPIC, "t", None), DescribeConfigsResource(BROKER, "1", None)], True, True

@@ -20,12 +20,12 @@ from coterie.coordinator.outcome import Context, Reply
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.shard import Command, Decision, ExpireOffsets, Shard, Step, TopicsDeleted, drive
 from coterie.coordinator.state import Group
-from coterie.coordinator.stored import StoredRecord
 from coterie.coordinator.telling import Teller
 from coterie.journal import JournalLine
 from coterie.records.batch import BatchError, encode_batch
 from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.write_txn_markers import WritableTxnMarker
 
 logger = logging.getLogger(__name__)
 
@@ -132,13 +132,13 @@ class GroupCoordinator:
         drive(
             seat.shard,
             decision,
-            lambda records: self._append(seat, records, decision.now_ms),
+            lambda kept: self._append(seat, kept),
             lambda kept, steps: self._kept(seat, kept, steps),
         )
 
-    def _append(self, seat: _Seat, records: list[StoredRecord], now_ms: int) -> None:
+    def _append(self, seat: _Seat, decision: Decision) -> None:
         try:
-            seat.log.append(records, now_ms)
+            seat.log.append(decision)
         except OSError as error:
             logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, seat.partition.index, error)
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
@@ -172,12 +172,30 @@ class GroupCoordinator:
         partition = self._topics.journal_topic().partitions[0]
         items = [(line.time_ms, line.group.encode(), line.to_json().encode(), ()) for line in lines]
         try:
-            partition.log.append(encode_batch(items), lines[0].time_ms)
+            partition.log.append_own(encode_batch(items), lines[0].time_ms)
         except (OSError, Refusal) as error:
             # The journal explains; it must not keep a group from going on.
             logger.error("the journal cannot be written: %s", error)
             return
         partition.appended()
+
+    def end_transaction(self, index: int, marker: WritableTxnMarker) -> None:
+        """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. Raises Refusal."""
+        self.ready()
+        if not 0 <= index < len(self._seats):
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        seat, now_ms = self._seats[index], self._clock.now_ms()
+        if not seat.loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        committed = marker.transaction_result
+        try:
+            seat.log.append_marker(
+                marker.producer_id, marker.producer_epoch, committed, marker.coordinator_epoch, now_ms
+            )
+        except OSError as error:
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        seat.shard.end_transaction(marker.producer_id, committed, now_ms)
+        seat.partition.appended()
 
     # -- time -------------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ def _delete_of_a_refused_group(story: Story, ours: Said, theirs: Said) -> bool:
     """The same memory of a refused commit, met by a later commit, DeleteGroups or OffsetDelete."""
     asked = "Delete" in story.last_question or "OffsetCommit" in story.last_question
     unknown_here = "GROUP_ID_NOT_FOUND" in str(ours) or "ILLEGAL_GENERATION" in str(ours)
-    return story.ask.state == "Dead" and unknown_here and asked
+    return (story.ask.state == "Dead" or "-nobody" in story.last_question) and unknown_here and asked
 
 
 def _emptied(story: Story, ours: Said, theirs: Said) -> bool:

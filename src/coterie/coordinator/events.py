@@ -142,6 +142,24 @@ class OffsetRemoved:
     partition: int
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionalOffsetStored:
+    """Hard: an offset that counts once its producer's transaction commits; a record in a transactional batch."""
+
+    topic: str
+    partition: int
+    committed: CommittedOffset
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """Hard: the marker that a transaction coordinator wrote; it settles what the producer left pending."""
+
+    producer_id: int
+    committed: bool
+
+
 Event = (
     MemberIdReserved
     | ReservationDropped
@@ -159,4 +177,6 @@ Event = (
     | GroupRemoved
     | OffsetStored
     | OffsetRemoved
+    | TransactionalOffsetStored
+    | TransactionEnded
 )

@@ -56,9 +56,12 @@ class Reply:
 class Outcome:
     """What a decision comes to. ``deadlines`` maps member ids to new session deadlines (ms); it needs no event.
 
+    ``producer`` (id, epoch) marks the records as those of its transaction.
+
     ``on_append_error`` says what to do instead when the records cannot be appended; None: just answer the error."""
 
     events: list[Event] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     deadlines: list[tuple[str, int]] = field(default_factory=list)
+    producer: tuple[int, int] | None = None
     on_append_error: Callable[[ErrorCode], Outcome] | None = None

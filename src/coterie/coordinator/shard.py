@@ -27,6 +27,7 @@ from coterie.coordinator.offsets.delete import (
     decide_offset_delete,
     decide_topics_deleted,
 )
+from coterie.coordinator.offsets.transactional import decide_txn_commit, txn_commit_refused
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import Cause, Group, Member, Phase, Reservation
 from coterie.coordinator.stored import StoredRecord, from_record, to_record
@@ -39,6 +40,7 @@ from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ Command = (
     | LeaveGroupRequest
     | OffsetCommitRequest
     | OffsetDeleteRequest
+    | TxnOffsetCommitRequest
     | DeadlineExpired
     | DeleteGroup
     | ExpireOffsets
@@ -109,6 +112,7 @@ class Shard:
         self.config = config
         self.groups: dict[str, Group] = {}
         self._heap: list[tuple[int, str, str]] = []
+        self._in_transaction: dict[int, set[str]] = {}  # producer id -> groups with offsets pending in it
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -139,6 +143,8 @@ class Shard:
                 return decide_sync(group, command, ctx)
             case LeaveGroupRequest():
                 return decide_leave(group, command, ctx, self.config)
+            case TxnOffsetCommitRequest():
+                return decide_txn_commit(group, exists, command, ctx, self.config)
             case OffsetDeleteRequest():
                 return decide_offset_delete(group, exists, command, ctx)
             case DeadlineExpired():
@@ -182,7 +188,9 @@ class Shard:
             for event in outcome.events:
                 before = group.phase
                 replay(group, event, decision.now_ms)
-                if not isinstance(event, e.OffsetStored | e.OffsetRemoved):
+                if isinstance(event, e.TransactionalOffsetStored):
+                    self._in_transaction.setdefault(event.producer_id, set()).add(group.group_id)
+                elif not isinstance(event, e.OffsetStored | e.OffsetRemoved):
                     self._watch(group, event)
                     steps.append(Step(group.group_id, event, before, group.phase, group.generation))
             self._queue_group(group)
@@ -194,6 +202,17 @@ class Shard:
                 if member.queued_ms < 0 or deadline_ms < member.queued_ms:
                     self._queue(group.group_id, member_id, member)
         return steps
+
+    def end_transaction(self, producer_id: int, committed: bool, now_ms: int) -> list[str]:
+        """A transaction's marker was appended to this partition: what the producer left pending counts, or is dropped.
+        Returns the groups that it settled; a marker for nothing pending changes nothing."""
+        settled = sorted(self._in_transaction.pop(producer_id, ()))
+        for group_id in settled:
+            group = self.groups.get(group_id)
+            if group is not None:
+                replay(group, e.TransactionEnded(producer_id, committed), now_ms)
+                self._forget_if_gone(group)
+        return settled
 
     def settle(self, group: Group, now_ms: int) -> Decision | None:
         """What the group's state now calls for; ask until None."""
@@ -247,12 +266,16 @@ class Shard:
 
     # -- loading and leaving ---------------------------------------------------------------------------------------
 
-    def load(self, key: bytes | None, value: bytes | None, timestamp_ms: int = -1) -> None:
-        """Replays one record of the log. Raises WireError for one that nobody can read."""
+    def load(self, key: bytes | None, value: bytes | None, timestamp_ms: int = -1, producer_id: int = -1) -> None:
+        """Replays one record of the log; ``producer_id`` is that of a transactional batch. Raises WireError for one
+        that nobody can read."""
         read = from_record(key, value)
         if read is None:
             return
         group_id, event = read
+        if producer_id >= 0 and isinstance(event, e.OffsetStored):
+            event = e.TransactionalOffsetStored(event.topic, event.partition, event.committed, producer_id)
+            self._in_transaction.setdefault(producer_id, set()).add(group_id)
         group = self.groups.get(group_id)
         if group is None:
             if isinstance(event, e.GroupRemoved | e.OffsetRemoved):
@@ -260,9 +283,11 @@ class Shard:
             group = self.groups[group_id] = Group(group_id)
         if isinstance(event, e.GroupStored):
             # A record is the whole group: nothing of an earlier record's members may shine through.
-            group = self.groups[group_id] = Group(group_id, offsets=group.offsets)
+            kept = (group.offsets, group.pending_offsets, group.pending_order)
+            group = self.groups[group_id] = Group(group_id)
+            group.offsets, group.pending_offsets, group.pending_order = kept
         replay(group, event, timestamp_ms)
-        if group.phase == Phase.DEAD and group.offsets:
+        if group.phase == Phase.DEAD and (group.offsets or group.pending_offsets):
             # Offsets may outlive their group's record: then it is a group of simple consumers.
             group.phase, group.protocol_type, group.generation = Phase.EMPTY, None, 0
         self._forget_if_gone(group)
@@ -288,11 +313,13 @@ class Shard:
                 replies.append(Reply(token, answer))
             replies += [Reply(t, sync_refused(ErrorCode.NOT_COORDINATOR)) for t in group.waiting_syncs.values()]
         self.groups.clear()
+        self._in_transaction.clear()
         self._heap.clear()
         return replies
 
     def _forget_if_gone(self, group: Group) -> None:
-        if group.phase == Phase.DEAD and not group.offsets:
+        gone = group.phase == Phase.DEAD and not group.offsets and not group.pending_offsets
+        if gone or group.is_blank():
             self.groups.pop(group.group_id, None)
 
 
@@ -307,6 +334,8 @@ def refuse(command: Command, code: ErrorCode, ctx: Context) -> Message:
             return HeartbeatResponse(error_code=code)
         case OffsetCommitRequest():
             return commit_refused(command, code)
+        case TxnOffsetCommitRequest():
+            return txn_commit_refused(command, code)
         case OffsetDeleteRequest():
             return OffsetDeleteResponse(error_code=code)
         case LeaveGroupRequest():
@@ -320,19 +349,20 @@ def refuse(command: Command, code: ErrorCode, ctx: Context) -> Message:
 def drive(
     shard: Shard,
     decision: Decision,
-    append: Callable[[list[StoredRecord]], None],
+    append: Callable[[Decision], None],
     kept: Callable[[Decision, list[Step]], None],
 ) -> None:
     """The loop of every driver: append, commit, hand over, settle; until the group is at rest.
 
-    ``append`` raises Refusal when the records cannot be written. ``kept`` gets each decision once it is committed:
-    it sends the replies and tells the journal.
+    ``append`` writes the decision's records as one batch, of its outcome's producer if there is one; it raises Refusal
+    when they cannot be written. ``kept`` gets each decision once it is committed: it sends the replies and tells the
+    journal.
     """
     pending: Decision | None = decision
     while pending is not None:
         if pending.records:
             try:
-                append(pending.records)
+                append(pending)
             except Refusal as refusal:
                 failed = shard.append_failed(pending, refusal.code)
                 if not failed.outcome.events and not failed.outcome.replies:

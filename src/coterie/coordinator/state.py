@@ -92,6 +92,16 @@ class CommittedOffset:
 
 
 @dataclass(slots=True)
+class PendingOffset:
+    """An offset of an open transaction. ``order`` is its place among the group's pending ones; superseded: a record
+    that lies later in the log has already counted, so this one never will."""
+
+    committed: CommittedOffset
+    order: int
+    superseded: bool = False
+
+
+@dataclass(slots=True)
 class Group:
     """A group of the classic protocol, as one partition of `__consumer_offsets` holds it."""
 
@@ -116,7 +126,17 @@ class Group:
     initial_delay_left_ms: int | None = None  # not None: the first rebalance of an empty group is being delayed
     joined_during_delay: bool = False
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    pending_offsets: dict[int, dict[TopicPartition, PendingOffset]] = field(default_factory=dict)  # by producer id
+    pending_order: int = 0
     queued_ms: int = -1
+
+    def has_pending_offset(self, topic_partition: TopicPartition) -> bool:
+        return any(topic_partition in pending for pending in self.pending_offsets.values())
+
+    def is_blank(self) -> bool:
+        """Nothing of it is in the log and nobody waits in it: as good as never heard of."""
+        kept = self.members or self.offsets or self.pending_offsets or self.reservations or self.wanted
+        return self.phase == Phase.EMPTY and self.protocol_type is None and not self.generation and not kept
 
     def is_waiting(self, member_id: str) -> bool:
         return member_id in self.waiting_joins or member_id in self.waiting_syncs

@@ -9,7 +9,14 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from coterie.coordinator.events import Event, GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
+from coterie.coordinator.events import (
+    Event,
+    GroupRemoved,
+    GroupStored,
+    OffsetRemoved,
+    OffsetStored,
+    TransactionalOffsetStored,
+)
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.wire.messages.consumer_offsets import (
     GroupMetadataKey,
@@ -40,7 +47,7 @@ def _versioned(version: int, body: bytes) -> bytes:
 
 def to_record(group_id: str, event: Event) -> StoredRecord | None:
     """The record of a hard event; None for a soft one."""
-    if isinstance(event, OffsetStored):
+    if isinstance(event, OffsetStored | TransactionalOffsetStored):
         committed = event.committed
         expires = committed.expire_timestamp_ms >= 0
         version = OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION
@@ -63,7 +70,7 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
     return None
 
 
-def _offset_key(group_id: str, event: OffsetStored | OffsetRemoved) -> bytes:
+def _offset_key(group_id: str, event: OffsetStored | OffsetRemoved | TransactionalOffsetStored) -> bytes:
     key = OffsetCommitKey(group_id, event.topic, event.partition)
     return _versioned(OFFSET_KEY_VERSION, key.encode(OFFSET_KEY_VERSION))
 

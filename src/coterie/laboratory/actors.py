@@ -10,7 +10,6 @@ from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Command, Decision, Shard, Step, drive
 from coterie.coordinator.state import Phase
-from coterie.coordinator.stored import StoredRecord
 from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
 from coterie.laboratory.world import World
 from coterie.log.filesystem import MemoryFileSystem
@@ -95,11 +94,11 @@ class BrokerActor:
     def _drive(self, decision: Decision) -> None:
         drive(self.shard, decision, self._append, self._kept)
 
-    def _append(self, records: list[StoredRecord]) -> None:
+    def _append(self, decision: Decision) -> None:
         if self.failing_appends > 0:
             self.failing_appends -= 1
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-        self.log.append(records, self.world.now_ms)
+        self.log.append(decision)
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:

@@ -11,6 +11,7 @@ from coterie.wire.messages.leave_group import LeaveGroupResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_delete import OffsetDeleteResponse
 from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 
 
 def say(response: Message) -> str:
@@ -28,6 +29,8 @@ def say(response: Message) -> str:
             return f"LeaveGroup {_code(response.error_code)}{members}"
         case OffsetCommitResponse():
             return "OffsetCommit" + _partitions(response)
+        case TxnOffsetCommitResponse():
+            return "TxnOffsetCommit" + _partitions(response)
         case OffsetDeleteResponse():
             return f"OffsetDelete {_code(response.error_code)}" + _partitions(response)
         case DeleteGroupsResponse():
@@ -40,7 +43,7 @@ def _code(code: int) -> str:
     return error_of(code).name
 
 
-def _partitions(response: OffsetCommitResponse | OffsetDeleteResponse) -> str:
+def _partitions(response: OffsetCommitResponse | OffsetDeleteResponse | TxnOffsetCommitResponse) -> str:
     return "".join(
         f" {t.name}-{p.partition_index}={_code(p.error_code)}" for t in response.topics for p in t.partitions
     )

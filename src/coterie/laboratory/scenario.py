@@ -17,41 +17,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator import events as e
 from coterie.coordinator.describe import describe_group
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
-from coterie.coordinator.shard import (
-    Command,
-    Decision,
-    DeleteGroup,
-    ExpireOffsets,
-    Shard,
-    Step,
-    TopicsDeleted,
-    drive,
-)
+from coterie.coordinator.shard import Command, Decision, ExpireOffsets, Shard, Step, TopicsDeleted, drive
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored import StoredRecord
+from coterie.laboratory.asking import REQUESTS, WITHOUT_ACTOR, Actor, plain
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.laboratory.saying import say
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.join_group import JoinGroupResponse
 
 INDENT = "    "
 
@@ -78,13 +56,6 @@ def parse_scenarios(text: str) -> list[Scenario]:
     return found
 
 
-@dataclass(slots=True)
-class _Actor:
-    member_id: str = ""
-    generation: int = -1
-    instance: str | None = None
-
-
 class ScenarioError(ValueError):
     """A step that nobody understands."""
 
@@ -95,9 +66,9 @@ class ScenarioRun:
     def __init__(self) -> None:
         self.config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
         self.shard = Shard(self.config)
-        self.log: list[StoredRecord] = []
+        self.log: list[tuple[StoredRecord | bool, int]] = []  # a record or the end of a transaction, and its producer
         self.now_ms = 0
-        self.actors: dict[str, _Actor] = {}
+        self.actors: dict[str, Actor] = {}
         self.ledger, self.generations = Ledger(), GenerationChecker()
         self.trace: list[str] = []
         self._asked = 0
@@ -105,17 +76,12 @@ class ScenarioRun:
         self._fail_append: ErrorCode | None = None
         self._verbs: dict[str, Callable[[list[str], dict[str, str]], None]] = {
             "config": self._config,
-            "join": self._join,
-            "sync": self._sync,
-            "heartbeat": self._heartbeat,
-            "leave": self._leave,
-            "commit": self._commit,
             "fetch": self._fetch,
+            "txn-end": self._txn_end,
+            "owes-sync": self._owes_sync,
             "advance": self._advance,
             "describe": self._describe,
             "state": self._state,
-            "delete": self._delete,
-            "delete-offsets": self._delete_offsets,
             "delete-topic": self._delete_topic,
             "expire-offsets": self._expire_offsets,
             "fail-append": self._fail,
@@ -127,11 +93,14 @@ class ScenarioRun:
         """Runs one step; returns its trace."""
         self.trace = []
         words = line.split()
-        verb = self._verbs.get(words[0])
-        if verb is None:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self._verbs))}")
         options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        verb([w for w in words[1:] if "=" not in w], options)
+        plain_words = [w for w in words[1:] if "=" not in w]
+        if words[0] in REQUESTS:
+            self._ask(words[0], plain_words, options)
+        elif words[0] in self._verbs:
+            self._verbs[words[0]](plain_words, options)
+        else:
+            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted([*REQUESTS, *self._verbs]))}")
         self._check()
         return self.trace
 
@@ -139,20 +108,30 @@ class ScenarioRun:
         for group in self.shard.groups.values():
             check_group(group)
         self.ledger.check_parked(self.shard)
-        again = Shard(self.config)
-        for record in self.log:
-            again.load(record.key, record.value)
-        check_replay(self.shard, again)
+        check_replay(self.shard, self._loaded())
+
+    def _loaded(self) -> Shard:
+        """What a failover would find."""
+        shard = Shard(self.config)
+        for entry, producer_id in self.log:
+            if isinstance(entry, StoredRecord):
+                shard.load(entry.key, entry.value, self.now_ms, producer_id)
+            else:
+                shard.end_transaction(producer_id, entry, self.now_ms)
+        return shard
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
-    def _submit(self, who: str, command: Command, options: dict[str, str], default_version: int) -> None:
+    def _ask(self, verb: str, words: list[str], options: dict[str, str]) -> None:
+        make, version = REQUESTS[verb]
+        who = "admin" if verb in WITHOUT_ACTOR else words.pop(0)
+        actor = self._actor(who)
+        command = make(actor, self.actors, words, options)
         self._asked += 1
         token = f"{who}#{self._asked}"
         self.ledger.asked(token)
         client = options.get("client", who)
-        prefix = self._actor(who).instance or client
-        ctx = self._context(token, client, int(options.get("version", default_version)), prefix)
+        ctx = self._context(token, client, int(options.get("version", version)), actor.instance or client)
         self._drive(self.shard.submit(command, ctx))
 
     def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
@@ -168,11 +147,12 @@ class ScenarioRun:
     def _drive(self, decision: Decision) -> None:
         drive(self.shard, decision, self._append, self._kept)
 
-    def _append(self, records: list[StoredRecord]) -> None:
+    def _append(self, decision: Decision) -> None:
         if self._fail_append is not None:
             code, self._fail_append = self._fail_append, None
             raise Refusal(code)
-        self.log += records
+        producer = decision.outcome.producer
+        self.log += [(record, -1 if producer is None else producer[0]) for record in decision.records]
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
@@ -203,7 +183,7 @@ class ScenarioRun:
         self.trace.append(f"{who}: {say(reply.response)}")
 
     @staticmethod
-    def _learn(actor: _Actor, response: Message) -> None:
+    def _learn(actor: Actor, response: Message) -> None:
         """An actor remembers the member id and generation that it is told."""
         if isinstance(response, JoinGroupResponse):
             if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
@@ -211,8 +191,8 @@ class ScenarioRun:
             if not response.error_code:
                 actor.generation = response.generation_id
 
-    def _actor(self, name: str) -> _Actor:
-        return self.actors.setdefault(name, _Actor())
+    def _actor(self, name: str) -> Actor:
+        return self.actors.setdefault(name, Actor())
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -222,109 +202,36 @@ class ScenarioRun:
                 raise ScenarioError(f"there is no setting {name}")
             setattr(self.config, name, value == "true" if value in ("true", "false") else int(value))
 
-    def _join(self, words: list[str], options: dict[str, str]) -> None:
-        who = words[0]
-        actor = self._actor(who)
-        if "instance" in options:
-            actor.instance = options["instance"]
-        protocols = []
-        for item in options.get("protocols", "range").split(","):
-            name, _, metadata = item.partition(":")
-            topics = metadata.split("+") if metadata else ["t"]
-            protocols.append(
-                JoinGroupRequestProtocol(name, b"junk" if metadata == "junk" else encode_subscription(topics))
-            )
-        request = JoinGroupRequest(
-            group_id=_empty(options.get("group", "g")),
-            session_timeout_ms=int(options.get("session", 10_000)),
-            rebalance_timeout_ms=int(options.get("rebalance", 60_000)),
-            member_id=_empty(options.get("member", actor.member_id)),
-            group_instance_id=actor.instance,
-            protocol_type=_empty(options.get("type", "consumer")),
-            protocols=[] if options.get("protocols") == "-" else protocols,
-        )
-        options.setdefault("client", who)
-        self._submit(who, request, options, 8)
-
-    def _sync(self, words: list[str], options: dict[str, str]) -> None:
-        who = words[0]
-        actor = self._actor(who)
-        assignments = []
-        for item in filter(None, options.get("assign", "").split(",")):
-            name, _, share = item.partition(":")
-            member_id = self.actors[name].member_id if name in self.actors else name
-            assignments.append(SyncGroupRequestAssignment(member_id, share.encode()))
-        request = SyncGroupRequest(
-            group_id=_empty(options.get("group", "g")),
-            generation_id=int(options.get("generation", actor.generation)),
-            member_id=_empty(options.get("member", actor.member_id)),
-            group_instance_id=options.get("instance", actor.instance),
-            protocol_type=options.get("type"),
-            protocol_name=options.get("protocol"),
-            assignments=assignments,
-        )
-        self._submit(who, request, options, 5)
-
-    def _heartbeat(self, words: list[str], options: dict[str, str]) -> None:
-        actor = self._actor(words[0])
-        request = HeartbeatRequest(
-            options.get("group", "g"),
-            int(options.get("generation", actor.generation)),
-            _empty(options.get("member", actor.member_id)),
-            options.get("instance", actor.instance),
-        )
-        self._submit(words[0], request, options, 4)
-
-    def _leave(self, words: list[str], options: dict[str, str]) -> None:
-        """`leave a`; `leave admin members=a,/i1,x/i2`: actor or member id, before a slash; instance id after it."""
-        actor = self._actor(words[0])
-        identities = [MemberIdentity(actor.member_id, actor.instance)]
-        if "members" in options:
-            identities = []
-            for item in options["members"].split(","):
-                name, _, instance = item.partition("/")
-                member_id = self.actors[name].member_id if name in self.actors else _empty(name)
-                identities.append(MemberIdentity(member_id, instance or None))
-        request = LeaveGroupRequest(options.get("group", "g"), identities[0].member_id, identities)
-        self._submit(words[0], request, options, 5)
-
-    def _commit(self, words: list[str], options: dict[str, str]) -> None:
-        """`commit a t-0=5 t-1=7`; `commit simple t-0=5 generation=-1 member=- metadata=x`."""
-        actor = self._actor(words[0])
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for name, value in options.items():
-            topic, dash, partition = name.rpartition("-")
-            if dash and partition.isdigit():
-                metadata = (
-                    "x" * int(options["metadata-size"]) if "metadata-size" in options else options.get("metadata", "")
-                )
-                topics.setdefault(topic, []).append(
-                    OffsetCommitRequestPartition(int(partition), int(value), int(options.get("epoch", -1)), metadata)
-                )
-        request = OffsetCommitRequest(
-            _empty(options.get("group", "g")),
-            int(options.get("generation", actor.generation)),
-            _empty(options.get("member", actor.member_id)),
-            options.get("instance", actor.instance),
-            int(options.get("retention", -1)),
-            [OffsetCommitRequestTopic(t, partitions=p) for t, p in topics.items()],
-        )
-        self._submit(words[0], request, options, 8)
-
     def _fetch(self, words: list[str], options: dict[str, str]) -> None:
-        """`fetch t-0 t-1`, or `fetch` for all that the group has."""
+        """`fetch t-0 t-1`, or `fetch` for all that the group has; `stable=true` requires stability."""
         asked: dict[str, list[int]] = {}
         for word in words:
             topic, _, partition = word.rpartition("-")
             asked.setdefault(topic, []).append(int(partition))
-        found = fetch_offsets(self.shard.groups.get(_empty(options.get("group", "g"))), asked if words else None)
+        group = self.shard.groups.get(plain(options.get("group", "g")))
+        found = fetch_offsets(group, asked if words else None, require_stable="stable" in options)
         for topic, partitions in found.items():
             for p in partitions:
+                if p.error_code:
+                    self.trace.append(f"{topic}-{p.partition_index}: {error_of(p.error_code).name}")
+                    continue
                 more = f" metadata={p.metadata}" if p.metadata else ""
                 more += f" epoch={p.committed_leader_epoch}" if p.committed_leader_epoch >= 0 else ""
                 self.trace.append(f"{topic}-{p.partition_index}: {p.committed_offset}{more}")
         if not found:
             self.trace.append("no offsets")
+
+    def _txn_end(self, words: list[str], options: dict[str, str]) -> None:
+        """`txn-end commit producer=1`: the marker of that producer's transaction reaches this partition."""
+        producer_id, committed = int(options["producer"]), words == ["commit"]
+        self.log.append((committed, producer_id))
+        settled = self.shard.end_transaction(producer_id, committed, self.now_ms)
+        self.trace.append(f"settled: {','.join(settled) or '-'}")
+
+    def _owes_sync(self, words: list[str], options: dict[str, str]) -> None:
+        group = self.shard.groups.get(options.get("group", "g"))
+        owing = [m for m in group.members if m in group.pending_sync] if group is not None else []
+        self.trace.append(",".join(owing) or "-")
 
     def _advance(self, words: list[str], options: dict[str, str]) -> None:
         """Time goes on by so many ms; deadlines act in their order, each at its own time."""
@@ -341,7 +248,7 @@ class ScenarioRun:
         self.now_ms = until_ms
 
     def _describe(self, words: list[str], options: dict[str, str]) -> None:
-        group_id = _empty(options.get("group", "g"))
+        group_id = plain(options.get("group", "g"))
         said = describe_group(self.shard.groups.get(group_id), group_id, int(options.get("version", 5)))
         kind, protocol = said.protocol_type or "-", said.protocol_data or "-"
         self.trace.append(f"{error_of(said.error_code).name} {said.group_state} type={kind} protocol={protocol}")
@@ -362,19 +269,6 @@ class ScenarioRun:
         line = f"{group.phase} generation={group.generation} leader={group.leader or '-'} members={members}"
         self.trace.append(line + (f" pending={pending}" if pending else ""))
 
-    def _delete(self, words: list[str], options: dict[str, str]) -> None:
-        self._submit("admin", DeleteGroup(_empty(options.get("group", "g"))), options, 2)
-
-    def _delete_offsets(self, words: list[str], options: dict[str, str]) -> None:
-        topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
-        for word in words:
-            topic, _, partition = word.rpartition("-")
-            topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(int(partition)))
-        request = OffsetDeleteRequest(
-            options.get("group", "g"), [OffsetDeleteRequestTopic(t, p) for t, p in topics.items()]
-        )
-        self._submit("admin", request, options, 0)
-
     def _delete_topic(self, words: list[str], options: dict[str, str]) -> None:
         for group_id in list(self.shard.groups):
             self._internal(TopicsDeleted(group_id, tuple(words)))
@@ -389,9 +283,7 @@ class ScenarioRun:
     def _restart(self, words: list[str], options: dict[str, str]) -> None:
         """The broker dies and comes back: whoever waited is gone, the log is replayed, sessions start anew."""
         self.ledger.forgotten(set(self.ledger.open))
-        self.shard = Shard(self.config)
-        for record in self.log:
-            self.shard.load(record.key, record.value, self.now_ms)
+        self.shard = self._loaded()
         for decision in self.shard.loaded(self.now_ms):
             self._drive(decision)
 
@@ -399,11 +291,6 @@ class ScenarioRun:
         for reply in self.shard.unload():
             self._answer(reply)
         self.log = []
-
-
-def _empty(text: str) -> str:
-    """A dash stands for the empty string."""
-    return "" if text == "-" else text
 
 
 def run_scenario(scenario: Scenario) -> list[str]:

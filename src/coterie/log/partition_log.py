@@ -115,19 +115,37 @@ class PartitionLog:
                 header = header._replace(max_timestamp=now_ms)
             placed.append((position, header._replace(base_offset=offset)))
             offset += header.record_count
-        self._roll_if_due(len(data), now_ms)
+        base = self.end_offset
+        self._write(stamped, placed, now_ms)
+        for _, header in placed:
+            if header.producer_id >= 0:
+                self.producers.appended(header, header.last_offset)
+        return Appended(base, offset - 1, now_ms if self.config.append_time else -1)
+
+    def append_own(self, data: bytes, now_ms: int) -> Appended:
+        """Appends one batch that the broker itself made: what it knows to be right is not checked again, and it may
+        be a control batch. Raises Refusal for one that is too large, or OSError."""
+        header = read_header(data)
+        if header.size > self.config.max_message_bytes:
+            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes")
+        if header.size > self.config.segment_bytes:
+            raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
+        stamped = bytearray(data)
+        base = self.end_offset
+        batches_module.stamp(stamped, 0, base, 0)
+        self._write(stamped, [(0, header._replace(base_offset=base))], now_ms)
+        return Appended(base, base + header.last_offset_delta, -1)
+
+    def _write(self, stamped: bytearray, placed: list[tuple[int, BatchHeader]], now_ms: int) -> None:
+        self._roll_if_due(len(stamped), now_ms)
         segment = self.segments[-1]
         if segment.first_append_ms < 0:
             segment.first_append_ms = now_ms
         base = self.end_offset
         segment.append(stamped, placed, self.config.index_interval_bytes)
-        for _, header in placed:
-            if header.producer_id >= 0:
-                self.producers.appended(header, header.last_offset)
         if not self.unflushed_messages:
             self.unflushed_since_ms = now_ms
-        self.unflushed_messages += offset - base
-        return Appended(base, offset - 1, now_ms if self.config.append_time else -1)
+        self.unflushed_messages += self.end_offset - base
 
     def _validated(self, data: bytes) -> tuple[list[tuple[int, BatchHeader]], Appended | None]:
         headers: list[tuple[int, BatchHeader]] = []

@@ -24,6 +24,7 @@ NO_SEQUENCE = -1
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -69,6 +70,10 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def last_sequence(self) -> int:
@@ -265,6 +270,31 @@ def encode_batch(
         google_crc32c.value(counted),
     )
     return start + counted
+
+
+_ABORT, _COMMIT = 0, 1
+
+
+def end_of_transaction(
+    producer_id: int, producer_epoch: int, committed: bool, coordinator_epoch: int, now_ms: int
+) -> bytes:
+    """The control batch that ends a transaction (KIP-98, EndTransactionMarker)."""
+    key = struct.pack(">hh", 0, _COMMIT if committed else _ABORT)
+    value = struct.pack(">hi", 0, coordinator_epoch)
+    return encode_batch(
+        [(now_ms, key, value, ())],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        attributes=TRANSACTIONAL_BIT | CONTROL_BIT,
+    )
+
+
+def ends_transaction(record: Record) -> bool | None:
+    """Of a control record: whether it commits or aborts; None for another kind of control record."""
+    if record.key is None or len(record.key) < 4:
+        return None
+    kind = struct.unpack_from(">h", record.key, 2)[0]
+    return bool(kind) if kind in (_ABORT, _COMMIT) else None
 
 
 def _encode_headers(headers: Sequence[Header]) -> bytes:

@@ -34,6 +34,8 @@ from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ APIS: dict[int, Api] = {
         _api(DeleteRecordsRequest, DeleteRecordsResponse),
         _api(InitProducerIdRequest, InitProducerIdResponse, "0-5"),
         _api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        _api(WriteTxnMarkersRequest, WriteTxnMarkersResponse),
+        _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse, "0-4"),
         _api(DescribeConfigsRequest, DescribeConfigsResponse),
         _api(CreatePartitionsRequest, CreatePartitionsResponse),
         _api(DeleteGroupsRequest, DeleteGroupsResponse),

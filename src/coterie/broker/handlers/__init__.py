@@ -28,6 +28,7 @@ from coterie.broker.handlers.records import (
     handle_produce,
 )
 from coterie.broker.handlers.topics import handle_create_partitions, handle_create_topics, handle_delete_topics
+from coterie.broker.handlers.transactions import handle_txn_offset_commit, handle_write_txn_markers
 from coterie.broker.server import Handler
 
 HANDLERS: dict[int, Handler] = {
@@ -50,6 +51,8 @@ HANDLERS: dict[int, Handler] = {
     21: handle_delete_records,
     22: handle_init_producer_id,
     23: handle_offset_for_leader_epoch,
+    27: handle_write_txn_markers,
+    28: handle_txn_offset_commit,
     32: handle_describe_configs,
     37: handle_create_partitions,
     42: handle_delete_groups,

@@ -91,11 +91,12 @@ def _known_topics(
 
 def handle_offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.api_version >= SEVERAL_GROUPS_FROM:
-        groups = [_fetch_group(broker, group, call.api_version >= FETCH_IDS_FROM) for group in request.groups]
+        by_id, stable = call.api_version >= FETCH_IDS_FROM, request.require_stable
+        groups = [_fetch_group(broker, group, by_id, stable) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
     asked = None if request.topics is None else {t.name: t.partition_indexes for t in request.topics}
     try:
-        found = fetch_offsets(broker.groups.group(request.group_id), asked)
+        found = fetch_offsets(broker.groups.group(request.group_id), asked, require_stable=request.require_stable)
     except Refusal as refusal:
         # v1 has no error of its own, so that every partition carries it.
         topics = [
@@ -107,7 +108,7 @@ def handle_offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call)
     return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(n, p) for n, p in found.items()])
 
 
-def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool) -> OffsetFetchResponseGroup:
+def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool, stable: bool) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(asked.group_id)
     wanted: dict[str, list[int]] | None = None
     if asked.topics is not None:
@@ -121,7 +122,7 @@ def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool) ->
             else:
                 wanted[name] = topic.partition_indexes
     try:
-        found = fetch_offsets(broker.groups.group(asked.group_id), wanted)
+        found = fetch_offsets(broker.groups.group(asked.group_id), wanted, require_stable=stable)
     except Refusal as refusal:
         return OffsetFetchResponseGroup(asked.group_id, [], refusal.code)
     for name, partitions in found.items():

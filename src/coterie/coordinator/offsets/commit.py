@@ -6,7 +6,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_store_error
 from coterie.coordinator.classic.member_checks import known_member, refuse_dead, same_generation
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import CommittedOffset, Group, Phase
+from coterie.coordinator.state import CommittedOffset, Group, Member, Phase
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -16,6 +16,7 @@ from coterie.wire.messages.offset_commit import (
 )
 
 GROUP_ID_NOT_FOUND_FROM = 9
+TOO_LONG = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 def commit_refused(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
@@ -50,7 +51,7 @@ def decide_commit(
         for p in topic.partitions:
             metadata = p.committed_metadata or ""
             if len(metadata.encode()) > config.offset_metadata_max_bytes:
-                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                code = TOO_LONG
             else:
                 code = ErrorCode.NONE
                 committed = CommittedOffset(
@@ -78,14 +79,24 @@ def _validate(group: Group, exists: bool, request: OffsetCommitRequest, ctx: Con
             ErrorCode.GROUP_ID_NOT_FOUND if ctx.api_version >= GROUP_ID_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
         )
         raise Refusal(code)
+    member = validate_commit(group, generation, request.member_id, request.group_instance_id)
+    return [] if member is None else [(member.member_id, ctx.now_ms + member.session_timeout_ms)]
+
+
+def validate_commit(
+    group: Group, generation: int, member_id: str, group_instance_id: str | None, *, transactional: bool = False
+) -> Member | None:
+    """Who commits, None for a simple consumer or for a transaction without a member's data. Raises Refusal."""
     refuse_dead(group)
     if generation < 0 and group.phase == Phase.EMPTY:
-        return []
-    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        return None
+    member = None
+    if generation >= 0 or member_id or group_instance_id is not None:
+        member = known_member(group, member_id, group_instance_id)
+        same_generation(group, generation)
+    elif not transactional:
         # Neither member nor generation: only a group without members takes a simple consumer's commit.
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-    member = known_member(group, request.member_id, request.group_instance_id)
-    same_generation(group, generation)
-    if group.phase == Phase.COMPLETING:
+    if group.phase == Phase.COMPLETING and not transactional:
         raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
-    return [(member.member_id, ctx.now_ms + member.session_timeout_ms)]
+    return member

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import Cause, CommittedOffset, Group, Phase
+from coterie.coordinator.state import Cause, CommittedOffset, Group, Phase, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.offset_delete import (
@@ -44,7 +44,13 @@ def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteReques
 def decide_topics_deleted(group: Group, deleted: Iterable[str]) -> Outcome:
     """Drops the offsets of topics that are gone."""
     names = set(deleted)
-    return Outcome([e.OffsetRemoved(t, p) for t, p in group.offsets if t in names])
+    return Outcome([e.OffsetRemoved(t, p) for t, p in _every_partition(group) if t in names])
+
+
+def _every_partition(group: Group) -> list[TopicPartition]:
+    """With an offset, or with one that is pending."""
+    pending = (tp for offsets in group.pending_offsets.values() for tp in offsets)
+    return list(dict.fromkeys([*group.offsets, *pending]))
 
 
 def decide_delete_group(group: Group, exists: bool) -> Outcome:
@@ -53,7 +59,7 @@ def decide_delete_group(group: Group, exists: bool) -> Outcome:
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
     if group.phase != Phase.EMPTY:
         raise Refusal(ErrorCode.NON_EMPTY_GROUP)
-    return Outcome([*(e.OffsetRemoved(t, p) for t, p in group.offsets), e.GroupRemoved(Cause("deleted"))])
+    return Outcome([*(e.OffsetRemoved(t, p) for t, p in _every_partition(group)), e.GroupRemoved(Cause("deleted"))])
 
 
 def decide_expire_offsets(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
@@ -61,13 +67,17 @@ def decide_expire_offsets(group: Group, now_ms: int, config: CoordinatorConfig) 
     gone = [
         e.OffsetRemoved(topic, partition)
         for (topic, partition), committed in group.offsets.items()
-        if _expired(group, topic, committed, now_ms, config)
+        if not group.has_pending_offset((topic, partition)) and _expired(group, topic, committed, now_ms, config)
     ]
     outcome = Outcome([*gone])
-    if group.phase == Phase.EMPTY and len(gone) == len(group.offsets) and not group.reservations:
+    if group.phase == Phase.EMPTY and len(gone) == len(group.offsets) and not _in_use(group):
         # A simple consumer's group has no record of its own, so it needs no tombstone.
         outcome.events.append(e.GroupRemoved(Cause("expired"), recorded=group.protocol_type is not None))
     return outcome
+
+
+def _in_use(group: Group) -> bool:
+    return bool(group.reservations or group.pending_offsets)
 
 
 def _expired(group: Group, topic: str, committed: CommittedOffset, now_ms: int, config: CoordinatorConfig) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from coterie.coordinator.state import Group
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_fetch import OffsetFetchResponsePartition
 
 NO_OFFSET = -1
 
 
 def fetch_offsets(
-    group: Group | None, topics: Mapping[str, Iterable[int]] | None
+    group: Group | None, topics: Mapping[str, Iterable[int]] | None, *, require_stable: bool = False
 ) -> dict[str, list[OffsetFetchResponsePartition]]:
-    """Committed offsets by topic; ``topics`` None asks for all that the group has."""
+    """Committed offsets by topic; ``topics`` None asks for all that the group has. ``require_stable``: a partition with
+    an offset in an open transaction is UNSTABLE_OFFSET_COMMIT (KIP-447)."""
     offsets = group.offsets if group is not None else {}
     if topics is None:
         asked: dict[str, list[int]] = {}
@@ -25,7 +27,10 @@ def fetch_offsets(
         found = answer[topic] = []
         for partition in partitions:
             committed = offsets.get((topic, partition))
-            if committed is None:
+            if require_stable and group is not None and group.has_pending_offset((topic, partition)):
+                unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                found.append(OffsetFetchResponsePartition(partition, NO_OFFSET, -1, "", unstable))
+            elif committed is None:
                 found.append(OffsetFetchResponsePartition(partition, NO_OFFSET, -1, "", 0))
             else:
                 found.append(

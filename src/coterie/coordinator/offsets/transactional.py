@@ -1,0 +1,59 @@
+"""TxnOffsetCommit: offsets that wait for their transaction's marker (spec: offsets-topic.md 8; KIP-98, KIP-447)."""
+
+from __future__ import annotations
+
+from coterie.coordinator import events as e
+from coterie.coordinator.offsets.commit import TOO_LONG, commit_store_error, validate_commit
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.state import CommittedOffset, Group
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+
+def txn_commit_refused(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+    """The same error for every partition of the request."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                t.name, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
+            )
+            for t in request.topics
+        ]
+    )
+
+
+def decide_txn_commit(
+    group: Group, exists: bool, request: TxnOffsetCommitRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    """Keeps the offsets as pending. Raises Refusal when the sender may not commit."""
+    generation, member_id, instance = request.generation_id, request.member_id, request.group_instance_id
+    if exists:
+        validate_commit(group, generation, member_id, instance, transactional=True)
+    elif generation >= 0:
+        raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+    outcome, topics = Outcome(producer=(request.producer_id, request.producer_epoch)), []
+    for topic in request.topics:
+        results = []
+        for p in topic.partitions:
+            metadata, code = p.committed_metadata or "", ErrorCode.NONE
+            if len(metadata.encode()) > config.offset_metadata_max_bytes:
+                code = TOO_LONG
+            else:
+                committed = CommittedOffset(p.committed_offset, p.committed_leader_epoch, metadata, ctx.now_ms)
+                outcome.events.append(
+                    e.TransactionalOffsetStored(topic.name, p.partition_index, committed, request.producer_id)
+                )
+            results.append(TxnOffsetCommitResponsePartition(p.partition_index, code))
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, results))
+    outcome.replies.append(Reply(ctx.token, TxnOffsetCommitResponse(topics=topics)))
+
+    def failed(code: ErrorCode) -> Outcome:
+        return Outcome(replies=[Reply(ctx.token, txn_commit_refused(request, commit_store_error(code)))])
+
+    outcome.on_append_error = failed
+    return outcome

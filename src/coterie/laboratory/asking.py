@@ -1,0 +1,185 @@
+"""The scenario language's requests: from an actor and a step's words to the message that is sent.
+
+A step is `verb actor word... name=value...`; each function here says which names it reads. A dash stands for the empty
+string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from coterie.assignors.blobs import encode_subscription
+from coterie.coordinator.shard import Command, DeleteGroup
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+Options = dict[str, str]
+
+
+@dataclass(slots=True)
+class Actor:
+    """Someone who talks to the group, and what it was last told."""
+
+    member_id: str = ""
+    generation: int = -1
+    instance: str | None = None
+
+
+Actors = Mapping[str, Actor]
+
+
+def plain(text: str) -> str:
+    """A dash stands for the empty string."""
+    return "" if text == "-" else text
+
+
+def _group(options: Options) -> str:
+    return plain(options.get("group", "g"))
+
+
+def _member(actor: Actor, options: Options) -> str:
+    return plain(options.get("member", actor.member_id))
+
+
+def join(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`join a protocols=range:t+u,roundrobin type=consumer session=10000 rebalance=60000 instance=i`."""
+    if "instance" in options:
+        actor.instance = options["instance"]
+    protocols = []
+    for item in options.get("protocols", "range").split(","):
+        name, _, metadata = item.partition(":")
+        topics = metadata.split("+") if metadata else ["t"]
+        protocols.append(JoinGroupRequestProtocol(name, b"junk" if metadata == "junk" else encode_subscription(topics)))
+    return JoinGroupRequest(
+        group_id=_group(options),
+        session_timeout_ms=int(options.get("session", 10_000)),
+        rebalance_timeout_ms=int(options.get("rebalance", 60_000)),
+        member_id=_member(actor, options),
+        group_instance_id=actor.instance,
+        protocol_type=plain(options.get("type", "consumer")),
+        protocols=[] if options.get("protocols") == "-" else protocols,
+    )
+
+
+def sync(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`sync a assign=a:x,b:y type=consumer protocol=range`."""
+    assignments = []
+    for item in filter(None, options.get("assign", "").split(",")):
+        name, _, share = item.partition(":")
+        member_id = actors[name].member_id if name in actors else name
+        assignments.append(SyncGroupRequestAssignment(member_id, share.encode()))
+    return SyncGroupRequest(
+        group_id=_group(options),
+        generation_id=int(options.get("generation", actor.generation)),
+        member_id=_member(actor, options),
+        group_instance_id=options.get("instance", actor.instance),
+        protocol_type=options.get("type"),
+        protocol_name=options.get("protocol"),
+        assignments=assignments,
+    )
+
+
+def heartbeat(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+    generation = int(options.get("generation", actor.generation))
+    instance = options.get("instance", actor.instance)
+    return HeartbeatRequest(_group(options), generation, _member(actor, options), instance)
+
+
+def leave(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`leave a`; `leave admin members=a,/i1,x/i2`: actor or member id, before a slash; instance id after it."""
+    identities = [MemberIdentity(actor.member_id, actor.instance)]
+    if "members" in options:
+        identities = []
+        for item in options["members"].split(","):
+            name, _, instance = item.partition("/")
+            member_id = actors[name].member_id if name in actors else plain(name)
+            identities.append(MemberIdentity(member_id, instance or None))
+    return LeaveGroupRequest(_group(options), identities[0].member_id, identities)
+
+
+def _offsets(options: Options) -> Iterator[tuple[str, int, int, int, str]]:
+    """Topic, partition, offset, leader epoch and text of every `t-0=5`; `metadata=`, `metadata-size=` are the text, the
+    latter of topic t only, so that one partition's text can be too long and another's not."""
+    for name, value in options.items():
+        topic, dash, partition = name.rpartition("-")
+        if dash and partition.isdigit():
+            text = options.get("metadata", "")
+            if topic == "t" and "metadata-size" in options:
+                text = "x" * int(options["metadata-size"])
+            yield topic, int(partition), int(value), int(options.get("epoch", -1)), text
+
+
+def commit(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`commit a t-0=5 t-1=7`; `commit simple t-0=5 generation=-1 member=- metadata=x`."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for topic, partition, offset, epoch, text in _offsets(options):
+        topics.setdefault(topic, []).append(OffsetCommitRequestPartition(partition, offset, epoch, text))
+    return OffsetCommitRequest(
+        _group(options),
+        int(options.get("generation", actor.generation)),
+        _member(actor, options),
+        options.get("instance", actor.instance),
+        int(options.get("retention", -1)),
+        [OffsetCommitRequestTopic(t, partitions=p) for t, p in topics.items()],
+    )
+
+
+def txn_commit(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`txn-commit a producer=1 t-0=5`; like commit, in the transaction of that producer id."""
+    topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+    for topic, partition, offset, epoch, text in _offsets(options):
+        topics.setdefault(topic, []).append(TxnOffsetCommitRequestPartition(partition, offset, epoch, text))
+    return TxnOffsetCommitRequest(
+        transactional_id=f"txn-{options['producer']}",
+        group_id=_group(options),
+        producer_id=int(options["producer"]),
+        generation_id=int(options.get("generation", actor.generation)),
+        member_id=_member(actor, options),
+        group_instance_id=options.get("instance", actor.instance),
+        topics=[TxnOffsetCommitRequestTopic(t, p) for t, p in topics.items()],
+    )
+
+
+def delete(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+    return DeleteGroup(_group(options))
+
+
+def delete_offsets(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`delete-offsets admin t-0 t-1`."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for word in words:
+        topic, _, partition = word.rpartition("-")
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(int(partition)))
+    return OffsetDeleteRequest(_group(options), [OffsetDeleteRequestTopic(t, p) for t, p in topics.items()])
+
+
+# verb -> (its request, the version it is sent in)
+REQUESTS: dict[str, tuple[Callable[[Actor, Actors, list[str], Options], Command], int]] = {
+    "join": (join, 8),
+    "sync": (sync, 5),
+    "heartbeat": (heartbeat, 4),
+    "leave": (leave, 5),
+    "commit": (commit, 8),
+    "txn-commit": (txn_commit, 3),
+    "delete": (delete, 2),
+    "delete-offsets": (delete_offsets, 0),
+}
+WITHOUT_ACTOR = frozenset({"delete", "delete-offsets"})  # asked by "admin"
