@@ -19,6 +19,7 @@ from coterie.wire.messages.describe_cluster import DescribeClusterRequest
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.explain_group import ExplainGroupRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -76,7 +77,7 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
         topics=[OffsetForLeaderTopic("t", [OffsetForLeaderPartition(0, leader_epoch=0)])]
     ),
     27: lambda m: WriteTxnMarkersRequest(
-        [WritableTxnMarker(7, 0, True, [WritableTxnMarkerTopic("__consumer_offsets", [0, 49])])]
+        [WritableTxnMarker(7, 0, True, [WritableTxnMarkerTopic("__consumer_offsets", [0])])]
     ),
     28: lambda m: TxnOffsetCommitRequest(
         "txn",
@@ -92,6 +93,7 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
     42: lambda m: DeleteGroupsRequest(["simple"]),
     47: lambda m: OffsetDeleteRequest("simple", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])]),
     60: lambda m: DescribeClusterRequest(),
+    30000: lambda m: ExplainGroupRequest("live"),
 }
 ELSEWHERE = {0, 1, 3, 8, 9, 11, 12, 18}  # in test_server.py, version by version
 

@@ -13,9 +13,11 @@ import base64
 import logging
 import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coterie.broker.clock import Clock
 from coterie.broker.disk import DiskFileSystem, FolderLock
+from coterie.broker.explaining import Progress
 from coterie.broker.flusher import Flusher
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.handlers import HANDLERS
@@ -24,8 +26,12 @@ from coterie.broker.settings import BrokerSettings, SettingError, read_propertie
 from coterie.broker.topics import Topics
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 
+if TYPE_CHECKING:
+    from coterie.broker.http import HttpServer
+
 logger = logging.getLogger(__name__)
 
+FETCHES_REMEMBERED = 10_000
 PRODUCER_ID_BLOCK = 1000
 FLUSH_CHECK_MS = 250
 
@@ -45,8 +51,11 @@ class Broker:
         self.failure: OSError | None = None
         self.failed: asyncio.Event = asyncio.Event()
         self._advertised = _address(self.settings["advertised.listeners"])
+        self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
+        self.progress = Progress()
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
+        self._http: HttpServer | None = None
         self._lock: FolderLock | None = None
         self._upkeep: list[asyncio.Task[None]] = []
         self._next_producer_id = self._producer_ids_reserved = 0
@@ -72,6 +81,12 @@ class Broker:
         address = self._server.sockets[0].getsockname()
         return str(address[0]), int(address[1])
 
+    async def serve_http(self, server: HttpServer, host: str, port: int) -> tuple[str, int]:
+        """Has ``server`` tell of this broker until it stops; returns its address. Raises OSError."""
+        address = await server.start(host, port)
+        self._http = server
+        return address
+
     def _identify(self) -> None:
         """The cluster id, kept in Kafka's meta.properties."""
         if self._fs.exists("meta.properties"):
@@ -86,6 +101,8 @@ class Broker:
         """Answers what waits, closes connections and logs, marks the folder as clean."""
         for task in self._upkeep:
             task.cancel()
+        if self._http is not None:
+            await self._http.stop()
         if self._server is not None:
             self._server.close()
         self.groups.close()
@@ -107,6 +124,14 @@ class Broker:
     def address(self, call: Call) -> tuple[str, int]:
         """What clients are told to connect to."""
         return self._advertised or call.local_address
+
+    def fetched(self, call: Call) -> None:
+        """Remembers that a client fetched: the nearest thing to a poll that a broker sees."""
+        fetches = self.fetches
+        who = (call.client_id, call.host)
+        if who not in fetches and len(fetches) >= FETCHES_REMEMBERED:
+            del fetches[next(iter(fetches))]
+        fetches[who] = self.clock.now_ms()
 
     def producer_id(self) -> int:
         """A fresh producer id; blocks of them are reserved on disk, so that none is given twice."""

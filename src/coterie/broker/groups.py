@@ -49,6 +49,9 @@ class GroupCoordinator:
         self, settings: BrokerSettings, topics: Topics, clock: Clock, loop: asyncio.AbstractEventLoop, flusher: Flusher
     ) -> None:
         self._settings, self._topics, self._clock, self._loop, self._flusher = settings, topics, clock, loop, flusher
+        self.config = settings.coordinator()
+        self.listeners: list[Callable[[JournalLine], None]] = []
+        self.load_seconds = 0.0
         self._seats: list[_Seat] = []
         self._seat_by_group: dict[str, _Seat] = {}  # spares hashing the id with every request
         self._teller = Teller()
@@ -67,7 +70,7 @@ class GroupCoordinator:
         self._seats = [_Seat(self._settings, p) for p in self._topics.offsets_topic().partitions]
 
     async def _load(self) -> None:
-        total = 0
+        total, started = 0, self._loop.time()
         for seat in self._seats:
             try:
                 total += seat.log.load(seat.shard)
@@ -81,6 +84,7 @@ class GroupCoordinator:
                 self._drive(seat, decision)
             self._arm(seat)
             await asyncio.sleep(0)
+        self.load_seconds = self._loop.time() - started
         logger.info("loaded %d records of %s", total, OFFSETS_TOPIC)
 
     def ready(self) -> None:
@@ -112,6 +116,10 @@ class GroupCoordinator:
             if not seat.loaded:
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             yield from seat.shard.groups.values()
+
+    def loaded_groups(self) -> Iterator[Group]:
+        """Every group that can be told of now."""
+        return (group for seat in self._seats if seat.loaded for group in seat.shard.groups.values())
 
     def submit(self, command: Command, token: Pending | None, version: int, client_id: str, client_host: str) -> None:
         """Carries a command out; its answer goes to ``token``. Raises Refusal while the partition is loading."""
@@ -145,7 +153,7 @@ class GroupCoordinator:
         seat.partition.appended()
 
     def _kept(self, seat: _Seat, decision: Decision, steps: list[Step]) -> None:
-        if steps and self._journal:
+        if steps and (self._journal or self.listeners):
             self._tell(decision, steps)
         replies = decision.outcome.replies
         if decision.records and seat.partition.sync_due():
@@ -163,8 +171,13 @@ class GroupCoordinator:
             reply.token.answer(reply.response)
 
     def _tell(self, decision: Decision, steps: list[Step]) -> None:
-        lines = [self._teller.tell(step, decision.group, decision.now_ms) for step in steps]
-        self._write_journal([line for line in lines if line is not None])
+        told = [self._teller.tell(step, decision.group, decision.now_ms) for step in steps]
+        lines = [line for line in told if line is not None]
+        for listener in self.listeners:
+            for line in lines:
+                listener(line)
+        if self._journal:
+            self._write_journal(lines)
 
     def _write_journal(self, lines: list[JournalLine]) -> None:
         if not lines:

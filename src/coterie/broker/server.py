@@ -240,5 +240,7 @@ class Connection(asyncio.Protocol):
 
 def advertised_versions() -> list[ApiVersion]:
     return [
-        ApiVersion(a.key, a.advertised.first, a.advertised.last) for a in sorted(APIS.values(), key=lambda a: a.key)
+        ApiVersion(a.key, a.advertised.first, a.advertised.last)
+        for a in sorted(APIS.values(), key=lambda a: a.key)
+        if not a.hidden
     ]

@@ -7,13 +7,18 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
 
 EPILOG = """\b
 Examples:
   coterie broker --listen 127.0.0.1:9092 --data ./kafka-data
   coterie broker --memory --set group.initial.rebalance.delay.ms=0
+  coterie broker --memory --http 127.0.0.1:8080
   coterie broker --data d --properties server.properties --fsync
 """
 
@@ -29,6 +34,9 @@ Examples:
     "--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Kafka's server.properties."
 )
 @click.option("--fsync", is_flag=True, help="Answer only what is on the disk (log.flush.interval.messages=1).")
+@click.option(
+    "--http", metavar="HOST:PORT", help="Groups as JSON and Prometheus metrics over HTTP; port 0: any free one."
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def broker(
     listen: str,
@@ -37,6 +45,7 @@ def broker(
     settings: tuple[str, ...],
     properties: Path | None,
     fsync: bool,
+    http: str | None,
     verbose: bool,
 ) -> None:
     """Run a Kafka-compatible broker.
@@ -63,7 +72,8 @@ def broker(
         checked = BrokerSettings(given)
     except SettingError as error:
         raise click.ClickException(str(error)) from error
-    sys.exit(asyncio.run(_serve(checked, data, host, port)))
+    http_address = None if http is None else parse_address(http)
+    sys.exit(asyncio.run(_serve(checked, data, (host, port), http_address)))
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -74,13 +84,16 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-async def _serve(settings: object, data: Path | None, host: str, port: int) -> int:
+async def _serve(
+    settings: object, data: Path | None, address: tuple[str, int], http_address: tuple[str, int] | None
+) -> int:
     from coterie.broker.broker import Broker
     from coterie.broker.disk import DataFolderInUse, raise_open_file_limit
     from coterie.broker.settings import BrokerSettings
 
     assert isinstance(settings, BrokerSettings)
     raise_open_file_limit()
+    host, port = address
     broker = Broker(settings, data)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -94,6 +107,9 @@ async def _serve(settings: object, data: Path | None, host: str, port: int) -> i
     except OSError as error:
         click.echo(f"Error: cannot listen on {host}:{port}: {error.strerror}; choose another --listen", err=True)
         return 1
+    if http_address is not None and not await _serve_http(broker, http_address):
+        await broker.stop()
+        return 1
     click.echo(f"listening on {bound_host}:{bound_port}")
     sys.stdout.flush()
     failed = asyncio.create_task(broker.failed.wait())
@@ -101,3 +117,20 @@ async def _serve(settings: object, data: Path | None, host: str, port: int) -> i
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
     return 1 if broker.failure is not None else 0
+
+
+async def _serve_http(broker: Broker, address: tuple[str, int]) -> bool:
+    """Tells groups and metrics over HTTP too; False, with a sentence, where that cannot be."""
+    try:
+        from coterie.broker.http import HttpServer
+    except ImportError:
+        click.echo("Error: --http needs aiohttp and prometheus_client: pip install 'coterie[http]'", err=True)
+        return False
+    try:
+        host, port = await broker.serve_http(HttpServer(broker), *address)
+    except OSError as error:
+        where = f"{address[0]}:{address[1]}"
+        click.echo(f"Error: cannot listen on {where} for HTTP: {error.strerror}; choose another --http", err=True)
+        return False
+    click.echo(f"groups and metrics on http://{host}:{port}", err=True)
+    return True

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from coterie.cli.explaining import watch, why
 from coterie.cli.running import broker_option, done, json_option, run, show
 
 
@@ -16,11 +17,17 @@ Examples:
   coterie groups list
   coterie groups describe crew
   coterie groups history crew
+  coterie groups why crew
+  coterie groups watch crew
   coterie groups reset crew --topic flights --to earliest
 """
 )
 def groups() -> None:
     """See, explain, reset and delete consumer groups."""
+
+
+groups.add_command(why)
+groups.add_command(watch)
 
 
 @groups.command("list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopic
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -122,6 +124,15 @@ class Admin:
         (group,) = response.groups
         check(group.error_code, group.error_message)
         return group
+
+    async def explain_group(self, group_id: str) -> dict[str, Any]:
+        """The group explained (`coordinator.explain`). Only coterie can: of another broker KafkaError
+        UNSUPPORTED_VERSION."""
+        node = await self._cluster.find_coordinator(group_id)
+        response = await self._cluster.request_unadvertised(ExplainGroupRequest(group_id), ExplainGroupResponse, node)
+        check(response.error_code, group_id)
+        document: dict[str, Any] = json.loads(response.document)
+        return document
 
     async def delete_group(self, group_id: str) -> None:
         response: DeleteGroupsResponse = await self._coordinator(group_id, DeleteGroupsRequest([group_id]))

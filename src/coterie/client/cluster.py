@@ -86,6 +86,18 @@ class Cluster:
         connection = await (self.any_connection() if node_id is None else self.connection(node_id))
         return await connection.request(request, answer_type(request), self.timeout_s)
 
+    async def request_unadvertised(self, request: Message, answer: type[M], node_id: int) -> M:
+        """Sends version 0 of an API that brokers do not tell of, on a connection of its own, since a broker that does
+        not know it closes that. Raises KafkaError, then UNSUPPORTED_VERSION."""
+        connection = await self.connection(node_id, "unadvertised")
+        try:
+            return await connection.request_version(request, answer, 0, self.timeout_s)
+        except KafkaError as error:
+            if error.code == ErrorCode.NETWORK_EXCEPTION:
+                text = "this broker is not coterie and cannot be asked that"
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text) from error
+            raise
+
     # -- metadata -----------------------------------------------------------------------------------------------------
 
     async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, TopicInfo]:

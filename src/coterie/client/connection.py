@@ -120,7 +120,10 @@ class Connection(asyncio.Protocol):
     async def request(self, request: Message, response: type[M], timeout_s: float, *, highest: int | None = None) -> M:
         """The answer. Raises KafkaError: NETWORK_EXCEPTION, REQUEST_TIMED_OUT or UNSUPPORTED_VERSION."""
         assert self.versions is not None
-        version = self.versions.choose(type(request), highest)
+        return await self.request_version(request, response, self.versions.choose(type(request), highest), timeout_s)
+
+    async def request_version(self, request: Message, response: type[M], version: int, timeout_s: float) -> M:
+        """The answer to a request in just that version. Raises KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT."""
         future = self._send(request, version)
         try:
             frame = await asyncio.wait_for(future, timeout_s)

@@ -203,6 +203,18 @@ class PartitionLog:
             slot += 1
         return b""
 
+    def offset_near_end(self, size: int) -> int:
+        """An offset with at most about ``size`` bytes of batches from it to the end."""
+        behind = 0
+        for segment in reversed(self.segments):
+            behind += segment.size
+            if behind > size:
+                for position, header in segment.headers(0):
+                    if behind - position <= size:
+                        return max(header.base_offset, self.log_start_offset)
+                return segment.next_offset
+        return self.log_start_offset
+
     def _read_at(self, segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> bytes:
         data = segment.file.read(position, min(max(max_bytes, HEADER_BYTES), segment.size - position))
         first = read_header(data).size

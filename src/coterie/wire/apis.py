@@ -19,6 +19,7 @@ from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopic
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -47,11 +48,12 @@ class Api:
     request: type[Message]
     response: type[Message]
     advertised: Versions
+    hidden: bool = False  # served, but not told in ApiVersions: coterie's own
 
 
-def _api(request: type[Message], response: type[Message], advertised: str = "") -> Api:
+def _api(request: type[Message], response: type[Message], advertised: str = "", *, hidden: bool = False) -> Api:
     versions = Versions.parse(advertised) if advertised else request.versions
-    return Api(request.api_key, request.__name__.removesuffix("Request"), request, response, versions)
+    return Api(request.api_key, request.__name__.removesuffix("Request"), request, response, versions, hidden)
 
 
 APIS: dict[int, Api] = {
@@ -83,5 +85,6 @@ APIS: dict[int, Api] = {
         _api(DeleteGroupsRequest, DeleteGroupsResponse),
         _api(OffsetDeleteRequest, OffsetDeleteResponse),
         _api(DescribeClusterRequest, DescribeClusterResponse),
+        _api(ExplainGroupRequest, ExplainGroupResponse, hidden=True),
     )
 }

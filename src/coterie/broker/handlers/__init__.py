@@ -14,6 +14,7 @@ from coterie.broker.handlers.fetch import handle_fetch
 from coterie.broker.handlers.groups import (
     handle_delete_groups,
     handle_describe_groups,
+    handle_explain_group,
     handle_heartbeat,
     handle_join_group,
     handle_leave_group,
@@ -58,4 +59,5 @@ HANDLERS: dict[int, Handler] = {
     42: handle_delete_groups,
     47: handle_offset_delete,
     60: handle_describe_cluster,
+    30000: handle_explain_group,
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def handle_fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Pending:
+    broker.fetched(call)
     if request.session_id != 0:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     response, size, failed = _read(broker, request, call)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
+from coterie.broker.explaining import explained
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.coordinator.classic.sync import sync_refused
@@ -14,6 +16,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
@@ -72,6 +75,16 @@ def handle_describe_groups(broker: Broker, request: DescribeGroupsRequest, call:
         except Refusal as refusal:
             response.groups.append(DescribedGroup(refusal.code, group_id=group_id))
     return response
+
+
+def handle_explain_group(broker: Broker, request: ExplainGroupRequest, call: Call) -> ExplainGroupResponse:
+    try:
+        group = broker.groups.group(request.group_id)
+    except Refusal as refusal:
+        return ExplainGroupResponse(refusal.code)
+    if group is None:
+        return ExplainGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND)
+    return ExplainGroupResponse(ErrorCode.NONE, json.dumps(explained(broker, group)).encode())
 
 
 def handle_list_groups(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:

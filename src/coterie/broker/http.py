@@ -1,0 +1,96 @@
+"""The groups over HTTP, for people and for Prometheus; needs the extra coterie[http]. GET only.
+
+/groups            every group with its state
+/groups/NAME       one group explained: the same document as `coterie groups why NAME --json`
+/groups/NAME/history   its journal lines
+/metrics           Prometheus
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from coterie.broker.explaining import explained
+from coterie.broker.metrics import GroupMetrics
+from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.records.batch import batches, decode_records
+from coterie.wire.errors import Refusal
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+HISTORY_BYTES = 16 * 1024 * 1024  # of the journal's end, at most
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class HttpServer:
+    """Answers from the broker's own loop, so that what it tells is one moment of it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._metrics = GroupMetrics(broker)
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listens; returns the address. Raises OSError."""
+        app = web.Application(client_max_size=1024)
+        app.router.add_get("/", self._index)
+        app.router.add_get("/groups", self._groups)
+        app.router.add_get("/groups/{group}", self._group)
+        app.router.add_get("/groups/{group}/history", self._history)
+        app.router.add_get("/metrics", self._tell_metrics)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        await site.start()
+        address = self._runner.addresses[0]
+        return str(address[0]), int(address[1])
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _index(self, request: web.Request) -> web.Response:
+        return web.json_response({"paths": ["/groups", "/groups/NAME", "/groups/NAME/history", "/metrics"]})
+
+    async def _groups(self, request: web.Request) -> web.Response:
+        told = [
+            {"group": g.group_id, "state": g.phase.value, "generation": g.generation, "members": len(g.members)}
+            for g in self._broker.groups.loaded_groups()
+        ]
+        return web.json_response(sorted(told, key=lambda g: str(g["group"])))
+
+    async def _group(self, request: web.Request) -> web.Response:
+        name = request.match_info["group"]
+        try:
+            group = self._broker.groups.group(name)
+        except Refusal as refusal:
+            return _error(503, refusal.code.name)
+        if group is None:
+            return _error(404, f"there is no group {name}")
+        return web.json_response(explained(self._broker, group))
+
+    async def _history(self, request: web.Request) -> web.Response:
+        topic, key = self._broker.topics.by_name.get(JOURNAL_TOPIC), request.match_info["group"].encode()
+        lines: list[str] = []
+        if topic is not None:
+            log = topic.partitions[0].log
+            # Only the journal's end when it is long: an answer must not hold the whole of it.
+            start = log.offset_near_end(HISTORY_BYTES)
+            data = log.read(start, HISTORY_BYTES)
+            for position, header in batches(data):
+                lines += [r.value.decode() for r in decode_records(data, position, header) if r.key == key and r.value]
+        return web.Response(text=f"[{','.join(lines)}]", content_type="application/json")
+
+    async def _tell_metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})
+
+
+def _error(status: int, text: str) -> web.Response:
+    said: dict[str, Any] = {"error": text}
+    return web.json_response(said, status=status)

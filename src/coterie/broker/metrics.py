@@ -1,0 +1,95 @@
+"""Prometheus metrics of every group, made when they are asked for; needs the extra coterie[http].
+
+| metric | labels | meaning |
+|---|---|---|
+| coterie_group_state | group, state | 1 for the state the group is in, 0 for the others |
+| coterie_group_generation, coterie_group_members, coterie_group_offsets | group | |
+| coterie_group_lag | group, topic, partition | records between the committed offset and the end; never negative |
+| coterie_group_stalled | group, topic, partition | 1 where lag is left and the offset has not moved for a minute |
+| coterie_group_rebalances_total | group, cause | rebalances begun, by what caused them |
+| coterie_group_rebalance_seconds | group | from the first request to the assignment handed out: _sum and _count |
+| coterie_offsets_load_seconds | | how long loading `__consumer_offsets` took |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
+
+from coterie.broker.explaining import partitions_of
+from coterie.coordinator.state import Phase
+from coterie.journal import JournalLine
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+
+class GroupMetrics(Collector):
+    """Collects from a broker; rebalances are counted as the journal tells of them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._rebalances: Counter[tuple[str, str]] = Counter()
+        self._seconds: dict[str, tuple[int, float]] = {}
+        broker.groups.listeners.append(self._hear)
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """The exposition format."""
+        return generate_latest(self._registry)
+
+    def _hear(self, line: JournalLine) -> None:
+        if line.event == "rebalance_started":
+            for kind in {cause["kind"] for cause in line.causes}:
+                self._rebalances[line.group, kind] += 1
+        elif line.event == "stable" and line.join_ms is not None:
+            count, total = self._seconds.get(line.group, (0, 0.0))
+            self._seconds[line.group] = (count + 1, total + (line.join_ms + (line.sync_ms or 0)) / 1000)
+        elif line.event == "group_removed":
+            self._seconds.pop(line.group, None)
+            for key in [k for k in self._rebalances if k[0] == line.group]:
+                del self._rebalances[key]
+
+    def collect(self) -> Iterator[Metric]:
+        state = GaugeMetricFamily("coterie_group_state", "1 for the group's state", labels=["group", "state"])
+        generation = GaugeMetricFamily("coterie_group_generation", "generation", labels=["group"])
+        members = GaugeMetricFamily("coterie_group_members", "members", labels=["group"])
+        offsets = GaugeMetricFamily("coterie_group_offsets", "committed offsets", labels=["group"])
+        where = ["group", "topic", "partition"]
+        lag = GaugeMetricFamily("coterie_group_lag", "records behind the end of the partition", labels=where)
+        stalled = GaugeMetricFamily("coterie_group_stalled", "1: lag is left and the offset stands still", labels=where)
+        now_ms = self._broker.clock.now_ms()
+        for group in self._broker.groups.loaded_groups():
+            for phase in Phase:
+                state.add_metric([group.group_id, phase.value], float(group.phase == phase))
+            generation.add_metric([group.group_id], group.generation)
+            members.add_metric([group.group_id], len(group.members))
+            offsets.add_metric([group.group_id], len(group.offsets))
+            for p in partitions_of(self._broker, group, now_ms):
+                if p["lag"] is not None:
+                    labels = [group.group_id, p["topic"], str(p["partition"])]
+                    lag.add_metric(labels, p["lag"])
+                    stalled.add_metric(labels, float(p["stalled"]))
+        yield from (state, generation, members, offsets, lag, stalled)
+        yield from self._counted()
+
+    def _counted(self) -> Iterator[Metric]:
+        rebalances = CounterMetricFamily(
+            "coterie_group_rebalances", "rebalances begun, by cause", labels=["group", "cause"]
+        )
+        for (group_id, cause), count in self._rebalances.items():
+            rebalances.add_metric([group_id, cause], count)
+        seconds = SummaryMetricFamily("coterie_group_rebalance_seconds", "from the first request on", labels=["group"])
+        for group_id, (count, total) in self._seconds.items():
+            seconds.add_metric([group_id], count, total)
+        yield rebalances
+        yield seconds
+        yield GaugeMetricFamily(
+            "coterie_offsets_load_seconds", "loading __consumer_offsets", value=self._broker.groups.load_seconds
+        )

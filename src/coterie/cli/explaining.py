@@ -1,0 +1,154 @@
+"""`coterie groups why` and `groups watch`: what a group is doing right now, once or live."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.running import broker_option, json_option, run
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+WATCH_EVERY_S = 1.0
+SILENT_PART = 3  # clients heartbeat at least three times per session timeout
+
+
+@click.command()
+@click.argument("group")
+@broker_option
+@json_option
+def why(group: str, bootstrap_server: str, as_json: bool) -> None:
+    """Right now: whom the group waits for, how long yet, and what happens then."""
+    document = run(_explained(group, bootstrap_server))
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+        return
+    _print(draw(document))
+
+
+@click.command()
+@click.argument("group")
+@click.option("--every", type=click.FloatRange(0.1), default=WATCH_EVERY_S, show_default=True, help="Seconds.")
+@click.option("--times", type=click.IntRange(1), help="Look so many times, then stop.")
+@broker_option
+@json_option
+def watch(group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool) -> None:
+    """The same, live, until Ctrl-C. Away from a terminal: a line whenever something changed."""
+    run(_watch(group, every, times, bootstrap_server, as_json))
+
+
+async def _explained(group: str, bootstrap_server: str) -> dict[str, Any]:
+    from coterie.client import Admin
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        return await admin.explain_group(group)
+
+
+async def _watch(group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    from coterie.client import Admin, KafkaError
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        live = None if as_json or not sys.stdout.isatty() else Live(console=Console(), auto_refresh=False)
+        said, looked = "", 0
+        try:
+            if live is not None:
+                live.start()
+            while times is None or looked < times:
+                try:
+                    document = await admin.explain_group(group)
+                except KafkaError as error:
+                    if not looked or not error.code.retriable:
+                        raise
+                    document = None  # the broker is away for a moment: look again
+                looked += 1
+                if document is not None:
+                    said = _show(document, live, as_json, said)
+                await asyncio.sleep(every)
+        finally:
+            if live is not None:
+                live.stop()
+
+
+def _show(document: dict[str, Any], live: Any, as_json: bool, said: str) -> str:
+    """Draws, or prints what is new; returns what was said last."""
+    if live is not None:
+        live.update(draw(document), refresh=True)
+        return said
+    line = f"generation {document['generation']}, {document['state']}: {document['verdict']}; lag {document['lag']:,}"
+    if as_json:
+        line = json.dumps(document)
+        click.echo(line)
+    elif line != said:
+        click.echo(line)
+    sys.stdout.flush()
+    return line
+
+
+def _print(what: RenderableType) -> None:
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(what)
+
+
+def draw(document: dict[str, Any]) -> RenderableType:
+    """The document as a page of text."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    since = document["in_state_ms"]
+    head = f"{document['group']}: {document['state']}" + ("" if since is None else f" for {_span(since)}")
+    parts: list[RenderableType] = [
+        Text(f"{head}, generation {document['generation']}, assignor {document['protocol'] or '-'}", style="bold"),
+        Text(document["verdict"]),
+    ]
+    timeout = document["next_timeout"]
+    if timeout is not None:
+        whose = f" of {timeout['member_id']}" if timeout["member_id"] else ""
+        parts.append(Text(f"next: {timeout['name']}{whose} in {_span(timeout['left_ms'])}; then {timeout['then']}"))
+    if document["members"]:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTITIONS", "NOW"):
+            table.add_column(name, overflow="fold")
+        for member in document["members"]:
+            table.add_row(*_row(member, document))
+        parts += [Text(""), table]
+    for reserved in document["reserved_ids"]:
+        parts.append(Text(f"{reserved['member_id']}: id given, not joined yet, {_span(reserved['left_ms'])} left"))
+    stalled = document["stalled"]
+    parts.append(Text(f"lag {document['lag']:,}" + (f"; standing still: {', '.join(stalled)}" if stalled else "")))
+    return Group(*parts)
+
+
+def _row(member: dict[str, Any], document: dict[str, Any]) -> tuple[str, ...]:
+    owned = sum(1 for p in document["partitions"] if p["owner"] == member["member_id"])
+    owes = next((w["owes"] for w in document["waiting_for"] if w["member_id"] == member["member_id"]), None)
+    silent = member["last_heard_ms"] > member["session_timeout_ms"] / SILENT_PART
+    now = owes or (f"waits in {member['waits_in']}" if member["waits_in"] else "silent" if silent else "heartbeating")
+    fetched = member["last_fetch_ms"]
+    return (
+        member["member_id"] + (" (leader)" if member["leader"] else ""),
+        member["host"],
+        f"{_span(member['last_heard_ms'])} ago",
+        "-" if fetched is None else f"{_span(fetched)} ago",
+        "-" if member["waits_in"] else _span(member["session_left_ms"]),
+        str(owned),
+        now,
+    )
+
+
+def _span(ms: int) -> str:
+    """A length of time for people."""
+    if ms < 10_000:
+        return f"{ms / 1000:.1f} s"
+    if ms < 600_000:
+        return f"{ms // 1000} s"
+    return f"{ms // 60_000} min" if ms < 36_000_000 else f"{ms // 3_600_000} h"

@@ -1,0 +1,136 @@
+"""Why a group stands where it stands: whom it waits for, how long yet, which timeout acts next and what it will do.
+
+A pure look at the state; nothing is changed. Times in ms; `..._left_ms` is never negative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.state import Group, Member, Phase
+
+NEW_MEMBERS_SHOWN = 3
+
+
+def explain_group(group: Group, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
+    """The group as JSON-ready values: state, members, ``waiting_for``, ``next_timeout`` and the ``verdict`` in words."""
+    waiting_for = _waiting_for(group)
+    next_timeout = _next_timeout(group, now_ms)
+    return {
+        "group": group.group_id,
+        "state": group.phase.value,
+        "in_state_ms": now_ms - group.phase_since_ms if group.phase_since_ms >= 0 else None,
+        "generation": group.generation,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "leader": group.leader,
+        "waiting_for": waiting_for,
+        "next_timeout": next_timeout,
+        "verdict": _verdict(group, waiting_for, next_timeout),
+        "members": [_member(group, m, now_ms, config) for m in group.members.values()],
+        "reserved_ids": [
+            {"member_id": member_id, "left_ms": max(r.deadline_ms - now_ms, 0)}
+            for member_id, r in group.reservations.items()
+        ],
+    }
+
+
+def _member(group: Group, member: Member, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
+    granted_ms = config.new_member_join_timeout_ms if member.is_new else member.session_timeout_ms
+    waits = "JoinGroup" if member.member_id in group.waiting_joins else None
+    waits = "SyncGroup" if member.member_id in group.waiting_syncs else waits
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "host": member.client_host,
+        "leader": member.member_id == group.leader,
+        "waits_in": waits,
+        "last_heard_ms": max(now_ms - (member.deadline_ms - granted_ms), 0),
+        "session_timeout_ms": member.session_timeout_ms,
+        "session_left_ms": max(member.deadline_ms - now_ms, 0),
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+    }
+
+
+def _waiting_for(group: Group) -> list[dict[str, Any]]:
+    """Who holds up the present phase, and what is owed."""
+    if group.phase == Phase.PREPARING:
+        late = [(m, "has not sent JoinGroup again") for m in group.members if m not in group.waiting_joins]
+        late += [(m, "was given a member id and has not joined with it") for m in group.reservations]
+    elif group.phase == Phase.COMPLETING:
+        leader, rest = group.leader or "", [m for m in group.pending_sync if m != group.leader]
+        late = [(leader, "leads, and has not sent the assignment")] if leader in group.pending_sync else []
+        late += [(m, "has not sent SyncGroup") for m in group.members if m in rest]
+    else:
+        late = []
+    return [{"member_id": member_id, "client_id": _client(group, member_id), "owes": owes} for member_id, owes in late]
+
+
+def _client(group: Group, member_id: str) -> str | None:
+    member = group.members.get(member_id)
+    return member.client_id if member is not None else None
+
+
+def _next_timeout(group: Group, now_ms: int) -> dict[str, Any] | None:
+    """The timeout that acts first: its name, whose it is, the time left, and what happens then."""
+    found: list[tuple[int, str, str | None, str]] = []
+    if group.phase == Phase.PREPARING and group.join_deadline_ms is not None:
+        if group.initial_delay_left_ms is not None:
+            then = "the first generation is formed with those who are there, or the wait goes on if more have just come"
+            found.append((group.join_deadline_ms, "group.initial.rebalance.delay.ms", None, then))
+        else:
+            found.append((group.join_deadline_ms, "rebalance timeout", None, _at_join_deadline(group)))
+    if group.sync_deadline_ms is not None:
+        then = "those who owe a SyncGroup are removed, and a new rebalance begins"
+        found.append((group.sync_deadline_ms, "rebalance timeout", None, then))
+    for member in group.members.values():
+        if not group.is_waiting(member.member_id):
+            found.append((member.deadline_ms, "session timeout", member.member_id, _at_session_end(group, member)))
+    for member_id, reservation in group.reservations.items():
+        then = "the id is given up" + (", and the rebalance waits for it no longer" if group.members else "")
+        found.append((reservation.deadline_ms, "session timeout", member_id, then))
+    if not found:
+        return None
+    deadline_ms, name, whose, then = min(found, key=lambda f: f[0])
+    return {"name": name, "member_id": whose, "left_ms": max(deadline_ms - now_ms, 0), "then": then}
+
+
+def _at_join_deadline(group: Group) -> str:
+    absent = [m for m in group.members.values() if m.member_id not in group.waiting_joins]
+    leaving = [m.member_id for m in absent if m.group_instance_id is None]
+    if not group.waiting_joins and len(leaving) < len(group.members):
+        return "nobody has rejoined and static members stay, so the wait begins anew"
+    if not leaving:
+        return "the generation is formed; static members that have not rejoined stay in it"
+    return f"{len(leaving)} of {len(group.members)} members are removed ({_names(leaving)}), and the others go on"
+
+
+def _names(member_ids: list[str]) -> str:
+    more = len(member_ids) - NEW_MEMBERS_SHOWN
+    return ", ".join(member_ids[:NEW_MEMBERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _at_session_end(group: Group, member: Member) -> str:
+    if group.phase != Phase.PREPARING:
+        return "it is removed, and a rebalance begins"
+    last = len(group.waiting_joins) == len(group.members) - 1 and not group.reservations
+    return "it is removed" + (", and as nobody else is waited for, the generation is formed" if last else "")
+
+
+def _verdict(group: Group, waiting_for: list[dict[str, Any]], next_timeout: dict[str, Any] | None) -> str:
+    """One sentence for a person."""
+    late = _names([w["member_id"] for w in waiting_for])
+    if group.phase == Phase.STABLE:
+        return f"nothing is waited for: generation {group.generation} is at work with {len(group.members)} members"
+    if group.phase == Phase.PREPARING and group.initial_delay_left_ms is not None:
+        return f"the first rebalance is being delayed so that more members can come; {len(group.members)} are there"
+    if group.phase == Phase.PREPARING:
+        return f"a rebalance waits for {late} to join again; {len(group.waiting_joins)} of {len(group.members)} have"
+    if group.phase == Phase.COMPLETING and group.leader in group.pending_sync:
+        return f"the members have joined; the leader {group.leader} has yet to send the assignment"
+    if group.phase == Phase.COMPLETING:
+        return f"the assignment is there; {late} has yet to fetch it"
+    kept = f"{len(group.offsets)} committed offsets are kept" if group.offsets else "it has no offsets"
+    return f"the group has no members; {kept}"

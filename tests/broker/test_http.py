@@ -1,0 +1,131 @@
+"""Groups over HTTP and as Prometheus metrics (scenarios testMetrics, testPartitionLoadMetric)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from coterie.broker.broker import Broker
+from coterie.broker.explaining import STALLED_AFTER_MS, Progress
+from coterie.broker.http import HttpServer
+from coterie.broker.settings import BrokerSettings
+from coterie.client import Admin, Consumer, KafkaError, Producer
+from coterie.wire.errors import ErrorCode
+
+Told = Callable[[Broker, str, str], Awaitable[None]]
+
+
+def _get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        body: bytes = answer.read()
+        return body
+
+
+def with_http(story: Told) -> None:
+    async def run() -> None:
+        broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
+        host, port = await broker.start("127.0.0.1", 0)
+        try:
+            address = await broker.serve_http(HttpServer(broker), "127.0.0.1", 0)
+            await story(broker, f"{host}:{port}", f"http://{address[0]}:{address[1]}")
+        finally:
+            await broker.stop()
+
+    asyncio.run(run())
+
+
+async def _some_group(server: str) -> Consumer:
+    async with Admin({"bootstrap.servers": server}) as admin:
+        await admin.create_topic("t", 2)
+    async with Producer({"bootstrap.servers": server}) as producer:
+        for n in range(10):
+            await producer.send("t", b"v", partition=n % 2)
+    consumer = Consumer({"bootstrap.servers": server, "group.id": "crew", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["t"])
+    while not consumer.assignment():
+        await consumer.poll(100)
+    await consumer.commit({("t", 0): 3, ("t", 1): 5})
+    return consumer
+
+
+def _samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    return {
+        (s.name, frozenset(s.labels.items())): s.value
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+    }
+
+
+def test_metrics_tell_state_lag_and_rebalances() -> None:
+    async def story(broker: Broker, server: str, url: str) -> None:
+        consumer = await _some_group(server)
+        samples = _samples((await asyncio.to_thread(_get, url + "/metrics")).decode())
+        group = ("group", "crew")
+        assert samples["coterie_group_state", frozenset({group, ("state", "Stable")})] == 1
+        assert samples["coterie_group_state", frozenset({group, ("state", "Empty")})] == 0
+        assert samples["coterie_group_members", frozenset({group})] == 1
+        assert samples["coterie_group_generation", frozenset({group})] == 1
+        assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "0")})] == 2
+        assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "1")})] == 0
+        assert samples["coterie_group_rebalances_total", frozenset({group, ("cause", "member_joined")})] == 1
+        assert samples["coterie_group_rebalance_seconds_count", frozenset({group})] == 1
+        assert samples["coterie_offsets_load_seconds", frozenset()] >= 0
+        await consumer.close()
+        # An empty group still lags; a commit past the end is no negative lag.
+        async with Admin({"bootstrap.servers": server}) as admin:
+            await admin.commit_group_offsets("crew", {("t", 0): 2, ("t", 1): 99})
+        samples = _samples((await asyncio.to_thread(_get, url + "/metrics")).decode())
+        assert samples["coterie_group_state", frozenset({group, ("state", "Empty")})] == 1
+        assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "0")})] == 3
+        assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "1")})] == 0
+
+    with_http(story)
+
+
+def test_a_group_is_explained_the_same_over_http_and_kafkas_protocol() -> None:
+    async def story(broker: Broker, server: str, url: str) -> None:
+        consumer = await _some_group(server)
+        over_http = json.loads(await asyncio.to_thread(_get, url + "/groups/crew"))
+        async with Admin({"bootstrap.servers": server}) as admin:
+            over_kafka = await admin.explain_group("crew")
+            with pytest.raises(KafkaError) as refused:
+                await admin.explain_group("nobody")
+        assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
+        moving = re.compile(r'"(\w+_ms|left_ms)": \d+')
+        assert moving.sub("", json.dumps(over_http)) == moving.sub("", json.dumps(over_kafka))
+        (member,) = over_http["members"]
+        assert member["leader"]
+        assert member["last_fetch_ms"] is not None
+        assert 0 <= member["last_heard_ms"] < 10_000
+        assert over_http["lag"] == 2
+        assert {p["owner"] for p in over_http["partitions"]} == {member["member_id"]}
+        listed = json.loads(await asyncio.to_thread(_get, url + "/groups"))
+        assert listed == [{"group": "crew", "state": "Stable", "generation": 1, "members": 1}]
+        history = json.loads(await asyncio.to_thread(_get, url + "/groups/crew/history"))
+        assert [line["event"] for line in history if line["event"] in ("rebalance_started", "stable")] == [
+            "rebalance_started",
+            "stable",
+        ]
+        with pytest.raises(urllib.error.HTTPError) as missing:
+            await asyncio.to_thread(_get, url + "/groups/nobody")
+        assert missing.value.code == 404
+        await consumer.close()
+
+    with_http(story)
+
+
+def test_an_offset_that_does_not_move_is_noticed_even_when_it_is_committed_again() -> None:
+    progress, at = Progress(), ("t", 0)
+    assert progress.unmoved_ms("g", at, 5, 1_000, 2_000) == 1_000
+    # The same offset again, as an automatic commit does: the commit is fresh, the progress is not.
+    assert progress.unmoved_ms("g", at, 5, 61_000, 61_500) >= STALLED_AFTER_MS
+    assert progress.unmoved_ms("g", at, 6, 62_000, 62_500) == 500
+    progress.forget("g")
+    assert progress.unmoved_ms("g", at, 6, 63_000, 63_100) == 100

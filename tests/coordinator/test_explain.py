@@ -1,0 +1,86 @@
+"""What a group waits for, phase by phase: the words and the numbers of `groups why`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.coordinator.explain import explain_group
+from coterie.laboratory.scenario import ScenarioRun
+
+
+def explain(*steps: str) -> dict[str, Any]:
+    run = ScenarioRun()
+    for step in steps:
+        run.step(step)
+    return explain_group(run.shard.groups["g"], run.now_ms, run.config)
+
+
+STABLE = ("join a version=3", "sync a assign=a:x")
+
+
+def test_a_rebalance_names_whom_it_waits_for_and_what_the_timeout_will_do() -> None:
+    said = explain(*STABLE, "advance 1000", "join b version=3", "advance 2000")
+    assert said["state"] == "PreparingRebalance"
+    assert said["in_state_ms"] == 2000
+    assert [(w["member_id"], w["owes"]) for w in said["waiting_for"]] == [("a-1", "has not sent JoinGroup again")]
+    assert said["verdict"] == "a rebalance waits for a-1 to join again; 1 of 2 have"
+    # a was last heard when it synced, at 0; its session is 10 s, the rebalance timeout 60 s.
+    assert said["next_timeout"] == {
+        "name": "session timeout",
+        "member_id": "a-1",
+        "left_ms": 7000,
+        "then": "it is removed, and as nobody else is waited for, the generation is formed",
+    }
+    a, b = said["members"]
+    assert (a["last_heard_ms"], a["waits_in"], b["waits_in"]) == (3000, None, "JoinGroup")
+
+
+def test_a_late_leader_is_named() -> None:
+    said = explain("join a version=3", "advance 500")
+    assert said["verdict"] == "the members have joined; the leader a-1 has yet to send the assignment"
+    assert said["waiting_for"][0]["owes"] == "leads, and has not sent the assignment"
+    assert said["next_timeout"]["name"] == "session timeout"
+
+
+def test_a_late_follower_is_named() -> None:
+    steps = [*STABLE, "join b version=3", "join a", "sync a assign=a:x,b:y"]
+    said = explain(*steps)
+    assert said["verdict"] == "nothing is waited for: generation 2 is at work with 2 members"
+    said = explain(*steps[:-1])
+    assert [w["member_id"] for w in said["waiting_for"]] == ["a-1", "b-1"]
+
+
+def test_the_initial_delay_is_explained() -> None:
+    said = explain("config group_initial_rebalance_delay_ms=3000", "join a version=3", "advance 1000")
+    assert "being delayed" in said["verdict"]
+    assert said["next_timeout"]["name"] == "group.initial.rebalance.delay.ms"
+    assert said["next_timeout"]["left_ms"] == 2000
+
+
+def test_an_id_that_was_only_given_is_told() -> None:
+    said = explain(*STABLE, "join b")
+    assert said["reserved_ids"] == [{"member_id": "b-1", "left_ms": 10_000}]
+    said = explain(*STABLE, "join b", "join c version=3")
+    assert ("b-1", "was given a member id and has not joined with it") in [
+        (w["member_id"], w["owes"]) for w in said["waiting_for"]
+    ]
+
+
+def test_static_members_stay_when_the_rebalance_timeout_passes() -> None:
+    said = explain(
+        "join a version=3 session=100000",
+        "sync a",
+        "join b instance=i session=100000",
+        "join a session=100000",
+        "sync a",
+        "join a session=100000",
+    )
+    assert said["next_timeout"]["name"] == "rebalance timeout"
+    assert said["next_timeout"]["then"] == (
+        "the generation is formed; static members that have not rejoined stay in it"
+    )
+
+
+def test_an_empty_group_tells_what_it_keeps() -> None:
+    assert explain("commit s t-0=5")["verdict"] == "the group has no members; 1 committed offsets are kept"
+    assert explain("commit s t-0=5")["next_timeout"] is None
