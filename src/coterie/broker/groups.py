@@ -40,6 +40,8 @@ class _Seat:
         self.partition = partition
         self.log = OffsetsLog(partition.log)
         self.loaded = False
+        self.resigned = False
+        self.epoch = 0  # of the partition's leadership; an older load or unload is ignored
 
 
 class GroupCoordinator:
@@ -72,20 +74,48 @@ class GroupCoordinator:
     async def _load(self) -> None:
         total, started = 0, self._loop.time()
         for seat in self._seats:
-            try:
-                total += seat.log.load(seat.shard)
-            except (BatchError, CompressionError, Refusal) as error:
-                # What can be read is loaded (scenario testLoadGroupAndOffsetsWithCorruptedLog).
-                logger.error("%s-%d cannot be read whole: %s", OFFSETS_TOPIC, seat.partition.index, error)
-            seat.loaded = True
-            for group in seat.shard.groups.values():
-                self._teller.loaded(group)
-            for decision in seat.shard.loaded(self._clock.now_ms()):
-                self._drive(seat, decision)
-            self._arm(seat)
+            total += self._load_seat(seat)
             await asyncio.sleep(0)
         self.load_seconds = self._loop.time() - started
         logger.info("loaded %d records of %s", total, OFFSETS_TOPIC)
+
+    def _load_seat(self, seat: _Seat) -> int:
+        """Reads one partition and starts its members' sessions; returns how many records it had."""
+        loaded = 0
+        try:
+            loaded = seat.log.load(seat.shard)
+        except (BatchError, CompressionError, Refusal) as error:
+            # What can be read is loaded (scenario testLoadGroupAndOffsetsWithCorruptedLog).
+            logger.error("%s-%d cannot be read whole: %s", OFFSETS_TOPIC, seat.partition.index, error)
+        seat.loaded = True
+        for group in seat.shard.groups.values():
+            self._teller.loaded(group)
+        for decision in seat.shard.loaded(self._clock.now_ms()):
+            self._drive(seat, decision)
+        self._arm(seat)
+        return loaded
+
+    def resign(self, index: int, epoch: int) -> bool:
+        """Gives up a partition: whoever waits in it is answered NOT_COORDINATOR, as is everyone who asks from now on.
+        False, and nothing done, for an epoch older than the one it was taken with."""
+        self.ready()
+        seat = self._seats[index]
+        if epoch < seat.epoch:
+            return False
+        seat.epoch, seat.resigned, seat.loaded = epoch, True, False
+        for reply in seat.shard.unload():
+            self._answer(reply)
+        return True
+
+    def elect(self, index: int, epoch: int) -> bool:
+        """Takes a partition (again) and loads it. False, and nothing done, for an epoch that is not newer."""
+        self.ready()
+        seat = self._seats[index]
+        if epoch <= seat.epoch:
+            return False
+        seat.epoch, seat.resigned, seat.shard = epoch, False, Shard(self.config)
+        self._load_seat(seat)
+        return True
 
     def ready(self) -> None:
         """Makes `__consumer_offsets` if it is not there yet."""
@@ -102,6 +132,8 @@ class GroupCoordinator:
             seat = self._seats[partition_for(group_id, len(self._seats))]
             if len(self._seat_by_group) < SEATS_REMEMBERED:
                 self._seat_by_group[group_id] = seat
+        if seat.resigned:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
         if not seat.loaded:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return seat
@@ -113,7 +145,7 @@ class GroupCoordinator:
     def groups(self) -> Iterator[Group]:
         """Every group of the loaded partitions. Raises Refusal while one is loading."""
         for seat in self._seats:
-            if not seat.loaded:
+            if not seat.loaded and not seat.resigned:
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             yield from seat.shard.groups.values()
 

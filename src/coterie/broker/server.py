@@ -196,7 +196,12 @@ class Connection(asyncio.Protocol):
         while queue and queue[0][1].response is not None:
             head, pending = queue.popleft()
             assert pending.response is not None
-            self._out.append(self._encode(head, pending.response))
+            try:
+                self._out.append(self._encode(head, pending.response))
+            except Exception:
+                # Others wait for the same decision: one answer that cannot be said must not cost them theirs.
+                logger.exception("an answer to %s cannot be encoded", self._host)
+                self._out.append(self._encode(head, _server_error(pending.response)))
         if self._out and not self._busy:
             self._flush()
         if self._paused:
@@ -236,6 +241,14 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         self._transport.close()
+
+
+def _server_error(response: Message) -> Message:
+    """UNKNOWN_SERVER_ERROR in the shape of an answer (scenario testInvokeJoinCallbackFails)."""
+    failed = type(response)()
+    if hasattr(failed, "error_code"):
+        failed.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return failed
 
 
 def advertised_versions() -> list[ApiVersion]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,6 +20,7 @@ Examples:
   coterie groups history crew
   coterie groups why crew
   coterie groups watch crew
+  coterie groups dump kafka-data/__consumer_offsets-0
   coterie groups reset crew --topic flights --to earliest
 """
 )
@@ -167,6 +169,16 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[st
                         line = JournalLine.from_json(record.value)
                         found.append(json.loads(line.to_json()) | {"why": line.why()})
     return found
+
+
+@groups.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+def dump(path: Path) -> None:
+    """The records of `__consumer_offsets` in words: a segment, a partition's folder, or a whole data folder."""
+    from coterie.cli.dumping import dump_offsets
+
+    for line in dump_offsets(path):
+        click.echo(line)
 
 
 @groups.command()

@@ -212,6 +212,8 @@ class Shard:
             if group is not None:
                 replay(group, e.TransactionEnded(producer_id, committed), now_ms)
                 self._forget_if_gone(group)
+                if group.is_blank():
+                    del self.groups[group_id]  # all it ever had was aborted
         return settled
 
     def settle(self, group: Group, now_ms: int) -> Decision | None:
@@ -318,8 +320,7 @@ class Shard:
         return replies
 
     def _forget_if_gone(self, group: Group) -> None:
-        gone = group.phase == Phase.DEAD and not group.offsets and not group.pending_offsets
-        if gone or group.is_blank():
+        if group.phase == Phase.DEAD and not group.offsets and not group.pending_offsets:
             self.groups.pop(group.group_id, None)
 
 

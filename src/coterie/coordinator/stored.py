@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.coordinator.events import (
     Event,
     GroupRemoved,
@@ -21,6 +22,7 @@ from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.wire.messages.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
+    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -111,3 +113,38 @@ def _value_version(value: bytes) -> int:
         raise WireError("a value of __consumer_offsets is too short for its version")
     version: int = struct.unpack_from(">h", value)[0]
     return version
+
+
+def say_record(key: bytes, value: bytes | None) -> str:
+    """A record in words, as a dump shows it. Raises WireError for one that nobody can read."""
+    read = from_record(key, value)
+    if read is None:
+        return f"a record of key version {struct.unpack_from('>h', key)[0]}, unknown here"
+    group_id, event = read
+    match event:
+        case OffsetRemoved(topic, partition):
+            return f"offset {group_id} {topic}-{partition} tombstone"
+        case OffsetStored(topic, partition, committed):
+            epoch = f", leader epoch {committed.leader_epoch}" if committed.leader_epoch >= 0 else ""
+            note = f", metadata {committed.metadata!r}" if committed.metadata else ""
+            when = f", committed at {committed.commit_timestamp_ms}"
+            return f"offset {group_id} {topic}-{partition} = {committed.offset}{epoch}{note}{when}"
+        case GroupStored(stored):
+            members = ", ".join(_say_member(m) for m in stored.members)
+            said = f"{stored.protocol_type or 'no type'}, generation {stored.generation}, protocol {stored.protocol}"
+            return f"group {group_id} {said}, leader {stored.leader}, members [{members}]"
+        case _:
+            return f"group {group_id} tombstone"
+
+
+def _say_member(member: MemberMetadata) -> str:
+    name = member.member_id + (f" ({member.group_instance_id})" if member.group_instance_id else "")
+    try:
+        topics = "+".join(sorted(decode_subscription(member.subscription).topics)) or "nothing"
+    except WireError:
+        topics = "nothing readable"
+    try:
+        owned = " ".join(f"{t}-{p}" for t, p in decode_assignment(member.assignment)) or "nothing"
+    except WireError:
+        owned = "nothing readable"
+    return f"{name} subscribes to {topics}, owns {owned}"

@@ -46,7 +46,9 @@ def decide_join(
     if newcomer:
         return _newcomer(group, request, protocols, ctx, config)
     if request.member_id in group.reservations:
-        assert request.group_instance_id is None, f"{request.member_id} is static and yet pending"
+        if request.group_instance_id is not None:
+            # An id that was handed out to a dynamic member; Kafka calls it an illegal state and answers with this.
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
         return _add(group, request, request.member_id, protocols, ctx, config)
     member = known_member(group, request.member_id, request.group_instance_id)
     return _known(group, member, request, protocols, ctx)

@@ -1,0 +1,44 @@
+"""What `coterie groups dump` prints of segment files: ours and Apache Kafka's are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from coterie.coordinator.stored import say_record
+from coterie.records.batch import BatchError, BatchHeader, batches, decode_records, ends_transaction
+from coterie.records.compression import CompressionError
+from coterie.wire.primitives import WireError
+
+
+def dump_offsets(path: Path) -> Iterator[str]:
+    """A line a record, oldest first; what cannot be read is said and stepped over."""
+    folders = sorted(path.glob("__consumer_offsets-*")) if path.is_dir() else []
+    segments = [path] if path.is_file() else sorted(file for f in folders or [path] for file in f.glob("*.log"))
+    for segment in segments:
+        if len(segments) > 1:
+            yield f"# {segment}"
+        data = segment.read_bytes()
+        try:
+            for position, header in batches(data):
+                yield from _batch(data, position, header)
+        except BatchError as error:
+            yield f"! {error}"
+
+
+def _batch(data: bytes, position: int, header: BatchHeader) -> Iterator[str]:
+    transaction = f" [transaction of producer {header.producer_id}]" if header.is_transactional else ""
+    try:
+        records = decode_records(data, position, header) if header.record_count else []
+    except (BatchError, CompressionError) as error:
+        yield f"{header.base_offset}: ! {error}"
+        return
+    for record in records:
+        if header.is_control:
+            ends = {True: "committed", False: "aborted", None: "unknown marker"}[ends_transaction(record)]
+            yield f"{record.offset}: transaction of producer {header.producer_id} {ends}"
+            continue
+        try:
+            yield f"{record.offset}: {say_record(record.key or b'', record.value)}{transaction}"
+        except WireError as error:
+            yield f"{record.offset}: ! {error}"

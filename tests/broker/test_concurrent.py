@@ -1,0 +1,179 @@
+"""Many members of many groups at once on real sockets. Names are those of GroupCoordinatorConcurrencyTest; here one loop
+does all the work, so what is looked for is order: every answer right whatever arrives between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from coterie.broker.broker import Broker
+from coterie.broker.settings import BrokerSettings
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from coterie.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tests.broker.test_server import FAST, Client, run
+
+GROUPS, MEMBERS = 8, 5
+SETTINGS = FAST | {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "100"}
+
+
+async def serving(**changed: str) -> tuple[Broker, list[Client]]:
+    broker = Broker(BrokerSettings(SETTINGS | changed))
+    address = await broker.start("127.0.0.1", 0)
+    clients = [Client(*await asyncio.open_connection(*address)) for _ in range(GROUPS * MEMBERS)]
+    await clients[0].ask(CreateTopicsRequest([CreatableTopic("t", MEMBERS, 1)]), CreateTopicsResponse, 7)
+    return broker, clients
+
+
+async def stop(broker: Broker, clients: list[Client]) -> None:
+    for client in clients:
+        client.writer.close()
+    await broker.stop()
+
+
+def join(group: str, member: str = "", rebalance_ms: int = 10_000) -> JoinGroupRequest:
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    return JoinGroupRequest(group, 10_000, rebalance_ms, member, None, "consumer", protocols)
+
+
+async def enter(client: Client, group: str) -> tuple[str, int, bytes]:
+    """Joins and syncs; returns member id, generation and assignment."""
+    joined = await client.ask(join(group), JoinGroupResponse, 3)
+    assert joined.error_code == ErrorCode.NONE
+    assert len(joined.members) == (MEMBERS if joined.leader == joined.member_id else 0)
+    shares = [SyncGroupRequestAssignment(m.member_id, m.member_id.encode()) for m in joined.members]
+    sync = SyncGroupRequest(group, joined.generation_id, joined.member_id, assignments=shares)
+    synced = await client.ask(sync, SyncGroupResponse, 3)
+    assert synced.error_code == ErrorCode.NONE
+    return joined.member_id, joined.generation_id, synced.assignment
+
+
+async def good_path(client: Client, number: int, transactional: bool) -> None:
+    group = f"g{number % GROUPS}"
+    member, generation, share = await enter(client, group)
+    assert share == member.encode()
+    beat = await client.ask(HeartbeatRequest(group, generation, member), HeartbeatResponse, 4)
+    assert beat.error_code == ErrorCode.NONE
+    partition = number // GROUPS
+    if transactional:
+        offsets = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(partition, number)])]
+        txn = TxnOffsetCommitRequest(f"x{number}", group, number, 0, generation, member, topics=offsets)
+        told = await client.ask(txn, TxnOffsetCommitResponse, 3)
+        assert told.topics[0].partitions[0].error_code == ErrorCode.NONE
+        marker = WritableTxnMarker(number, 0, True, [WritableTxnMarkerTopic("__consumer_offsets", [0])])
+        ended = await client.ask(WriteTxnMarkersRequest([marker]), WriteTxnMarkersResponse, 1)
+        assert ended.markers[0].topics[0].partitions[0].error_code == ErrorCode.NONE
+    else:
+        topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(partition, number)])]
+        commit = OffsetCommitRequest(group, generation, member, topics=topics)
+        answered = await client.ask(commit, OffsetCommitResponse, 8)
+        assert answered.topics[0].partitions[0].error_code == ErrorCode.NONE
+    fetch = OffsetFetchRequest(group, [OffsetFetchRequestTopic("t", [partition])], require_stable=True)
+    fetched = await client.ask(fetch, OffsetFetchResponse, 7)
+    assert fetched.topics[0].partitions[0].committed_offset == number
+    assert (await client.ask(LeaveGroupRequest(group, member), LeaveGroupResponse, 2)).error_code == ErrorCode.NONE
+
+
+def test_good_paths_side_by_side() -> None:
+    """testConcurrentGoodPathSequence, testConcurrentTxnGoodPathSequence"""
+    for transactional in (False, True):
+
+        async def story(transactional: bool = transactional) -> None:
+            broker, clients = await serving()
+            await asyncio.gather(*(good_path(c, n, transactional) for n, c in enumerate(clients)))
+            assert all(not g.members and len(g.offsets) == MEMBERS for g in broker.groups.groups())
+            await stop(broker, clients)
+
+        run(story)
+
+
+def test_random_requests_neither_hang_nor_break() -> None:
+    """testConcurrentRandomSequence"""
+
+    async def at_random(client: Client, number: int) -> None:
+        rng, group = random.Random(number), f"g{number % 2}"
+        member, generation = "", -1
+        for _ in range(30):
+            match rng.choice(["join", "sync", "heartbeat", "leave"]):
+                case "join":
+                    joined = await client.ask(join(group, member, 150), JoinGroupResponse, 3)
+                    member, generation = (joined.member_id, joined.generation_id) if not joined.error_code else ("", -1)
+                case "sync":
+                    await client.ask(SyncGroupRequest(group, generation, member), SyncGroupResponse, 3)
+                case "heartbeat":
+                    await client.ask(HeartbeatRequest(group, generation, member), HeartbeatResponse, 3)
+                case _:
+                    await client.ask(LeaveGroupRequest(group, member), LeaveGroupResponse, 2)
+                    member, generation = "", -1
+        await client.ask(LeaveGroupRequest(group, member), LeaveGroupResponse, 2)
+
+    async def story() -> None:
+        # Whoever waits for one that has stopped asking is let go by the short rebalance timeout.
+        broker, clients = await serving()
+        await asyncio.gather(*(at_random(c, n) for n, c in enumerate(clients[:12])))
+        await stop(broker, clients)
+
+    run(story)
+
+
+def test_no_more_members_than_the_limit_get_in() -> None:
+    """testConcurrentJoinGroupEnforceGroupMaxSize"""
+
+    async def story() -> None:
+        broker, clients = await serving(**{"group.max.size": "3"})
+        joined = await asyncio.gather(*(c.ask(join("g"), JoinGroupResponse, 3) for c in clients))
+        codes = [j.error_code for j in joined]
+        assert codes.count(ErrorCode.NONE) == 3
+        assert codes.count(ErrorCode.GROUP_MAX_SIZE_REACHED) == len(clients) - 3
+        await stop(broker, clients)
+
+    run(story)
+
+
+def test_one_answer_that_cannot_be_said_costs_nobody_else_theirs() -> None:
+    """testInvokeJoinCallbackFails, testInvokeSyncCallbackFails: UNKNOWN_SERVER_ERROR instead of waiting for ever."""
+
+    async def story() -> None:
+        broker, clients = await serving()
+        first, second = clients[:2]
+        waiting = asyncio.gather(*(c.ask(join("g"), JoinGroupResponse, 3) for c in (first, second)))
+        while len(getattr(broker.groups.group("g"), "members", ())) < 2:
+            await asyncio.sleep(0.01)
+        group = broker.groups.group("g")
+        assert group is not None
+        spoiled = next(iter(group.waiting_joins.values()))
+        notify = spoiled.notify  # type: ignore[attr-defined]
+
+        def spoil() -> None:
+            spoiled.response.generation_id = "not a number"  # type: ignore[attr-defined]
+            notify()
+
+        spoiled.notify = spoil  # type: ignore[attr-defined]
+        told = await waiting
+        assert sorted(t.error_code for t in told) == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+        await stop(broker, clients)
+
+    run(story)

@@ -1,0 +1,231 @@
+"""Records of `__consumer_offsets`: every version that exists is read, Kafka's last non-flexible one is written, and the
+log is loaded whole. Names are those of GroupMetadataManagerTest.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from coterie.assignors.blobs import encode_subscription
+from coterie.coordinator import events as e
+from coterie.coordinator.offsets_log import OffsetsLog
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.state import CommittedOffset, Phase
+from coterie.coordinator.stored import StoredRecord, from_record, say_record, to_record
+from coterie.coordinator.subscriptions import subscribed_topics
+from coterie.laboratory.scenario import ScenarioRun
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.records.batch import HEADER_BYTES, LENGTH_END, BatchError, encode_batch, end_of_transaction
+from coterie.wire.messages.consumer_offsets import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitValue,
+)
+from coterie.wire.primitives import WireError
+
+OFFSET = e.OffsetStored("t", 3, CommittedOffset(42, 7, "note", 1000))
+GROUP_KEY = struct.pack(">h", 2) + GroupMetadataKey("g").encode(2)
+
+
+def version_of(data: bytes | None) -> int:
+    assert data is not None
+    value: int = struct.unpack_from(">h", data)[0]
+    return value
+
+
+def group_record(version: int, subscription: bytes = b"", static: str | None = None, members: int = 1) -> StoredRecord:
+    crew = [MemberMetadata(f"m{n}", static, "c", "/h", 20, 10, subscription, b"a") for n in range(members)]
+    value = GroupMetadataValue("consumer", 5, "range" if crew else None, "m0" if crew else None, 77, crew)
+    return StoredRecord(GROUP_KEY, struct.pack(">h", version) + value.encode(version))
+
+
+def log_of(*batches: list[StoredRecord], **config: int) -> OffsetsLog:
+    log = OffsetsLog(PartitionLog.open(MemoryFileSystem(), "o-0", LogConfig(**config), clean=True))
+    for records in batches:
+        log.log.append_own(encode_batch([(0, r.key, r.value, ()) for r in records]), 0)
+    return log
+
+
+def load(log: OffsetsLog) -> Shard:
+    shard = Shard(CoordinatorConfig())
+    log.load(shard)
+    return shard
+
+
+def offset_record(offset: int, group: str = "g", partition: int = 0) -> StoredRecord:
+    record = to_record(group, e.OffsetStored("t", partition, CommittedOffset(offset, -1, "", 0)))
+    assert record is not None
+    return record
+
+
+def test_which_version_is_written() -> None:
+    """testSerdeOffsetCommitValue, testSerdeOffsetCommitValueWithExpireTimestamp,
+    testSerdeOffsetCommitValueWithNoneExpireTimestamp, testSerializeGroupMetadataValueToHighestNonFlexibleVersion,
+    testSerializeOffsetCommitValueToHighestNonFlexibleVersion"""
+    plain = to_record("g", OFFSET)
+    assert plain is not None
+    assert version_of(plain.value) == 3
+    assert from_record(plain.key, plain.value) == ("g", OFFSET)
+    expiring = e.OffsetStored("t", 3, CommittedOffset(42, -1, "note", 1000, 9000))
+    kept = to_record("g", expiring)
+    assert kept is not None
+    assert version_of(kept.value) == 1
+    assert from_record(kept.key, kept.value) == ("g", expiring)
+    run = ScenarioRun()
+    run.step("join a version=3")
+    run.step("sync a")
+    entry, _ = run.log[-1]
+    assert isinstance(entry, StoredRecord)
+    assert version_of(entry.value) == 3
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_every_offset_value_is_read(version: int) -> None:
+    """testLoadOffsetFromOldCommit, testLoadOffsetWithExplicitRetention,
+    testDeserializeHighestSupportedOffsetCommitValueVersion"""
+    value = OffsetCommitValue(42, 7, "note", 1000, 9000).encode(version)
+    read = from_record(to_record("g", OFFSET).key, struct.pack(">h", version) + value)  # type: ignore[union-attr]
+    assert read is not None
+    committed = read[1].committed  # type: ignore[union-attr]
+    assert (committed.offset, committed.metadata, committed.commit_timestamp_ms) == (42, "note", 1000)
+    assert committed.leader_epoch == (7 if version >= 3 else -1)
+    assert committed.expire_timestamp_ms == (9000 if version == 1 else -1)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_every_group_value_is_read(version: int) -> None:
+    """testReadFromOldGroupMetadata, testCurrentStateTimestampForAllGroupMetadataVersions,
+    testDeserializeHighestSupportedGroupMetadataValueVersion"""
+    group = load(log_of([group_record(version, static="i" if version >= 3 else None)])).groups["g"]
+    member = group.members["m0"]
+    assert (group.phase, group.generation, group.protocol, group.leader) == (Phase.STABLE, 5, "range", "m0")
+    assert group.phase_since_ms == (77 if version >= 2 else -1)
+    assert member.rebalance_timeout_ms == (20 if version >= 1 else 10)  # v0 has the session timeout only
+    assert member.group_instance_id == ("i" if version >= 3 else None)
+
+
+def test_a_value_of_the_future_is_refused_and_stepped_over() -> None:
+    """testDeserializeFutureGroupMetadataValue, testDeserializeFutureOffsetCommitValue: tags nobody knows are read over,
+    a version nobody knows is an error of that record alone."""
+    tagged = OffsetCommitValue(42, 7, "note", 1000).encode(4)[:-1] + b"\x01\x09\x01\xff"
+    read = from_record(to_record("g", OFFSET).key, struct.pack(">h", 4) + tagged)  # type: ignore[union-attr]
+    assert read is not None
+    with pytest.raises(WireError):
+        from_record(to_record("g", OFFSET).key, struct.pack(">h", 99) + tagged)  # type: ignore[union-attr]
+    future = StoredRecord(offset_record(1).key, struct.pack(">h", 99) + tagged)
+    shard = load(log_of([offset_record(1)], [future], [offset_record(3, partition=1)]))
+    assert shard.groups["g"].offsets["t", 0].offset == 1
+    assert shard.groups["g"].offsets["t", 1].offset == 3
+
+
+def test_later_segments_override_earlier_ones() -> None:
+    """testLoadGroupAndOffsetsFromDifferentSegments"""
+    batches = [[offset_record(n, partition=n % 3)] for n in range(60)]
+    log = log_of(*batches, [group_record(3)], segment_bytes=1024)
+    assert len(log.log.segments) > 3
+    group = load(log).groups["g"]
+    assert [group.offsets["t", p].offset for p in range(3)] == [57, 58, 59]
+    assert group.phase == Phase.STABLE
+
+
+def test_a_record_larger_than_the_read_buffer_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """testLoadGroupWithLargeGroupMetadataRecord"""
+    monkeypatch.setattr("coterie.coordinator.offsets_log.LOAD_CHUNK_BYTES", 1000)
+    log = log_of([offset_record(1)], [group_record(3, members=200)], [offset_record(2)])
+    group = load(log).groups["g"]
+    assert (len(group.members), group.offsets["t", 0].offset) == (200, 2)
+
+
+def test_an_empty_control_batch_is_stepped_over() -> None:
+    """testLoadOffsetsWithEmptyControlBatch: what compaction leaves of a marker."""
+    log = log_of([offset_record(1)])
+    header_only = bytearray(end_of_transaction(5, 0, True, 0, 0)[:HEADER_BYTES])
+    struct.pack_into(">i", header_only, 8, HEADER_BYTES - LENGTH_END)
+    struct.pack_into(">i", header_only, 57, 0)
+    log.log.append_own(bytes(header_only), 0)
+    log.log.append_own(encode_batch([(0, offset_record(2).key, offset_record(2).value, ())]), 0)
+    assert load(log).groups["g"].offsets["t", 0].offset == 2
+
+
+def test_a_log_that_cannot_be_read_whole_does_not_load_for_ever() -> None:
+    """testLoadGroupAndOffsetsWithCorruptedLog: what can be read is loaded (the broker goes on after the error)."""
+    log = log_of([offset_record(1)], [offset_record(2)])
+    log.log.segments[0].file.data[-1:] = b"\x02"  # type: ignore[attr-defined]  # claims a header that is not there
+    shard = Shard(CoordinatorConfig())
+    with pytest.raises(BatchError):
+        log.load(shard)
+    assert shard.groups["g"].offsets["t", 0].offset == 1
+
+
+def test_what_a_loaded_group_subscribes_to() -> None:
+    """testLoadConsumerGroup, testLoadEmptyConsumerGroup, testLoadConsumerGroupWithFaultyConsumerProtocol"""
+    loaded = load(log_of([group_record(3, encode_subscription(["t", "u"]))])).groups["g"]
+    assert subscribed_topics(loaded) == {"t", "u"}
+    assert subscribed_topics(load(log_of([group_record(3, members=0)])).groups["g"]) == frozenset()
+    assert subscribed_topics(load(log_of([group_record(3, b"junk")])).groups["g"]) is None
+
+
+def test_what_is_stored_of_a_group() -> None:
+    """testStoreEmptyGroup, testStoreEmptySimpleGroup, testStoreNonEmptyGroup, testGroupMetadataRemoval,
+    testGroupMetadataRemovalWithLogAppendTime"""
+    run = ScenarioRun()
+    run.step("join a version=3")
+    run.step("sync a assign=a:x")
+    stored = run.log[-1][0]
+    assert isinstance(stored, StoredRecord)
+    event = from_record(stored.key, stored.value)
+    assert event is not None
+    value = event[1].value  # type: ignore[union-attr]
+    assert [(m.member_id, m.assignment) for m in value.members] == [("a-1", b"x")]
+    run.step("leave a")
+    stored = run.log[-1][0]
+    assert isinstance(stored, StoredRecord)
+    empty = from_record(stored.key, stored.value)[1].value  # type: ignore[index, union-attr]
+    assert (empty.generation, empty.protocol_type, empty.protocol, empty.leader, empty.members) == (
+        2,
+        "consumer",
+        None,
+        None,
+        [],
+    )
+    run.step("config offsets_retention_ms=1000")
+    run.step("advance 5000")
+    before = len(run.log)
+    run.step("expire-offsets")
+    assert [(r.key, r.value) for r, _ in run.log[before:] if isinstance(r, StoredRecord)] == [(stored.key, None)]
+    # A simple consumer's group never had a record, so it needs no tombstone.
+    run.step("commit s t-0=1 group=simple")
+    run.step("advance 5000")
+    before = len(run.log)
+    run.step("expire-offsets")
+    keys = [r.key for r, _ in run.log[before:] if isinstance(r, StoredRecord)]
+    assert [version_of(key) for key in keys] == [1]
+
+
+def test_a_clean_up_that_finds_nothing_writes_and_says_nothing() -> None:
+    """testLogInfoFromCleanupGroupMetadata, testCleanupExpiredOffsetsEmptyOffsetExpirationCondition"""
+    run = ScenarioRun()
+    run.step("commit s t-0=1")
+    before = len(run.log)
+    assert run.step("expire-offsets") == []
+    assert len(run.log) == before
+
+
+def test_records_in_words() -> None:
+    """testCommittedOffsetParsing, testCommittedOffsetTombstoneParsing, testGroupMetadataParsingWithNullUserData,
+    testGroupMetadataTombstoneParsing"""
+    plain = to_record("g", OFFSET)
+    assert plain is not None
+    assert say_record(plain.key, plain.value) == "offset g t-3 = 42, leader epoch 7, metadata 'note', committed at 1000"
+    assert say_record(plain.key, None) == "offset g t-3 tombstone"
+    group = group_record(3, encode_subscription(["t"]))
+    assert say_record(group.key, group.value) == (
+        "group g consumer, generation 5, protocol range, leader m0, members [m0 subscribes to t, owns nothing readable]"
+    )
+    assert say_record(group.key, None) == "group g tombstone"
+    assert say_record(b"\0\x63junk", b"") == "a record of key version 99, unknown here"
