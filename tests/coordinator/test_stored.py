@@ -155,7 +155,9 @@ def test_an_empty_control_batch_is_stepped_over() -> None:
 def test_a_log_that_cannot_be_read_whole_does_not_load_for_ever() -> None:
     """testLoadGroupAndOffsetsWithCorruptedLog: what can be read is loaded (the broker goes on after the error)."""
     log = log_of([offset_record(1)], [offset_record(2)])
-    log.log.segments[0].file.data[-1:] = b"\x02"  # type: ignore[attr-defined]  # claims a header that is not there
+    segment = log.log.segments[0]
+    damaged_at = segment.headers(0)[1][0] + HEADER_BYTES  # the length of the second batch's record
+    segment.file.data[damaged_at] = 0x7F  # type: ignore[attr-defined]
     shard = Shard(CoordinatorConfig())
     with pytest.raises(BatchError):
         log.load(shard)

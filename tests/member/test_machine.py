@@ -198,3 +198,21 @@ def test_an_assignment_of_a_topic_not_subscribed_to_is_refused() -> None:
     driven.answer(driven.to_join(), joined)
     driven.answer(driven.sent(), SyncGroupResponse(assignment=encode_assignment({"strange": [0]})))
     assert isinstance(driven.sent(), JoinGroupRequest)
+
+
+def test_a_coordinator_that_is_being_looked_for_wakes_nobody_for_heartbeats() -> None:
+    """A heartbeat that is due while the coordinator is unknown cannot be sent: waking for it would be a busy loop."""
+    driven = Driven(heartbeat_interval_ms=1000)
+    driven.to_stable([0])
+    driven.now_ms = 1000
+    beat = driven.sent()
+    driven.machine.lost_connection(beat, driven.now_ms)
+    driven.now_ms = 5000
+    assert driven.next() == [FindCoordinator()]
+    due_ms = driven.machine.next_deadline_ms()
+    assert due_ms is not None
+    assert due_ms > driven.now_ms
+    driven.machine.lookup_failed(driven.now_ms)
+    due_ms = driven.machine.next_deadline_ms()
+    assert due_ms is not None
+    assert due_ms > driven.now_ms

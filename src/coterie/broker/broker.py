@@ -15,6 +15,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coterie.broker.cleaner import Cleaner
 from coterie.broker.clock import Clock
 from coterie.broker.disk import DiskFileSystem, FolderLock
 from coterie.broker.explaining import Progress
@@ -166,6 +167,8 @@ class Broker:
             (FLUSH_CHECK_MS, self._flush_due),
         ]
         self._upkeep = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
+        self.cleaner = Cleaner(self.topics, self.clock, self.settings["log.cleaner.backoff.ms"])
+        self._upkeep.append(self.loop.create_task(self.cleaner.run()))
 
     def _retain(self) -> None:
         now_ms = self.clock.now_ms()

@@ -74,16 +74,16 @@ class GroupCoordinator:
     async def _load(self) -> None:
         total, started = 0, self._loop.time()
         for seat in self._seats:
-            total += self._load_seat(seat)
-            await asyncio.sleep(0)
+            for loaded in self._load_seat(seat):
+                total += loaded
+                await asyncio.sleep(0)
         self.load_seconds = self._loop.time() - started
         logger.info("loaded %d records of %s", total, OFFSETS_TOPIC)
 
-    def _load_seat(self, seat: _Seat) -> int:
-        """Reads one partition and starts its members' sessions; returns how many records it had."""
-        loaded = 0
+    def _load_seat(self, seat: _Seat) -> Iterator[int]:
+        """Reads one partition piece by piece and starts its members' sessions; says how many records a piece had."""
         try:
-            loaded = seat.log.load(seat.shard)
+            yield from seat.log.load_by_chunks(seat.shard)
         except (BatchError, CompressionError, Refusal) as error:
             # What can be read is loaded (scenario testLoadGroupAndOffsetsWithCorruptedLog).
             logger.error("%s-%d cannot be read whole: %s", OFFSETS_TOPIC, seat.partition.index, error)
@@ -93,7 +93,6 @@ class GroupCoordinator:
         for decision in seat.shard.loaded(self._clock.now_ms()):
             self._drive(seat, decision)
         self._arm(seat)
-        return loaded
 
     def resign(self, index: int, epoch: int) -> bool:
         """Gives up a partition: whoever waits in it is answered NOT_COORDINATOR, as is everyone who asks from now on.
@@ -114,7 +113,8 @@ class GroupCoordinator:
         if epoch <= seat.epoch:
             return False
         seat.epoch, seat.resigned, seat.shard = epoch, False, Shard(self.config)
-        self._load_seat(seat)
+        for _ in self._load_seat(seat):
+            pass
         return True
 
     def ready(self) -> None:

@@ -78,6 +78,8 @@ BROKER_SETTINGS = _table(
         "log.flush.interval.messages", MAX_LONG, 1, text="flush to disk after so many records; 1: before each answer"
     ),
     Setting("log.flush.interval.ms", MAX_LONG, 1, text="flush to disk at least so often"),
+    Setting("log.cleaner.backoff.ms", 15_000, 1, text="how often compaction looks for logs of which half is new to it"),
+    Setting("log.cleaner.delete.retention.ms", 86_400_000, 0, text="for how long a compacted topic keeps tombstones"),
     Setting("log.cleanup.policy", "delete", choices=("delete", "compact", "compact,delete", "delete,compact")),
     Setting("log.message.timestamp.type", "CreateTime", choices=("CreateTime", "LogAppendTime")),
     Setting("compression.type", "producer", choices=("producer",), text="batches are kept as they come"),
@@ -112,6 +114,7 @@ TOPIC_SETTINGS: dict[str, tuple[str, Setting]] = {
     for name, source, *rest in (
         ("cleanup.policy", "log.cleanup.policy", "delete"),
         ("compression.type", "compression.type", "producer"),
+        ("delete.retention.ms", "log.cleaner.delete.retention.ms", 86_400_000, 0),
         ("flush.messages", "log.flush.interval.messages", MAX_LONG, 1),
         ("flush.ms", "log.flush.interval.ms", MAX_LONG, 1),
         ("index.interval.bytes", "log.index.interval.bytes", 4096, 0, MAX_INT),
@@ -176,6 +179,8 @@ class BrokerSettings:
             flush_ms=value("flush.ms"),
             append_time=value("message.timestamp.type") == "LogAppendTime",
             cleanup_delete="delete" in str(value("cleanup.policy")),
+            cleanup_compact="compact" in str(value("cleanup.policy")),
+            delete_retention_ms=value("delete.retention.ms"),
         )
 
 

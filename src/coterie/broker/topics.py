@@ -24,6 +24,7 @@ MAX_PARTITIONS = 100_000
 _KAFKA_METADATA = "__cluster_metadata"
 _CLEAN = ".kafka_cleanshutdown"
 _START_OFFSETS = "log-start-offset-checkpoint"
+_CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -71,14 +72,17 @@ class Topics:
         clean = self._fs.exists(_CLEAN)
         if clean:
             self._fs.remove(_CLEAN)
-        starts = self._read_start_offsets()
+        starts = self._read_offsets(_START_OFFSETS)
         if not self._fs.exists("topics.json"):
             self._adopt(clean, starts)
             return
+        cleaned = self._read_offsets(_CLEANED_OFFSETS)
         for name, said in json.loads(self._fs.read_file("topics.json")).items():
             topic = Topic(name, base64.urlsafe_b64decode(said["id"]), said["configs"])
             self._open(topic, said["partitions"], clean=clean, starts=starts)
             self._register(topic)
+            for partition in topic.partitions:
+                partition.log.cleaned_until = cleaned.get(partition.log.directory, 0)
 
     def _adopt(self, clean: bool, starts: dict[str, int]) -> None:
         """Takes over a folder that Apache Kafka wrote: a directory a partition, topic ids from `partition.metadata`.
@@ -106,10 +110,10 @@ class Topics:
                 return base64.urlsafe_b64decode(lines["topic_id"] + "==")
         return uuid.uuid4().bytes
 
-    def _read_start_offsets(self) -> dict[str, int]:
-        if not self._fs.exists(_START_OFFSETS):
+    def _read_offsets(self, checkpoint: str) -> dict[str, int]:
+        if not self._fs.exists(checkpoint):
             return {}
-        lines = self._fs.read_file(_START_OFFSETS).decode().splitlines()[2:]
+        lines = self._fs.read_file(checkpoint).decode().splitlines()[2:]
         return {f"{topic}-{p}": int(offset) for topic, p, offset in (line.split() for line in lines)}
 
     def save_start_offsets(self) -> None:
@@ -117,6 +121,12 @@ class Topics:
         moved = [p for t in self.by_name.values() for p in t.partitions if p.log.log_start_offset > 0]
         lines = [f"{p.topic} {p.index} {p.log.log_start_offset}\n" for p in moved]
         self._fs.write_file(_START_OFFSETS, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+
+    def save_cleaned_offsets(self) -> None:
+        """Kafka's checkpoint of how far each log is compacted."""
+        cleaned = [p for t in self.by_name.values() for p in t.partitions if p.log.cleaned_until > 0]
+        lines = [f"{p.topic} {p.index} {p.log.cleaned_until}\n" for p in cleaned]
+        self._fs.write_file(_CLEANED_OFFSETS, f"0\n{len(lines)}\n{''.join(lines)}".encode())
 
     def _open(self, topic: Topic, count: int, *, clean: bool, starts: dict[str, int]) -> None:
         config = self._settings.log_config(topic.configs)

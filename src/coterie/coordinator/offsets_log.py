@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
 
 from coterie.coordinator.shard import Decision, Shard
 from coterie.log.partition_log import PartitionLog
@@ -10,6 +10,7 @@ from coterie.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     batches,
+    decode_keys_and_values,
     decode_records,
     encode_batch,
     end_of_transaction,
@@ -17,7 +18,7 @@ from coterie.records.batch import (
 )
 from coterie.wire.primitives import WireError
 
-LOAD_CHUNK_BYTES = 4 * 1024 * 1024
+LOAD_CHUNK_BYTES = 256 * 1024
 
 
 class OffsetsLog:
@@ -47,9 +48,13 @@ class OffsetsLog:
         """Replays the whole log into the shard, a record that nobody can read stepped over; returns how many.
 
         Raises BatchError for a batch that cannot be unfolded."""
-        offset, loaded = self.log.log_start_offset, 0
+        return sum(self.load_by_chunks(shard))
+
+    def load_by_chunks(self, shard: Shard) -> Iterator[int]:
+        """The same in pieces of some milliseconds, so that a driver can do other things in between."""
+        offset = self.log.log_start_offset
         while offset < self.log.end_offset:
-            data = self.log.read(offset, LOAD_CHUNK_BYTES)
+            data, loaded = self.log.read(offset, LOAD_CHUNK_BYTES), 0
             for position, header in batches(data):
                 if header.is_control:
                     for record in decode_records(data, position, header) if header.record_count else ():
@@ -59,13 +64,16 @@ class OffsetsLog:
                 else:
                     loaded += self._load_batch(shard, data, position, header)
                 offset = header.last_offset + 1
-        return loaded
+            yield loaded
 
     @staticmethod
     def _load_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> int:
         producer_id = header.producer_id if header.is_transactional else -1
-        records = decode_records(data, position, header)
-        for record in records:
-            with suppress(WireError):
-                shard.load(record.key, record.value, record.timestamp, producer_id)
+        records = decode_keys_and_values(data, position, header)
+        load = shard.load
+        for key, value, timestamp_ms in records:
+            try:
+                load(key, value, timestamp_ms, producer_id)
+            except WireError:
+                continue
         return len(records)

@@ -29,8 +29,8 @@ from coterie.coordinator.offsets.delete import (
 )
 from coterie.coordinator.offsets.transactional import decide_txn_commit, txn_commit_refused
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import Cause, Group, Member, Phase, Reservation
-from coterie.coordinator.stored import StoredRecord, from_record, to_record
+from coterie.coordinator.state import Cause, CommittedOffset, Group, Member, Phase, Reservation, TopicPartition
+from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_record
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -112,6 +112,7 @@ class Shard:
         self.config = config
         self.groups: dict[str, Group] = {}
         self._heap: list[tuple[int, str, str]] = []
+        self._keys = KeyReader()
         self._in_transaction: dict[int, set[str]] = {}  # producer id -> groups with offsets pending in it
 
     # -- commands ------------------------------------------------------------------------------------------------
@@ -271,6 +272,10 @@ class Shard:
     def load(self, key: bytes | None, value: bytes | None, timestamp_ms: int = -1, producer_id: int = -1) -> None:
         """Replays one record of the log; ``producer_id`` is that of a transactional batch. Raises WireError for one
         that nobody can read."""
+        offset_key = self._keys.offset_key(key) if key is not None and value is not None else None
+        if offset_key is not None and value is not None and producer_id < 0:
+            self._load_offset(*offset_key, committed_offset(value))
+            return
         read = from_record(key, value)
         if read is None:
             return
@@ -293,6 +298,16 @@ class Shard:
             # Offsets may outlive their group's record: then it is a group of simple consumers.
             group.phase, group.protocol_type, group.generation = Phase.EMPTY, None, 0
         self._forget_if_gone(group)
+
+    def _load_offset(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
+        """What nearly every record of a log is: an offset, replayed without an event made of it."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id)
+        if group.pending_offsets:
+            replay(group, e.OffsetStored(*partition, committed), -1)
+        else:
+            group.offsets[partition] = committed
 
     def loaded(self, now_ms: int) -> list[Decision]:
         """Starts the sessions of all members anew; the decisions rebalance groups larger than group.max.size."""

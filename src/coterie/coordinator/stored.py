@@ -18,7 +18,7 @@ from coterie.coordinator.events import (
     OffsetStored,
     TransactionalOffsetStored,
 )
-from coterie.coordinator.state import Cause, CommittedOffset
+from coterie.coordinator.state import Cause, CommittedOffset, TopicPartition
 from coterie.wire.messages.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -91,7 +91,7 @@ def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | N
         offset_key = OffsetCommitKey.decode(key, version, 2)
         if value is None:
             return offset_key.group, OffsetRemoved(offset_key.topic, offset_key.partition)
-        committed = _committed(value)
+        committed = committed_offset(value)
         return offset_key.group, OffsetStored(offset_key.topic, offset_key.partition, committed)
     if version == GROUP_KEY_VERSION:
         group_id = GroupMetadataKey.decode(key, version, 2).group
@@ -101,7 +101,40 @@ def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | N
     return None
 
 
-def _committed(value: bytes) -> CommittedOffset:
+class KeyReader:
+    """Reads keys; those of offsets are remembered, since a log says each of them again and again."""
+
+    REMEMBERED = 200_000
+
+    def __init__(self) -> None:
+        self._offset_keys: dict[bytes, tuple[str, TopicPartition]] = {}
+
+    def offset_key(self, key: bytes) -> tuple[str, TopicPartition] | None:
+        """(group, (topic, partition)) of an offset's key, None for any other. Raises WireError."""
+        found = self._offset_keys.get(key)
+        if found is None:
+            if len(key) < 2 or key[0] or key[1] > 1:
+                return None
+            read = OffsetCommitKey.decode(key, key[1], 2)
+            found = (read.group, (read.topic, read.partition))
+            if len(self._offset_keys) >= self.REMEMBERED:
+                self._offset_keys.clear()
+            self._offset_keys[key] = found
+        return found
+
+
+_V3_HEAD, _V3_TAIL = struct.Struct(">hqih"), struct.Struct(">q")
+
+
+def committed_offset(value: bytes) -> CommittedOffset:
+    """The value of an offset's record. Raises WireError."""
+    if value[:2] == b"\0\3" and len(value) >= _V3_HEAD.size + _V3_TAIL.size:
+        # The version that nearly every record has, read without the detour over a message.
+        _, offset, epoch, length = _V3_HEAD.unpack_from(value)
+        end = _V3_HEAD.size + length
+        if length >= 0 and end + _V3_TAIL.size == len(value):
+            metadata = value[_V3_HEAD.size : end].decode() if length else ""
+            return CommittedOffset(offset, epoch, metadata, _V3_TAIL.unpack_from(value, end)[0])
     stored = OffsetCommitValue.decode(value, _value_version(value), 2)
     return CommittedOffset(
         stored.offset, stored.leader_epoch, stored.metadata, stored.commit_timestamp, stored.expire_timestamp

@@ -35,6 +35,8 @@ class LogConfig:
     flush_ms: int = 2**63 - 1
     append_time: bool = False
     cleanup_delete: bool = True
+    cleanup_compact: bool = False
+    delete_retention_ms: int = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class PartitionLog:
         self.log_start_offset = 0
         self.unflushed_messages = 0
         self.unflushed_since_ms = 0  # when the oldest of them was appended
-        self._fs = fs
+        self.cleaned_until = 0  # compaction has seen everything before this offset
+        self.fs = fs
 
     @classmethod
     def open(
@@ -68,9 +71,15 @@ class PartitionLog:
         otherwise the last segment is read whole and a torn tail is cut off."""
         log = cls(fs, directory, config)
         fs.make_directory(directory)
+        for name in fs.names(directory):
+            if name.endswith(".cleaned"):
+                fs.remove(f"{directory}/{name}")  # a compaction that did not come to its end
         bases = sorted(int(n[:-4]) for n in fs.names(directory) if n.endswith(".log") and n[:-4].isdigit())
         for base in bases:
             segment = Segment(fs, directory, base)
+            if log.segments and base < log.segments[-1].next_offset:
+                segment.delete()  # compaction had made it part of the one before, and was cut off there
+                continue
             last = base == bases[-1]
             if segment.load_indexes() and not (last and not clean):
                 segment.finish_loading()
@@ -85,7 +94,7 @@ class PartitionLog:
 
     def _load_producers(self, clean: bool) -> None:
         name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
-        if clean and self._fs.exists(name) and self.producers.load_snapshot(self._fs.read_file(name)):
+        if clean and self.fs.exists(name) and self.producers.load_snapshot(self.fs.read_file(name)):
             return
         for segment in self.segments:
             for _, header in segment.headers(0):
@@ -159,9 +168,11 @@ class PartitionLog:
                     raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
                 if header.is_control:
                     raise Refusal(ErrorCode.INVALID_RECORD, "a client may not write control batches")
+                if self.config.cleanup_compact and any(r.key is None for r in decode_records(data, position, header)):
+                    raise Refusal(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
                 headers.append((position, header))
                 covered = position + header.size
-        except BatchError as error:
+        except (BatchError, CompressionError) as error:
             raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
         if not headers or covered != len(data):
             raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the records are not whole batches")
@@ -185,7 +196,7 @@ class PartitionLog:
         wide = active.next_offset - active.base_offset > 2**31 - 1_000_000
         if full or old or wide:
             active.sync()
-            self.segments.append(Segment(self._fs, self.directory, active.next_offset))
+            self.segments.append(Segment(self.fs, self.directory, active.next_offset))
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
         """Batches from the one that holds ``offset``, up to ``max_bytes``; a larger first batch comes whole if
@@ -285,7 +296,7 @@ class PartitionLog:
         if self.config.retention_ms >= 0:
             horizon = now_ms - self.config.retention_ms
             if self.segments[-1].size and self.segments[-1].max_timestamp < horizon:
-                self.segments.append(Segment(self._fs, self.directory, self.end_offset))
+                self.segments.append(Segment(self.fs, self.directory, self.end_offset))
             while len(self.segments) > 1 and self.segments[0].max_timestamp < horizon:
                 self._drop_first()
                 deleted += 1
@@ -310,10 +321,10 @@ class PartitionLog:
         """Syncs, writes the producers' snapshot and closes the files."""
         self.sync()
         if self.producers.by_id:
-            for name in self._fs.names(self.directory):
+            for name in self.fs.names(self.directory):
                 if name.endswith(".snapshot"):
-                    self._fs.remove(f"{self.directory}/{name}")
+                    self.fs.remove(f"{self.directory}/{name}")
             name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
-            self._fs.write_file(name, self.producers.to_snapshot())
+            self.fs.write_file(name, self.producers.to_snapshot())
         for segment in self.segments:
             segment.close()

@@ -82,7 +82,7 @@ class Segment:
         self._offsets, self._positions = array("q"), array("q")
         self._times, self._time_offsets = array("q"), array("q")
         self._since_index, self.max_timestamp, self.next_offset = 0, -1, self.base_offset
-        self._drop_index_files()
+        self.drop_index_files()
         good: list[BatchHeader] = []
         position = 0
         while position + HEADER_BYTES <= self.size:
@@ -179,7 +179,7 @@ class Segment:
                 file.close()
         self._index_file = self._time_file = None
 
-    def _drop_index_files(self) -> None:
+    def drop_index_files(self) -> None:
         for file in (self._index_file, self._time_file):
             if file is not None:
                 file.close()
@@ -191,4 +191,4 @@ class Segment:
     def delete(self) -> None:
         self.close()
         self._fs.remove(self.stem + ".log")
-        self._drop_index_files()
+        self.drop_index_files()

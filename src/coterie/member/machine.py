@@ -227,12 +227,14 @@ class MemberMachine:
         if self.stage in (Stage.OUTSIDE, Stage.FAILED):
             return None
         times = [self._last_poll_ms + self.config.max_poll_interval_ms + 1]
-        if (not self.coordinator_known and not self._finding) or self.stage == Stage.READY:
+        if self.coordinator_known:
+            if self.stage == Stage.READY:
+                times.append(self._not_before_ms)
+            elif self._beats():
+                times.append(self._session_deadline_ms if self._heartbeat_in_flight else self._next_heartbeat_ms)
+        elif not self._finding:
+            # Heartbeats wait for the coordinator: a deadline of theirs that cannot be met would wake for nothing.
             times.append(self._not_before_ms)
-        if self._beats() and not self._heartbeat_in_flight:
-            times.append(self._next_heartbeat_ms)
-        if self._beats() and self._heartbeat_in_flight:
-            times.append(self._session_deadline_ms)
         return min(times)
 
     def _check_poll(self, now_ms: int) -> None:

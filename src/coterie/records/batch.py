@@ -197,6 +197,40 @@ def _decode_record(body: bytes, at: int, header: BatchHeader, append_time: int |
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
 
 
+def decode_keys_and_values(
+    data: bytes, position: int, header: BatchHeader
+) -> list[tuple[bytes | None, bytes | None, int]]:
+    """(key, value, timestamp ms) of each record: what loading a compacted topic needs, at twice the speed of
+    `decode_records`. Raises BatchError or CompressionError."""
+    body = payload(data, position, header)
+    base, append_time = header.base_timestamp, bool(header.attributes & TIMESTAMP_TYPE_BIT)
+    out: list[tuple[bytes | None, bytes | None, int]] = []
+    at, size = 0, len(body)
+    try:
+        for _ in range(header.record_count):
+            # Varints of one byte are read in place; the others by the function.
+            length, at = (body[at] >> 1, at + 1) if body[at] < 0x80 else read_varint(body, at)
+            end = at + length
+            at += 1
+            delta, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
+            at = at + 1 if body[at] < 0x80 else read_varint(body, at)[1]
+            length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
+            key = None
+            if length >= 0:
+                key, at = body[at : at + length], at + length
+            length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
+            value = None
+            if length >= 0:
+                value, at = body[at : at + length], at + length
+            if not at < end <= size:
+                raise BatchError("a record's fields do not fill its length")
+            out.append((key, value, header.max_timestamp if append_time else base + delta))
+            at = end
+    except (IndexError, ValueError) as error:
+        raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
+    return out
+
+
 def _decode_headers(body: bytes, at: int) -> tuple[tuple[Header, ...], int]:
     count, at = read_varint(body, at)
     found: list[Header] = []
@@ -226,6 +260,38 @@ def _varint(value: int) -> bytes:
     return table[value] if 0 <= value < 2048 else write_varint(value)
 
 
+def rebuild_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
+    """A batch with only these of its records, at their own offsets and in its own compression; no transaction's any
+    more. What compaction leaves."""
+    pieces: list[bytes] = []
+    for record in records:
+        pieces += _record(record.timestamp - header.base_timestamp, record.offset - header.base_offset, *record[2:])
+    return _sealed(
+        compression.compress(header.codec, b"".join(pieces)),
+        header._replace(attributes=header.attributes & ~TRANSACTIONAL_BIT, record_count=len(records)),
+    )
+
+
+def _record(
+    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+) -> list[bytes]:
+    """A record as its length and the rest."""
+    varint = _varint
+    record = b"\0" + varint(timestamp_delta) + varint(offset_delta)
+    record += b"\x01" if key is None else varint(len(key)) + key
+    record += b"\x01" if value is None else varint(len(value)) + value
+    record += _encode_headers(headers) if headers else b"\0"
+    return [varint(len(record)), record]
+
+
+def _sealed(body: bytes, header: BatchHeader) -> bytes:
+    """Header and body, with length and CRC."""
+    counted = struct.pack(">hiqqqhii", *header[5:]) + body
+    length = len(counted) + _ATTRIBUTES_AT - LENGTH_END
+    crc = google_crc32c.value(counted)
+    return struct.pack(">qiibI", header.base_offset, length, header.leader_epoch, MAGIC, crc) + counted
+
+
 def encode_batch(
     items: Sequence[tuple[int, bytes | None, bytes | None, Sequence[Header]]],
     *,
@@ -239,37 +305,25 @@ def encode_batch(
     """One batch of (timestamp ms, key, value, headers); at least one item."""
     assert items, "a batch holds at least one record"
     base_timestamp = items[0][0]
-    max_timestamp = max(item[0] for item in items)
     pieces: list[bytes] = []
-    varint = _varint
     for delta, (timestamp, key, value, headers) in enumerate(items):
-        record = b"\0" + varint(timestamp - base_timestamp) + varint(delta)
-        record += b"\x01" if key is None else varint(len(key)) + key
-        record += b"\x01" if value is None else varint(len(value)) + value
-        record += _encode_headers(headers) if headers else b"\0"
-        pieces += [varint(len(record)), record]
-    body = compression.compress(codec, b"".join(pieces))
-    tail = struct.pack(
-        ">hiqqqhii",
+        pieces += _record(timestamp - base_timestamp, delta, key, value, headers)
+    header = BatchHeader(
+        base_offset,
+        0,
+        -1,
+        MAGIC,
+        0,
         attributes | codec,
         len(items) - 1,
         base_timestamp,
-        max_timestamp,
+        max(item[0] for item in items),
         producer_id,
         producer_epoch,
         base_sequence,
         len(items),
     )
-    counted = tail + body
-    start = struct.pack(
-        ">qiibI",
-        base_offset,
-        len(counted) + _ATTRIBUTES_AT - LENGTH_END,
-        -1,
-        MAGIC,
-        google_crc32c.value(counted),
-    )
-    return start + counted
+    return _sealed(compression.compress(codec, b"".join(pieces)), header)
 
 
 _ABORT, _COMMIT = 0, 1

@@ -1,0 +1,46 @@
+"""Compacts the logs of cleanup.policy=compact, one after the other: the reading and writing in a thread, the rest here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from coterie.broker.clock import Clock
+from coterie.broker.topics import Topics
+from coterie.log.compaction import Cleaned, clean, plan, swap
+from coterie.log.partition_log import PartitionLog
+from coterie.records.batch import BatchError
+from coterie.records.compression import CompressionError
+
+logger = logging.getLogger(__name__)
+
+
+class Cleaner:
+    """Looks for dirty logs every ``backoff_ms``."""
+
+    def __init__(self, topics: Topics, clock: Clock, backoff_ms: int) -> None:
+        self._topics, self._clock, self._backoff_ms = topics, clock, backoff_ms
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._backoff_ms / 1000)
+            for log in [log for log in self._topics.every_log() if log.config.cleanup_compact]:
+                await self.compact(log)
+
+    async def compact(self, log: PartitionLog, *, force: bool = False) -> bool:
+        """One log, if it is dirty enough; whether it was compacted. What fails is logged, and tried again later."""
+        wanted = plan(log, self._clock.now_ms(), log.config.delete_retention_ms, force=force)
+        if wanted is None:
+            return False
+        work: Callable[[], Cleaned] = lambda: clean(wanted)  # noqa: E731
+        try:
+            cleaned = await asyncio.get_running_loop().run_in_executor(None, work)
+            if not swap(log, cleaned):
+                return False
+        except (OSError, BatchError, CompressionError) as error:
+            logger.error("%s could not be compacted: %s", log.directory, error)
+            return False
+        self._topics.save_cleaned_offsets()
+        logger.info("compacted %s: %d of %d records stay", log.directory, cleaned.records_after, cleaned.records_before)
+        return True

@@ -1,0 +1,236 @@
+"""Compaction never loses the newest value of a key (spec offsets-topic.md 10)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.log.compaction import clean, plan, swap
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.records.batch import (
+    TRANSACTIONAL_BIT,
+    batches,
+    decode_records,
+    encode_batch,
+    end_of_transaction,
+    ends_transaction,
+)
+from coterie.records.compression import GZIP, NONE
+from coterie.wire.errors import ErrorCode, Refusal
+
+Item = tuple[bytes, bytes | None]
+NEVER_MS = 10**15
+
+
+def new_log(fs: MemoryFileSystem | None = None, segment_bytes: int = 600) -> PartitionLog:
+    config = LogConfig(segment_bytes=segment_bytes, cleanup_compact=True, cleanup_delete=False)
+    return PartitionLog.open(fs or MemoryFileSystem(), "c-0", config, clean=False)
+
+
+def put(log: PartitionLog, *items: Item, codec: int = NONE, producer: int = -1, at_ms: int = 0) -> None:
+    attributes = TRANSACTIONAL_BIT if producer >= 0 else 0
+    records = [(at_ms, key, value, ()) for key, value in items]
+    log.append_own(encode_batch(records, codec=codec, producer_id=producer, producer_epoch=0, attributes=attributes), 0)
+
+
+def end(log: PartitionLog, producer: int, committed: bool) -> None:
+    log.append_own(end_of_transaction(producer, 0, committed, 0, 0), 0)
+
+
+def roll(log: PartitionLog) -> None:
+    """Fills the active segment up, so that everything before is in closed ones."""
+    start = log.segments[-1].base_offset
+    while log.segments[-1].base_offset == start:
+        put(log, (b"filler", b"x" * 100))
+
+
+def compact(log: PartitionLog, now_ms: int = 0, delete_retention_ms: int = NEVER_MS) -> None:
+    wanted = plan(log, now_ms, delete_retention_ms, force=True)
+    if wanted is not None:
+        assert swap(log, clean(wanted))
+
+
+def records(log: PartitionLog) -> list[tuple[int, bytes, bytes | None]]:
+    """Everything that a reader of committed records sees, in order."""
+    found: list[tuple[int, bytes, bytes | None]] = []
+    pending: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
+    for segment in log.segments:
+        data = segment.file.read(0, segment.size)
+        for position, header in batches(data):
+            told = decode_records(data, position, header)
+            if header.is_control:
+                held = pending.pop(header.producer_id, [])
+                found += held if ends_transaction(told[0]) else []
+            elif header.is_transactional:
+                pending.setdefault(header.producer_id, []).extend((r.offset, r.key or b"", r.value) for r in told)
+            else:
+                found += [(r.offset, r.key or b"", r.value) for r in told]
+    return sorted(found)
+
+
+def newest(log: PartitionLog) -> dict[bytes, bytes | None]:
+    found = {key: value for _, key, value in records(log)}
+    return {k: v for k, v in found.items() if v is not None and k != b"filler"}
+
+
+def test_the_newest_value_of_each_key_stays() -> None:
+    log = new_log()
+    for n in range(20):
+        put(log, (b"k%d" % (n % 3), b"%d" % n))
+    roll(log)
+    before, size, end_offset = newest(log), log.size, log.end_offset
+    compact(log)
+    assert newest(log) == before == {b"k0": b"18", b"k1": b"19", b"k2": b"17"}
+    assert log.size < size
+    assert log.end_offset == end_offset
+    kept = [key for _, key, _ in records(log) if key != b"filler"]
+    assert sorted(kept) == [b"k0", b"k1", b"k2"]
+
+
+def test_offsets_stay_and_are_found_by_them() -> None:
+    log = new_log()
+    for n in range(30):
+        put(log, (b"a", b"%d" % n), (b"b%d" % n, b"stays"))
+    roll(log)
+    compact(log)
+    for offset in range(log.end_offset):
+        data = log.read(offset, 10_000)
+        (position, header), *_ = batches(data)
+        assert header.last_offset >= offset
+        if offset % 2 and offset < 60:
+            found = {r.offset: r.key for r in decode_records(data, position, header)}
+            assert found.get(offset) == b"b%d" % (offset // 2)
+
+
+def test_the_active_segment_is_never_touched() -> None:
+    log = new_log(segment_bytes=100_000)
+    put(log, (b"k", b"1"))
+    put(log, (b"k", b"2"))
+    assert plan(log, 0, 0, force=True) is None
+    assert [value for _, _, value in records(log)] == [b"1", b"2"]
+
+
+def test_a_tombstone_stays_for_its_time_and_goes_at_the_second_look() -> None:
+    log = new_log()
+    put(log, (b"k", b"1"))
+    put(log, (b"k", None), at_ms=1000)
+    roll(log)
+    compact(log, now_ms=900_000, delete_retention_ms=0)
+    assert [(k, v) for _, k, v in records(log) if k == b"k"] == [(b"k", None)]
+    roll(log)
+    compact(log, now_ms=1500, delete_retention_ms=1000)
+    assert [(k, v) for _, k, v in records(log) if k == b"k"] == [(b"k", None)]
+    roll(log)
+    compact(log, now_ms=3000, delete_retention_ms=1000)
+    assert [k for _, k, _ in records(log) if k == b"k"] == []
+
+
+def test_an_aborted_record_hides_nothing_and_goes() -> None:
+    log = new_log()
+    put(log, (b"k", b"committed"))
+    put(log, (b"k", b"aborted"), producer=7)
+    end(log, 7, committed=False)
+    put(log, (b"k2", b"in time"), producer=8)
+    end(log, 8, committed=True)
+    roll(log)
+    compact(log)
+    assert newest(log) == {b"k": b"committed", b"k2": b"in time"}
+    raw = b"".join(s.file.read(0, s.size) for s in log.segments)
+    assert b"aborted" not in raw
+    assert not any(h.is_control for _, h in batches(raw))
+
+
+def test_nothing_is_cleaned_past_an_open_transaction() -> None:
+    log = new_log()
+    put(log, (b"k", b"old"))
+    put(log, (b"k", b"new"))
+    put(log, (b"k", b"pending"), producer=7)
+    put(log, (b"k", b"newer"))
+    roll(log)
+    compact(log)
+    assert [v for _, k, v in records(log) if k == b"k"] == [b"new", b"newer"]
+    end(log, 7, committed=True)
+    roll(log)
+    compact(log)
+    assert newest(log) == {b"k": b"newer"}
+
+
+def test_compressed_batches_stay_compressed() -> None:
+    log = new_log()
+    for n in range(10):
+        put(log, (b"k", b"%d" % n), (b"u%d" % n, b"u"), codec=GZIP)
+    roll(log)
+    compact(log)
+    assert newest(log)[b"k"] == b"9"
+    raw = b"".join(s.file.read(0, s.size) for s in log.segments)
+    assert {h.codec for _, h in batches(raw)} == {GZIP, NONE}
+
+
+def test_small_segments_become_one_and_a_cut_off_swap_is_mended() -> None:
+    fs = MemoryFileSystem()
+    log = new_log(fs)
+    for n in range(60):
+        put(log, (b"k%d" % (n % 2), b"%d" % n))
+    roll(log)
+    compact(log)  # leaves the segments small, so that the next one puts them together
+    roll(log)
+    before, count = newest(log), len(log.segments)
+    old = {name: bytes(file.data) for name, file in fs.files.items()}
+    compact(log)
+    assert len(log.segments) < count
+    # As if the process had died after the rename, before the other old segments were deleted.
+    for name, data in old.items():
+        if name.endswith(".log") and name not in fs.files:
+            fs.open(name).append(data)
+    fs.open("c-0/00000000000000000000.log.cleaned").append(b"half a file")
+    again = new_log(fs)
+    assert newest(again) == before
+    assert not fs.exists("c-0/00000000000000000000.log.cleaned")
+
+
+def test_a_log_that_changed_meanwhile_is_left_alone() -> None:
+    log = new_log()
+    for n in range(40):
+        put(log, (b"k", b"%d" % n))
+    wanted = plan(log, 0, 0, force=True)
+    assert wanted is not None
+    cleaned = clean(wanted)
+    log.delete_records(log.segments[1].base_offset)
+    assert not swap(log, cleaned)
+    assert newest(log) == {b"k": b"39"}
+
+
+def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
+    with pytest.raises(Refusal) as refused:
+        new_log().append(encode_batch([(0, None, b"v", ())]), 0)
+    assert refused.value.code == ErrorCode.INVALID_RECORD
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_whatever_happens_a_reader_sees_the_same_state(seed: int) -> None:
+    rng = random.Random(seed)
+    fs = MemoryFileSystem()
+    log = new_log(fs, segment_bytes=rng.choice([300, 600, 2000]))
+    for _ in range(rng.randint(5, 80)):
+        action = rng.random()
+        key, producer = b"k%d" % rng.randint(0, 5), rng.choice([-1, -1, 7, 8])
+        if action < 0.75:
+            value = None if rng.random() < 0.15 else b"%d" % rng.randint(0, 10**6)
+            put(log, (key, value), (b"z", b"%d" % rng.randint(0, 9)), producer=producer, codec=rng.choice([NONE, GZIP]))
+        elif action < 0.9:
+            end(log, rng.choice([7, 8]), rng.random() < 0.5)
+        else:
+            before = newest(log)
+            compact(log, now_ms=10, delete_retention_ms=rng.choice([0, NEVER_MS]))
+            assert newest(log) == before
+            if rng.random() < 0.3:
+                log.close()
+                cleaned_until = log.cleaned_until
+                log = new_log(fs, log.config.segment_bytes)
+                log.cleaned_until = cleaned_until
+                assert newest(log) == before
