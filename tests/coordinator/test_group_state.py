@@ -254,3 +254,24 @@ def test_a_group_is_made_once() -> None:
     run.step("delete")
     assert "g" not in shard.groups
     assert GROUP_TYPE == "classic"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("UNKNOWN_TOPIC_OR_PARTITION", "COORDINATOR_NOT_AVAILABLE"),
+        ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE"),
+        ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR"),
+        ("KAFKA_STORAGE_ERROR", "NOT_COORDINATOR"),
+        ("MESSAGE_TOO_LARGE", "UNKNOWN_SERVER_ERROR"),
+        ("RECORD_LIST_TOO_LARGE", "UNKNOWN_SERVER_ERROR"),
+        ("CORRUPT_MESSAGE", "CORRUPT_MESSAGE"),
+    ],
+)
+def test_how_a_failed_append_sounds_to_a_joining_member(code: str, said: str) -> None:
+    """testJoinGroupAppendErrorConversion: a static member whose new id cannot be stored."""
+    run = ScenarioRun()
+    run.step("join a instance=i")
+    run.step("sync a")
+    run.step(f"fail-append {code}")
+    assert run.step("join b instance=i client=b") == [f"b: JoinGroup {said}"]

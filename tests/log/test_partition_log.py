@@ -258,3 +258,15 @@ def test_a_full_disk_leaves_no_half_batch() -> None:
     fill(log, 1)
     assert offsets_in(log.read(0, 10_000)) == list(range(9))
     assert open_log(fs, clean=False).end_offset == 9
+
+
+def test_a_fenced_producer_s_own_batches_are_refused() -> None:
+    """A transaction's marker under a newer epoch fences what the old producer still sends."""
+    from coterie.records.batch import end_of_transaction
+
+    log = PartitionLog.open(MemoryFileSystem(), "o-0", LogConfig(), clean=True)
+    log.append_own(end_of_transaction(7, 3, False, 0, 0), 0)
+    with pytest.raises(Refusal) as refused:
+        log.append_own(end_of_transaction(7, 2, True, 0, 0), 0)
+    assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert log.end_offset == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.coordinator.events import (
@@ -33,6 +34,7 @@ GROUP_KEY_VERSION = 2
 OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
+_V3_HEAD, _V3_TAIL = struct.Struct(">hqih"), struct.Struct(">q")  # offset value v3: version to metadata's length; time
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
         committed = event.committed
         expires = committed.expire_timestamp_ms >= 0
         version = OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION
+        key = _offset_key(group_id, event.topic, event.partition)
+        if not expires and len(committed.metadata) < 8_000:
+            text = committed.metadata.encode()
+            head = _V3_HEAD.pack(OFFSET_VALUE_VERSION, committed.offset, committed.leader_epoch, len(text))
+            return StoredRecord(key, head + text + _V3_TAIL.pack(committed.commit_timestamp_ms))
         value = OffsetCommitValue(
             committed.offset,
             committed.leader_epoch,
@@ -60,9 +67,9 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
             committed.commit_timestamp_ms,
             committed.expire_timestamp_ms,
         )
-        return StoredRecord(_offset_key(group_id, event), _versioned(version, value.encode(version)))
+        return StoredRecord(key, _versioned(version, value.encode(version)))
     if isinstance(event, OffsetRemoved):
-        return StoredRecord(_offset_key(group_id, event), None)
+        return StoredRecord(_offset_key(group_id, event.topic, event.partition), None)
     if isinstance(event, GroupStored):
         return StoredRecord(
             _group_key(group_id), _versioned(GROUP_VALUE_VERSION, event.value.encode(GROUP_VALUE_VERSION))
@@ -72,8 +79,10 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
     return None
 
 
-def _offset_key(group_id: str, event: OffsetStored | OffsetRemoved | TransactionalOffsetStored) -> bytes:
-    key = OffsetCommitKey(group_id, event.topic, event.partition)
+@lru_cache(maxsize=100_000)
+def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """Remembered: a member commits the same partitions again and again."""
+    key = OffsetCommitKey(group_id, topic, partition)
     return _versioned(OFFSET_KEY_VERSION, key.encode(OFFSET_KEY_VERSION))
 
 
@@ -121,9 +130,6 @@ class KeyReader:
                 self._offset_keys.clear()
             self._offset_keys[key] = found
         return found
-
-
-_V3_HEAD, _V3_TAIL = struct.Struct(">hqih"), struct.Struct(">q")
 
 
 def committed_offset(value: bytes) -> CommittedOffset:

@@ -60,14 +60,16 @@ def _member(actor: Actor, options: Options) -> str:
 
 
 def join(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
-    """`join a protocols=range:t+u,roundrobin type=consumer session=10000 rebalance=60000 instance=i`."""
+    """`join a protocols=range:t+u,roundrobin type=consumer session=10000 rebalance=60000 instance=i`; `range:t@3` is a
+    subscription that names generation 3."""
     if "instance" in options:
         actor.instance = options["instance"]
     protocols = []
     for item in options.get("protocols", "range").split(","):
         name, _, metadata = item.partition(":")
-        topics = metadata.split("+") if metadata else ["t"]
-        protocols.append(JoinGroupRequestProtocol(name, b"junk" if metadata == "junk" else encode_subscription(topics)))
+        topics, _, generation = metadata.partition("@")
+        subscription = encode_subscription(topics.split("+") if topics else ["t"], (), int(generation or -1))
+        protocols.append(JoinGroupRequestProtocol(name, b"junk" if metadata == "junk" else subscription))
     return JoinGroupRequest(
         group_id=_group(options),
         session_timeout_ms=int(options.get("session", 10_000)),

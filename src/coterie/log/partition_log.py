@@ -133,16 +133,20 @@ class PartitionLog:
 
     def append_own(self, data: bytes, now_ms: int) -> Appended:
         """Appends one batch that the broker itself made: what it knows to be right is not checked again, and it may
-        be a control batch. Raises Refusal for one that is too large, or OSError."""
+        be a control batch. Raises Refusal for one that is too large or of a fenced producer, or OSError."""
         header = read_header(data)
         if header.size > self.config.max_message_bytes:
             raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes")
         if header.size > self.config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
+        if header.producer_id >= 0:
+            self.producers.check_epoch(header)
         stamped = bytearray(data)
         base = self.end_offset
         batches_module.stamp(stamped, 0, base, 0)
         self._write(stamped, [(0, header._replace(base_offset=base))], now_ms)
+        if header.producer_id >= 0:
+            self.producers.appended(header, base + header.last_offset_delta)
         return Appended(base, base + header.last_offset_delta, -1)
 
     def _write(self, stamped: bytearray, placed: list[tuple[int, BatchHeader]], now_ms: int) -> None:

@@ -54,8 +54,7 @@ class Producers:
         if producer is None:
             # The batches before may have been deleted by retention, so any sequence is accepted (KIP-360).
             return None
-        if header.producer_epoch < producer.epoch:
-            raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
+        self.check_epoch(header)
         if header.producer_epoch > producer.epoch:
             if header.base_sequence != 0:
                 raise Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch must begin with sequence 0")
@@ -70,6 +69,12 @@ class Producers:
                 f"sequence {header.base_sequence} follows {last} of producer {header.producer_id}",
             )
         return None
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Raises Refusal for a producer that a newer one with its id has fenced."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is not None and header.producer_epoch < producer.epoch:
+            raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
 
     def appended(self, header: BatchHeader, last_offset: int) -> None:
         """Remembers a batch that went into the log."""

@@ -103,6 +103,8 @@ class Failed:
 
 Effect = FindCoordinator | Send | Revoke | AssignGroup | Assigned | Failed
 
+_BEATING = frozenset({Stage.REJOIN, Stage.REVOKING, Stage.ASSIGNING, Stage.SYNCING, Stage.STABLE})
+
 
 class MemberMachine:
     """One member's state and its inputs. Every input returns nothing; `next` says what follows from it."""
@@ -245,11 +247,11 @@ class MemberMachine:
             self.topics, self.owned, self._lost = topics, owned, bool(owned)
 
     def _check_coordinator(self, now_ms: int) -> None:
-        if self._beats() and self._heartbeat_in_flight and now_ms >= self._session_deadline_ms:
+        if self._heartbeat_in_flight and now_ms >= self._session_deadline_ms and self._beats():
             self._heartbeat_in_flight = False
             self._coordinator_lost(now_ms)
-        wanted = self.stage not in (Stage.OUTSIDE, Stage.FAILED)
-        if wanted and not self.coordinator_known and not self._finding and now_ms >= self._not_before_ms:
+        wanted = not self.coordinator_known and not self._finding and now_ms >= self._not_before_ms
+        if wanted and self.stage not in (Stage.OUTSIDE, Stage.FAILED):
             self._finding = True
             self._effects.append(FindCoordinator())
 
@@ -282,17 +284,10 @@ class MemberMachine:
         )
 
     def _beats(self) -> bool:
-        in_generation = self.generation >= 0 and self.member_id != ""
-        return in_generation and self.stage in (
-            Stage.REJOIN,
-            Stage.REVOKING,
-            Stage.ASSIGNING,
-            Stage.SYNCING,
-            Stage.STABLE,
-        )
+        return self.stage in _BEATING and self.generation >= 0 and self.member_id != ""
 
     def _beat(self, now_ms: int) -> None:
-        if self._beats() and not self._heartbeat_in_flight and now_ms >= self._next_heartbeat_ms:
+        if not self._heartbeat_in_flight and now_ms >= self._next_heartbeat_ms and self._beats():
             self._heartbeat_in_flight = True
             self._next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
             self._session_deadline_ms = now_ms + self.config.session_timeout_ms

@@ -39,6 +39,8 @@ class ErrorCode(IntEnum):
     NOT_COORDINATOR = 16, True, "this broker is not the coordinator of that group"
     INVALID_TOPIC_EXCEPTION = 17, False, "the topic name is not valid, or the topic is internal"
     RECORD_LIST_TOO_LARGE = 18, False, "the batch is larger than the segment size"
+    NOT_ENOUGH_REPLICAS = 19, True, "fewer replicas are in sync than the topic asks for"
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, True, "written to fewer replicas than the topic asks for"
     INVALID_REQUIRED_ACKS = 21, False, "acks must be -1, 0 or 1"
     ILLEGAL_GENERATION = 22, False, "the generation is not the group's current one"
     INCONSISTENT_GROUP_PROTOCOL = 23, False, "the protocol type or protocols do not fit those of the group"

@@ -27,6 +27,17 @@ def txn_commit_refused(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnO
     )
 
 
+# How a refused append, or a transaction that turned out not to be its sender's, sounds to a producer: as something to
+# try again where that helps, else as it is (scenario testVerificationErrorsForTxnOffsetCommits).
+_RETRIED = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+
+
 def decide_txn_commit(
     group: Group, exists: bool, request: TxnOffsetCommitRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
@@ -53,7 +64,9 @@ def decide_txn_commit(
     outcome.replies.append(Reply(ctx.token, TxnOffsetCommitResponse(topics=topics)))
 
     def failed(code: ErrorCode) -> Outcome:
-        return Outcome(replies=[Reply(ctx.token, txn_commit_refused(request, commit_store_error(code)))])
+        return Outcome(
+            replies=[Reply(ctx.token, txn_commit_refused(request, _RETRIED.get(code) or commit_store_error(code)))]
+        )
 
     outcome.on_append_error = failed
     return outcome

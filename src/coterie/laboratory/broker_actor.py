@@ -1,0 +1,212 @@
+"""The laboratory's broker: one coordinator over a real log on a disk that fails, in a process that dies and comes back.
+
+What a crash leaves depends on `Durability`. "process": SIGKILL, all that was written stays, perhaps with half of a
+write after it. "power": the machine goes down and only what was synced stays, so that the broker syncs before it
+answers. "lying": the same machine, but its disk says synced and sometimes forgets: then promises cannot be kept, and
+only that the broker comes up again and the group works is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from coterie.coordinator.offsets_log import OffsetsLog
+from coterie.coordinator.outcome import Context, CoordinatorConfig
+from coterie.coordinator.shard import Command, Decision, Shard, Step, drive
+from coterie.coordinator.state import Phase
+from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
+from coterie.laboratory.recording import Recorder
+from coterie.laboratory.world import World
+from coterie.log.compaction import clean, plan, swap
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+
+Answer = Callable[[Message], None]
+TORN_BYTES = 200
+CLOCK_STEP_MS = 5_000
+COMPACT_EVERY_MS = 60_000
+
+
+class Durability(StrEnum):
+    PROCESS = "process"
+    POWER = "power"
+    LYING = "lying"
+
+
+class _Died(Exception):
+    """The broker's process ended in the middle of a step."""
+
+
+class BrokerActor:
+    """A coordinator that can crash and come back. Its log is the real one; its memory is lost with it."""
+
+    def __init__(
+        self,
+        world: World,
+        config: CoordinatorConfig,
+        partitions: dict[str, int],
+        durability: Durability = Durability.PROCESS,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.world, self.config, self.partitions, self.durability = world, config, partitions, durability
+        self.recorder = recorder
+        self.fs = MemoryFileSystem()
+        self.up = False
+        self.incarnation = self.rebalances = self.crashes = self.compactions = 0
+        self.committed = OffsetChecker()
+        self.failing_appends = self.failing_syncs = self.forgetful_syncs = 0
+        self.clock_offset_ms = 0
+        self._changed = False
+        self._tokens = 0
+        self._answers: dict[int, Answer] = {}
+        self.start()
+
+    def now_ms(self) -> int:
+        """The broker's own clock: a restart may set it forward or back."""
+        return self.world.now_ms + self.clock_offset_ms
+
+    def start(self) -> None:
+        """Opens the log, cuts a torn tail, loads the groups."""
+        if self.incarnation and self.world.chance(0.3):
+            self.clock_offset_ms = self.world.between(-CLOCK_STEP_MS, CLOCK_STEP_MS)
+        config = LogConfig(segment_bytes=16_000, cleanup_compact=True, cleanup_delete=False)
+        self.log = OffsetsLog(PartitionLog.open(self.fs, "__consumer_offsets-0", config, clean=False))
+        self.shard = Shard(self.config)
+        self.log.load(self.shard)
+        self.ledger, self.generations = Ledger(), GenerationChecker()
+        self.up = True
+        self.incarnation += 1
+        self._armed_ms = -1
+        if self.recorder is not None and self.incarnation > 1:
+            self.recorder.restarted(self.now_ms())
+        if self.durability == Durability.LYING:
+            self.committed = OffsetChecker()  # what the disk forgot was promised in vain
+        self.committed.check(self.shard)
+        for decision in self.shard.loaded(self.now_ms()):
+            self._drive(decision)
+        self._arm()
+        self._compact_later(self.incarnation)
+
+    def crash(self) -> None:
+        """The process ends, or the machine; sometimes with half of a write on the disk."""
+        self.up = False
+        self.crashes += 1
+        self._answers.clear()
+        torn = self.world.between(1, TORN_BYTES) if self.world.chance(0.5) else 0
+        if self.durability == Durability.PROCESS:
+            if torn:
+                self.log.log.segments[-1].file.append(self.world.random.randbytes(torn))
+        else:
+            self.fs.crash(keep=torn)
+
+    def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
+        self._tokens += 1
+        token = self._tokens
+        self.ledger.asked(token)
+        self._answers[token] = answer
+        ctx.token, ctx.now_ms = token, self.now_ms()
+        if self.recorder is not None:
+            self.recorder.asked(command, ctx)
+        if self._drive(self.shard.submit(command, ctx)):
+            self._arm()
+
+    def _drive(self, decision: Decision) -> bool:
+        """False when the broker died of it."""
+        self._changed = False
+        try:
+            drive(self.shard, decision, self._append, self._kept)
+        except _Died:
+            self.crash()
+            return False
+        if self._changed:  # a heartbeat or a commit changes nothing that these look at
+            check_group(decision.group)
+            self.ledger.check_parked(self.shard)
+        return True
+
+    def _append(self, decision: Decision) -> None:
+        if self.failing_appends > 0:
+            self.failing_appends -= 1
+            if self.recorder is not None:
+                self.recorder.append_failed()
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.log.append(decision)
+        if self.durability != Durability.PROCESS:
+            self._sync()
+
+    def _sync(self) -> None:
+        """Before the answer. A failed sync ends the broker, since nobody knows what the disk holds."""
+        if self.failing_syncs > 0:
+            self.failing_syncs -= 1
+            raise _Died
+        if self.durability == Durability.LYING and self.forgetful_syncs > 0:
+            self.forgetful_syncs -= 1
+            return
+        self.log.log.sync()
+
+    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+        for step in steps:
+            self.generations.check(step, decision.group)
+            if step.phase_after == Phase.PREPARING and step.phase_before != Phase.PREPARING:
+                self.rebalances += 1
+            if self.recorder is not None:
+                self.recorder.happened(step)
+        self.committed.answered(decision)
+        for reply in decision.outcome.replies:
+            token = reply.token
+            assert isinstance(token, int)
+            self.ledger.answer(token)
+            self._answers.pop(token)(reply.response)
+        self._changed = self._changed or bool(steps)
+
+    def check_log(self) -> None:
+        """Replaying the log gives the state."""
+        again = Shard(self.config)
+        self.log.load(again)
+        check_replay(self.shard, again)
+
+    def _compact_later(self, incarnation: int) -> None:
+        """Every minute, as the real broker's cleaner does; now and then the process dies before the swap."""
+
+        def compact() -> None:
+            if not self.up or self.incarnation != incarnation:
+                return
+            wanted = plan(self.log.log, self.now_ms(), 0, force=True)
+            if wanted is not None:
+                cleaned = clean(wanted)
+                if self.world.chance(0.05):
+                    self.crash()
+                    self.world.after(1_000, self._come_back)
+                    return
+                assert swap(self.log.log, cleaned), "the log changed while it was compacted"
+                self.compactions += 1
+                self.check_log()
+            self.world.after(COMPACT_EVERY_MS, compact)
+
+        self.world.after(COMPACT_EVERY_MS, compact)
+
+    def _come_back(self) -> None:
+        if not self.up:
+            self.start()
+
+    def _arm(self) -> None:
+        due_ms = self.shard.next_deadline_ms()
+        if due_ms is None:
+            return
+        due_ms -= self.clock_offset_ms
+        if self.world.now_ms < self._armed_ms <= due_ms:
+            return
+        due_ms = max(due_ms, self.world.now_ms)
+        incarnation, self._armed_ms = self.incarnation, due_ms
+
+        def fire() -> None:
+            if self.up and self.incarnation == incarnation and self._armed_ms == due_ms:
+                self._armed_ms = -1
+                for command in self.shard.expired(self.now_ms()):
+                    if not self._drive(self.shard.submit(command, Context(self.now_ms()))):
+                        return
+                self._arm()
+
+        self.world.at(due_ms, fire)

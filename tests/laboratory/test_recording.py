@@ -1,0 +1,56 @@
+"""A story of the laboratory as a scenario: it runs there as it ran here, and a failing one becomes short."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.coordinator.classic import settle as settle_module
+from coterie.coordinator.outcome import Outcome
+from coterie.laboratory.fuzz import FuzzFailure, _Story, run_seed, shrunk_scenario
+from coterie.laboratory.recording import failure_of, shrink
+from coterie.laboratory.scenario import ScenarioRun
+
+
+def test_a_recorded_story_runs_as_a_scenario_to_the_same_end() -> None:
+    story = _Story(3, record=True)
+    story.run(60_000)
+    assert story.recorder is not None
+    run = ScenarioRun()
+    for line in story.recorder.lines:
+        run.step(line)
+    here, there = run.shard.groups["g"], story.broker.shard.groups["g"]
+    assert here.generation == there.generation
+    assert sorted(m.session_timeout_ms for m in here.members.values()) == sorted(
+        m.session_timeout_ms for m in there.members.values()
+    )
+    assert set(here.offsets) == set(there.offsets)
+
+
+def test_shrinking_leaves_what_is_needed() -> None:
+    lines = [f"line {n}" for n in range(40)] + ["boom", "after"]
+    found = shrink(lines, lambda tried: "broken" if "line 7" in tried and "boom" in tried else "")
+    assert found == ["line 7", "boom"]
+
+
+def test_a_broken_rule_is_told_as_a_short_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator that forgets to answer those who wait for assignments when a rebalance begins."""
+    real = settle_module._start_rebalance
+
+    def forgetful(*args: object) -> Outcome:
+        outcome = real(*args)  # type: ignore[arg-type]
+        return Outcome(outcome.events, outcome.replies[1:], outcome.deadlines)
+
+    monkeypatch.setattr(settle_module, "_start_rebalance", forgetful)
+    failed = None
+    for seed in range(20):
+        try:
+            run_seed(seed, 3)
+        except FuzzFailure as failure:
+            failed = (seed, str(failure))
+            break
+    assert failed is not None
+    assert "nobody will answer" in failed[1]
+    lines, breaks_there = shrunk_scenario(failed[0], 3)
+    assert breaks_there
+    assert "nobody will answer" in failure_of(lines)
+    assert len(lines) <= 12, lines
