@@ -231,3 +231,20 @@ def test_records_in_words() -> None:
     )
     assert say_record(group.key, None) == "group g tombstone"
     assert say_record(b"\0\x63junk", b"") == "a record of key version 99, unknown here"
+
+
+def test_a_group_with_very_many_offsets_can_still_be_deleted() -> None:
+    """A hundred thousand tombstones would not fit into one batch of message.max.bytes, so they are divided."""
+    from coterie.coordinator.outcome import Context
+    from coterie.coordinator.shard import DeleteGroup, drive
+
+    log, shard = log_of(), Shard(CoordinatorConfig())
+    for partition in range(30_000):
+        record = offset_record(1, partition=partition)
+        shard.load(record.key, record.value)
+    answered: list[object] = []
+    decision = shard.submit(DeleteGroup("g"), Context(0, token="t"))
+    drive(shard, decision, log.append, lambda kept, steps: answered.extend(kept.outcome.replies))
+    assert len(answered) == 1
+    assert log.log.end_offset == 30_000  # a simple group has no record of its own
+    assert "g" not in load(log).groups

@@ -10,11 +10,12 @@ from coterie.client.blocking import BrokerSocket
 from coterie.client.errors import check
 from coterie.records.batch import encode_batch
 from coterie.wire.declaration import Message
-from coterie.wire.framing import encode_request
+from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -24,7 +25,7 @@ from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 TOPIC = "bench"
-JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, COMMIT_VERSION = 3, 3, 4, 8
+JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, COMMIT_VERSION, LEAVE_VERSION = 3, 3, 4, 8, 2
 PRODUCE_VERSION, FETCH_VERSION = 9, 12
 BATCH_BYTES = 1_000_000
 
@@ -89,6 +90,48 @@ def commits(address: tuple[str, int], members: list[str], seconds: float) -> flo
     topics = [OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 5, -1, "")])]
     frames = [_frame(OffsetCommitRequest(f"g{n}", 1, m, topics=topics), COMMIT_VERSION) for n, m in enumerate(members)]
     return closed_loop(address, frames, seconds)
+
+
+def joins(address: tuple[str, int], groups: int, seconds: float) -> float:
+    """Joins/s: in each group a member joins, and leaves as soon as it is let in."""
+    selector, answered = selectors.DefaultSelector(), 0
+    for n in range(groups):
+        s = socket.create_connection(address)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        protocols = [JoinGroupRequestProtocol("range", b"")]
+        join = _frame(JoinGroupRequest(f"j{n}", 300_000, 300_000, "", None, "consumer", protocols), JOIN_VERSION)
+        selector.register(s, selectors.EVENT_READ, (s, f"j{n}", join))
+        s.sendall(join)
+    inside: dict[socket.socket, bool] = {}
+    started = time.perf_counter()
+    while time.perf_counter() < started + seconds:
+        for key, _ in selector.select(0.5):
+            s, group, join = key.data
+            answer = s.recv(65_536)
+            if inside.pop(s, False):
+                s.sendall(join)
+                continue
+            told = decode_response(JoinGroupResponse, answer[4:], JOIN_VERSION)
+            check(told.error_code)
+            answered += 1
+            inside[s] = True
+            s.sendall(_frame(LeaveGroupRequest(group, told.member_id), LEAVE_VERSION))
+    rate = answered / (time.perf_counter() - started)
+    for key in list(selector.get_map().values()):
+        key.data[0].close()
+    selector.close()
+    return rate
+
+
+def commit_many(address: tuple[str, int], groups: int, partitions: int) -> None:
+    """Commits every partition of the topic in each of so many groups of simple consumers."""
+    broker = BrokerSocket(*address)
+    for group in range(groups):
+        offsets = [OffsetCommitRequestPartition(p, group * 1000 + p, -1, "") for p in range(partitions)]
+        topics = [OffsetCommitRequestTopic(TOPIC, partitions=offsets)]
+        for topic in broker.request(OffsetCommitRequest(f"many-{group}", topics=topics), highest=8).topics:
+            check(topic.partitions[0].error_code)
+    broker.close()
 
 
 def _frame(request: Message, version: int) -> bytes:

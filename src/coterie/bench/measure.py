@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,14 @@ SECONDS = 2.5
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. ``aim`` is what we mean to reach; ``ratio`` above 1 is better than that."""
+    """One figure. ``aim`` is what we mean to reach, or what ``peer`` reached; ``ratio`` above 1 is better than that."""
 
     name: str
     value: float
     unit: str
     aim: float | None = None
     lower_is_better: bool = False
+    peer: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -41,11 +41,14 @@ class Row:
 
 
 @contextlib.contextmanager
-def broker(data: Path | None = None) -> Iterator[tuple[tuple[str, int], subprocess.Popen[str]]]:
+def broker(
+    data: Path | None = None, initial_delay_ms: int = 0
+) -> Iterator[tuple[tuple[str, int], subprocess.Popen[str]]]:
     """A broker process and its address."""
     command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0"]
     command += ["--memory"] if data is None else ["--data", str(data)]
-    for setting in ("group.initial.rebalance.delay.ms=0", "max.connections=20000", "log.segment.bytes=268435456"):
+    delay = f"group.initial.rebalance.delay.ms={initial_delay_ms}"
+    for setting in (delay, "max.connections=20000", "log.segment.bytes=268435456"):
         command += ["--set", setting]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -66,7 +69,7 @@ def resident_mb(pid: int) -> float:
     return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)])) / 1024
 
 
-def start_and_memory(_: Path) -> list[Row]:
+def start_and_memory(_: Path) -> Iterable[Row]:
     times, memory = [], 0.0
     for _attempt in range(3):
         started = time.perf_counter()
@@ -80,7 +83,7 @@ def start_and_memory(_: Path) -> list[Row]:
     ]
 
 
-def produce_and_fetch(folder: Path) -> list[Row]:
+def produce_and_fetch(folder: Path) -> Iterable[Row]:
     rows = []
     for size in (100, 1024):
         os.sync()  # what the run before left to be written must not slow this one
@@ -94,7 +97,7 @@ def produce_and_fetch(folder: Path) -> list[Row]:
     return rows
 
 
-def group_load(folder: Path) -> list[Row]:
+def group_load(folder: Path) -> Iterable[Row]:
     rows = []
     for connections in (1, 100, 1000):
         with broker(folder / f"groups-{connections}") as (address, _):
@@ -107,16 +110,16 @@ def group_load(folder: Path) -> list[Row]:
     return rows
 
 
-def rebalances(_: Path) -> list[Row]:
+def rebalances(_: Path) -> Iterable[Row]:
     rows = []
     for members in (10, 200):
-        with broker() as (address, _process):
-            took = asyncio.run(rebalance_ms(address, members))
+        with broker(initial_delay_ms=3000) as (address, _process):
+            took = rebalance_ms(address, members)
         rows.append(Row(f"rebalance, {members} members", took, "ms"))
     return rows
 
 
-def spark_rows(folder: Path) -> list[Row]:
+def spark_rows(folder: Path) -> Iterable[Row]:
     """Rows/s of a warm batch read to a noop sink on local[2]."""
     from coterie.pipeline.session import make_session
 
@@ -155,13 +158,21 @@ def _fill(address: tuple[str, int], partitions: int, rounds: int = 60) -> int:
     return rounds * partitions * count
 
 
-PARTS: dict[str, Callable[[Path], list[Row]]] = {
+PARTS: dict[str, Callable[[Path], Iterable[Row]]] = {
     "start": start_and_memory,
     "records": produce_and_fetch,
     "groups": group_load,
     "rebalance": rebalances,
     "spark": spark_rows,
+    "memory": lambda folder: _beside("memory", folder),
+    "kafka": lambda folder: _beside("kafka", folder),
 }
+
+
+def _beside(part: str, folder: Path) -> Iterable[Row]:
+    from coterie.bench import beside
+
+    return beside.PARTS[part](folder)
 
 
 def run_parts(names: list[str], done: Callable[[Row], None]) -> list[Row]:

@@ -1,89 +1,155 @@
-"""How long a rebalance takes: from the moment one more member joins until every member has its assignment."""
+"""How long a rebalance takes with many members: raw sockets and a selector, so that the driver costs little and the same
+for every broker.
+
+A settled group of N; one more joins, and as soon as the group says REBALANCE_IN_PROGRESS every member joins again, as
+if each one's heartbeat had come just then. Measured from the newcomer's request until the last has its assignment.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import selectors
+import socket
+import struct
 import time
+from collections.abc import Callable
 
-from coterie.client.connection import Connection
-from coterie.client.errors import KafkaError, check
+from coterie.client.blocking import BrokerSocket
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.framing import decode_response, encode_request
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-HEARTBEAT_S = 0.1
-TIMEOUT_S = 60.0
+JOIN, SYNC, HEARTBEAT = 3, 3, 3
+SESSION_MS = 120_000
+PATIENCE_S = 120.0
+SHARE = b"x" * 50
+_HEAD = struct.Struct(">iihi")  # correlation, throttle, error, generation
 
 
-class _Member:
-    """A member that does nothing but stay in the group."""
+class Crew:
+    """The members of one group, each with a connection of its own."""
 
     def __init__(self, address: tuple[str, int], group: str) -> None:
         self.address, self.group = address, group
-        self.member_id, self.generation = "", -1
-        self.settled_at = 0.0
-        self.connection: Connection | None = None
+        self.selector = selectors.DefaultSelector()
+        self.sockets: list[socket.socket] = []
+        self.ids: list[str] = []
+        self.generation = -1
+        self._buffers: list[bytearray] = []
 
-    async def run(self) -> None:
-        self.connection = await Connection.connect(*self.address, "bench", TIMEOUT_S)
-        while True:
-            try:
-                await self._round()
-                self.settled_at = time.perf_counter()
-                await self._stay()
-            except KafkaError as error:
-                if error.code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
-                    raise
+    def hire(self, count: int) -> None:
+        for _ in range(count):
+            s = socket.create_connection(self.address)
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.selector.register(s, selectors.EVENT_READ, len(self.sockets))
+            self.sockets.append(s)
+            self.ids.append("")
+            self._buffers.append(bytearray())
 
-    async def _round(self) -> None:
-        assert self.connection is not None
+    def close(self) -> None:
+        for s in self.sockets:
+            s.close()
+        self.selector.close()
+
+    def send(self, number: int, request: Message, version: int) -> None:
+        self.sockets[number].sendall(encode_request(number, "bench", request, version))
+
+    def join(self, number: int) -> None:
         protocols = [JoinGroupRequestProtocol("range", b"")]
-        request = JoinGroupRequest(self.group, 30_000, 60_000, self.member_id, None, "consumer", protocols)
-        joined = await self.connection.request(request, JoinGroupResponse, TIMEOUT_S, highest=3)
-        check(joined.error_code)
-        self.member_id, self.generation = joined.member_id, joined.generation_id
-        assignments = [SyncGroupRequestAssignment(m.member_id, b"x" * 50) for m in joined.members]
-        sync = SyncGroupRequest(self.group, self.generation, self.member_id, assignments=assignments)
-        check((await self.connection.request(sync, SyncGroupResponse, TIMEOUT_S, highest=3)).error_code)
+        request = JoinGroupRequest(self.group, SESSION_MS, SESSION_MS, self.ids[number], None, "consumer", protocols)
+        self.send(number, request, JOIN)
 
-    async def _stay(self) -> None:
-        assert self.connection is not None
-        while True:
-            await asyncio.sleep(HEARTBEAT_S)
-            request = HeartbeatRequest(self.group, self.generation, self.member_id)
-            check((await self.connection.request(request, HeartbeatResponse, TIMEOUT_S)).error_code)
+    def round(self, numbers: list[int]) -> None:
+        """From joins that are on their way until each of these has its assignment."""
+        joined: set[int] = set()
+
+        def answered(number: int, frame: bytes) -> bool:
+            if number in joined:
+                return True
+            joined.add(number)
+            self._joined(number, frame)
+            return False
+
+        self._gather(set(numbers), answered)
+
+    def _joined(self, number: int, frame: bytes) -> None:
+        _, _, code, generation = _HEAD.unpack_from(frame)
+        assert code == ErrorCode.NONE, f"JoinGroup was answered with {code}"
+        at = _HEAD.size
+        texts = []
+        for _ in range(3):
+            (length,) = struct.unpack_from(">h", frame, at)
+            texts.append(frame[at + 2 : at + 2 + length].decode())
+            at += 2 + length
+        _, leader, self.ids[number] = texts
+        self.generation, shares = generation, []
+        if leader == self.ids[number]:
+            told = decode_response(JoinGroupResponse, frame, JOIN)
+            shares = [SyncGroupRequestAssignment(m.member_id, SHARE) for m in told.members]
+        self.send(number, SyncGroupRequest(self.group, generation, self.ids[number], assignments=shares), SYNC)
+
+    def _gather(self, waiting: set[int], answered: Callable[[int, bytes], bool]) -> None:
+        """Reads answers until ``answered`` has said True of each of these."""
+        end = time.monotonic() + PATIENCE_S
+        while waiting:
+            assert time.monotonic() < end, f"{len(waiting)} members still wait"
+            for key, _ in self.selector.select(1.0):
+                number = key.data
+                buffer = self._buffers[number]
+                got = self.sockets[number].recv(1 << 20)
+                assert got, "the broker closed a connection"
+                buffer += got
+                size = int.from_bytes(buffer[:4], "big") if len(buffer) >= 4 else -1
+                if 0 <= size <= len(buffer) - 4:
+                    frame = bytes(buffer[4 : 4 + size])
+                    del buffer[: 4 + size]
+                    if answered(number, frame):
+                        waiting.discard(number)
+
+    def wait_for_rebalance(self, number: int) -> None:
+        """Until a heartbeat of that member hears of it."""
+        rebalancing = False
+
+        def answered(_: int, frame: bytes) -> bool:
+            nonlocal rebalancing
+            rebalancing = struct.unpack_from(">h", frame, 8)[0] == ErrorCode.REBALANCE_IN_PROGRESS
+            return True
+
+        while not rebalancing:
+            self.send(number, HeartbeatRequest(self.group, self.generation, self.ids[number]), HEARTBEAT)
+            self._gather({number}, answered)
 
 
-async def rebalance_ms(address: tuple[str, int], members: int) -> float:
-    """Milliseconds for a settled group of ``members`` to settle again after one more joins. The members heartbeat
-    every 100 ms, so up to that long passes before the last of them hears of it."""
-    group = f"rebalance-{members}"
-    crew = [_Member(address, group) for _ in range(members)]
-    tasks = [asyncio.create_task(m.run()) for m in crew]
+def settled_crew(address: tuple[str, int], members: int) -> Crew:
+    """A group of that many, all in one generation."""
+    BrokerSocket(*address).request(FindCoordinatorRequest(key="g"), highest=3)
+    crew = Crew(address, f"rebalance-{members}")
+    crew.hire(members)
+    for number in range(members):
+        crew.join(number)
+    # The initial delay lets all of them in at once; whoever came later only makes a second round.
+    crew.round(list(range(members)))
+    return crew
+
+
+def rebalance_ms(address: tuple[str, int], members: int) -> float:
+    """Milliseconds; the better of two rounds."""
+    crew = settled_crew(address, members)
     try:
-        async with asyncio.timeout(TIMEOUT_S):
-            await _settled(crew)
-            await asyncio.sleep(0.5)
-            await _settled(crew)
-            late = _Member(address, group)
+        took = []
+        for _ in range(2):
+            old = list(range(len(crew.sockets)))
+            crew.hire(1)
             started = time.perf_counter()
-            tasks.append(asyncio.create_task(late.run()))
-            crew.append(late)
-            while min(m.settled_at for m in crew) < started or len({m.generation for m in crew}) > 1:
-                for task in tasks:
-                    if task.done():
-                        task.result()
-                await asyncio.sleep(0.001)
-            return (max(m.settled_at for m in crew) - started) * 1000
+            crew.join(len(old))
+            crew.wait_for_rebalance(0)
+            for number in old:
+                crew.join(number)
+            crew.round([*old, len(old)])
+            took.append((time.perf_counter() - started) * 1000)
+        return min(took)
     finally:
-        for task in tasks:
-            task.cancel()
-        for m in crew:
-            if m.connection is not None:
-                m.connection.close()
-
-
-async def _settled(crew: list[_Member]) -> None:
-    while not (all(m.settled_at for m in crew) and len({m.generation for m in crew}) == 1):
-        await asyncio.sleep(0.01)
+        crew.close()

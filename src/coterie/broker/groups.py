@@ -59,6 +59,7 @@ class GroupCoordinator:
         self._teller = Teller()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._untold: list[JournalLine] = []
         self._journal = settings["coterie.journal.enable"]
         self._loading: asyncio.Task[None] | None = None
 
@@ -208,10 +209,14 @@ class GroupCoordinator:
         for listener in self.listeners:
             for line in lines:
                 listener(line)
-        if self._journal:
-            self._write_journal(lines)
+        if self._journal and lines:
+            # Written once per turn of the loop: a batch for all that happened in it.
+            if not self._untold:
+                self._loop.call_soon(self._write_journal)
+            self._untold += lines
 
-    def _write_journal(self, lines: list[JournalLine]) -> None:
+    def _write_journal(self) -> None:
+        lines, self._untold = self._untold, []
         if not lines:
             return
         partition = self._topics.journal_topic().partitions[0]
@@ -288,3 +293,4 @@ class GroupCoordinator:
         for seat in self._seats:
             for reply in seat.shard.unload():
                 self._answer(reply)
+        self._write_journal()

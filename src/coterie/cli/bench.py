@@ -8,7 +8,8 @@ import click
 
 from coterie.cli.running import json_option
 
-PART_NAMES = ("start", "records", "groups", "rebalance", "spark")
+PART_NAMES = ("start", "records", "groups", "rebalance", "spark", "memory", "kafka")
+BY_DEFAULT = PART_NAMES[:-1]  # Kafka takes minutes, and wants java and mvn
 
 
 @click.command(
@@ -16,6 +17,7 @@ PART_NAMES = ("start", "records", "groups", "rebalance", "spark")
 Examples:
   coterie bench
   coterie bench --part groups --json
+  coterie bench --part kafka                   beside Apache Kafka, one core each
 """
 )
 @click.option(
@@ -25,13 +27,19 @@ Examples:
 def bench(parts: tuple[str, ...], as_json: bool) -> None:
     """Measure: start, memory, produce, fetch, heartbeats, commits, rebalances, Spark. Takes about a minute and a half."""
     from coterie.bench.measure import Row, run_parts
+    from coterie.conformance.kafka import CannotRun
 
     def tell(row: Row) -> None:
         if not as_json:
-            ratio = "" if row.ratio is None else f"{row.ratio:6.2f} x the aim of {row.aim:,g}"
+            what = f"{row.peer}'s" if row.peer else "the aim of"
+            ratio = "" if row.ratio is None else f"{row.ratio:6.2f} x {what} {row.aim:,.4g}"
             click.echo(f"{row.name:42} {row.value:14,.2f} {row.unit:7} {ratio}")
 
-    rows = run_parts(list(parts) or list(PART_NAMES), tell)
+    try:
+        rows = run_parts(list(parts) or list(BY_DEFAULT), tell)
+    except CannotRun as reason:
+        click.secho(f"SKIPPED the comparison with Apache Kafka: {reason}", fg="red", bold=True, err=True)
+        raise SystemExit(3) from reason
     if as_json:
         told = [
             {
@@ -40,6 +48,7 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
                 "unit": r.unit,
                 "aim": r.aim,
                 "ratio": r.ratio and round(r.ratio, 2),
+                "peer": r.peer or None,
             }
             for r in rows
         ]

@@ -18,6 +18,7 @@ from coterie.records.batch import (
 )
 from coterie.wire.primitives import WireError
 
+DIVIDED_RECORDS = 1_000  # tombstones of at most some 560 bytes: well below message.max.bytes
 LOAD_CHUNK_BYTES = 256 * 1024
 
 
@@ -28,9 +29,14 @@ class OffsetsLog:
         self.log = log
 
     def append(self, decision: Decision) -> None:
-        """One batch. Raises Refusal when the log refuses it, OSError when the disk fails."""
+        """One batch, or several for what may be divided. Raises Refusal when the log refuses it, OSError when the disk
+        fails."""
         now_ms = decision.now_ms
         items = [(now_ms, r.key, r.value, ()) for r in decision.records]
+        if decision.outcome.divisible and len(items) > DIVIDED_RECORDS:
+            for start in range(0, len(items), DIVIDED_RECORDS):
+                self.log.append_own(encode_batch(items[start : start + DIVIDED_RECORDS]), now_ms)
+            return
         if decision.outcome.producer is None:
             self.log.append_own(encode_batch(items), now_ms)
             return

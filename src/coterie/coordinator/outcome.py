@@ -56,6 +56,7 @@ class Reply:
 class Outcome:
     """What a decision comes to. ``deadlines`` maps member ids to new session deadlines (ms); it needs no event.
 
+    ``divisible``: its records may go into several batches, since each stands for itself (tombstones).
     ``producer`` (id, epoch) marks the records as those of its transaction.
 
     ``on_append_error`` says what to do instead when the records cannot be appended; None: just answer the error."""
@@ -64,4 +65,5 @@ class Outcome:
     replies: list[Reply] = field(default_factory=list)
     deadlines: list[tuple[str, int]] = field(default_factory=list)
     producer: tuple[int, int] | None = None
+    divisible: bool = False
     on_append_error: Callable[[ErrorCode], Outcome] | None = None

@@ -44,7 +44,7 @@ def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteReques
 def decide_topics_deleted(group: Group, deleted: Iterable[str]) -> Outcome:
     """Drops the offsets of topics that are gone."""
     names = set(deleted)
-    return Outcome([e.OffsetRemoved(t, p) for t, p in _every_partition(group) if t in names])
+    return Outcome([e.OffsetRemoved(t, p) for t, p in _every_partition(group) if t in names], divisible=True)
 
 
 def _every_partition(group: Group) -> list[TopicPartition]:
@@ -59,7 +59,8 @@ def decide_delete_group(group: Group, exists: bool) -> Outcome:
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
     if group.phase != Phase.EMPTY:
         raise Refusal(ErrorCode.NON_EMPTY_GROUP)
-    return Outcome([*(e.OffsetRemoved(t, p) for t, p in _every_partition(group)), e.GroupRemoved(Cause("deleted"))])
+    tombstones = [e.OffsetRemoved(t, p) for t, p in _every_partition(group)]
+    return Outcome([*tombstones, e.GroupRemoved(Cause("deleted"))], divisible=True)
 
 
 def decide_expire_offsets(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
@@ -69,7 +70,7 @@ def decide_expire_offsets(group: Group, now_ms: int, config: CoordinatorConfig) 
         for (topic, partition), committed in group.offsets.items()
         if not group.has_pending_offset((topic, partition)) and _expired(group, topic, committed, now_ms, config)
     ]
-    outcome = Outcome([*gone])
+    outcome = Outcome([*gone], divisible=True)
     if group.phase == Phase.EMPTY and len(gone) == len(group.offsets) and not _in_use(group):
         # A simple consumer's group has no record of its own, so it needs no tombstone.
         outcome.events.append(e.GroupRemoved(Cause("expired"), recorded=group.protocol_type is not None))

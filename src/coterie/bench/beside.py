@@ -1,0 +1,113 @@
+"""coterie and Apache Kafka side by side: the same driver, one core for each broker, one for the driver."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from coterie.bench import load
+from coterie.bench.measure import SECONDS, Row, broker, resident_mb
+from coterie.bench.rebalance import rebalance_ms, settled_crew
+from coterie.conformance.differential import wait_for_coordinator
+from coterie.conformance.kafka import running
+
+KAFKA = "4.3.0"
+CONNECTIONS = (1, 100, 1000)
+MEMBERS = (10, 200, 1000, 5000)
+WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often
+BROKER_CORE, DRIVER_CORE = 0, 1
+
+Address = tuple[str, int]
+
+
+def bind(core: int, pid: int = 0) -> None:
+    """To one core, where the system can do that (Linux) and has two."""
+    if hasattr(os, "sched_setaffinity") and len(os.sched_getaffinity(0) | {core}) > 1:
+        os.sched_setaffinity(pid, {core})
+
+
+@contextmanager
+def coterie(folder: Path, delay_ms: int) -> Iterator[tuple[Address, subprocess.Popen[str]]]:
+    with broker(folder / "coterie", delay_ms) as (address, process):
+        bind(BROKER_CORE, process.pid)
+        yield address, process
+
+
+@contextmanager
+def kafka(folder: Path, delay_ms: int) -> Iterator[Address]:
+    settings = {
+        "group.initial.rebalance.delay.ms": str(delay_ms),
+        "group.coordinator.append.linger.ms": "0",
+        "socket.listen.backlog.size": "5000",
+        "max.connections": "20000",
+    }
+    with running(KAFKA, folder / "kafka", settings, {BROKER_CORE}) as started:
+        wait_for_coordinator(started.address)
+        yield started.address
+
+
+def _rates(address: Address, warm_up_s: float) -> dict[str, float]:
+    """What the groups' requests come to per second."""
+    load.create_topic(address)
+    found: dict[str, float] = {}
+    members = load.groups_of_one(address, max(CONNECTIONS))
+    if warm_up_s:
+        load.heartbeats(address, members[:100], warm_up_s)
+        load.commits(address, members[:100], warm_up_s)
+        load.joins(address, 100, warm_up_s)
+    for connections in CONNECTIONS:
+        found[f"heartbeats, {connections} connections"] = load.heartbeats(address, members[:connections], SECONDS)
+    for connections in CONNECTIONS:
+        found[f"commits, {connections} connections"] = load.commits(address, members[:connections], SECONDS)
+    found["joins, 100 groups"] = load.joins(address, 100, SECONDS)
+    return found
+
+
+def beside(folder: Path) -> Iterator[Row]:
+    """Rows with Kafka's figure beside ours. Raises CannotRun where Apache Kafka cannot be run."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    bind(DRIVER_CORE)
+    try:
+        with kafka(folder / "rates", 0) as address:
+            theirs = _rates(address, WARM_UP_S)
+        with coterie(folder / "rates", 0) as (address, _):
+            ours = _rates(address, WARM_UP_S)
+        for name, value in ours.items():
+            yield Row(name, value, "1/s", theirs[name], peer=f"Kafka {KAFKA}")
+        for members in MEMBERS:
+            with kafka(folder / f"rebalance-{members}", 3000) as address:
+                rebalance_ms(address, 100)
+                their_ms = rebalance_ms(address, members)
+            with coterie(folder / f"rebalance-{members}", 3000) as (address, _):
+                our_ms = rebalance_ms(address, members)
+            name = f"rebalance, {members} members"
+            yield Row(name, our_ms, "ms", their_ms, lower_is_better=True, peer=f"Kafka {KAFKA}")
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)
+
+
+def memory(folder: Path) -> Iterator[Row]:
+    """What a member and a committed offset cost in a broker's memory."""
+    members, partitions, groups = 5000, 1000, 100
+    with coterie(folder / "members", 3000) as (address, process):
+        empty = resident_mb(process.pid)
+        crew = settled_crew(address, members)
+        grown = resident_mb(process.pid) - empty
+        crew.close()
+        yield Row("memory per member with its connection", grown * 1024 / members, "KiB")
+    with coterie(folder / "offsets", 0) as (address, process):
+        load.create_topic(address, partitions)
+        load.commit_many(address, 1, partitions)
+        empty = resident_mb(process.pid)
+        load.commit_many(address, groups, partitions)
+        time.sleep(0.2)
+        grown = resident_mb(process.pid) - empty
+        yield Row("memory per committed offset", grown * 1024 * 1024 / (partitions * groups), "bytes")
+
+
+PARTS: dict[str, Callable[[Path], Iterator[Row]]] = {"kafka": beside, "memory": memory}
