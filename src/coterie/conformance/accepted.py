@@ -91,6 +91,11 @@ def _plain_commit_unstable(story: Story, ours: Said, theirs: Said) -> bool:
     return story.version < (3,) and "UNSTABLE_OFFSET_COMMIT" in str(theirs)
 
 
+def _transactional_member(story: Story, ours: Said, theirs: Said) -> bool:
+    """Kafka 2.6 lets a transaction commit with a member id and no generation, and checks in another order."""
+    return story.version < (3,) and "TxnOffsetCommit" in story.last_question
+
+
 def _case_of_states(story: Story, ours: Said, theirs: Said) -> bool:
     """Kafka 2.6 takes the case of a state filter as it is."""
     filtered = "EMPTY" in story.last_question or "preparingrebalance" in story.last_question
@@ -149,6 +154,7 @@ ACCEPTED: tuple[tuple[str, str, Callable[[Story, Said, Said], bool]], ...] = (
     ),
     ("pending leave", "2.6 fails on a pending id that leaves", _pending_leave_fails),
     ("batch leave", "before 4 the members of a batch left one by one", _leave_one_by_one),
+    ("transactional member", "2.6 checks the member of a transactional commit otherwise", _transactional_member),
     ("stable fetch", "2.6 can take a plain commit for a pending one", _plain_commit_unstable),
     ("refused for room", "2.6 mixes up static and pending ids that it refused for want of room", _refused_for_room),
     ("state filter", "2.6 takes the case of a state filter as it is", _case_of_states),

@@ -30,6 +30,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "group.max.size": "5",
+    "offsets.topic.num.partitions": "1",
     "offset.metadata.max.bytes": str(METADATA_MAX_BYTES),
     "auto.create.topics.enable": "false",
 }
@@ -96,6 +97,7 @@ def wait_for_coordinator(address: tuple[str, int]) -> None:
     end = time.monotonic() + START_S
     while time.monotonic() < end:
         connection.request(FindCoordinatorRequest(key="g"), highest=3)
+        connection.request(FindCoordinatorRequest(key="t", key_type=1), highest=3)  # makes Kafka's __transaction_state
         if not connection.request(DescribeGroupsRequest(["g"]), highest=5).groups[0].error_code:
             break
         time.sleep(0.1)

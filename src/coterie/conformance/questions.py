@@ -6,7 +6,7 @@ A question is a request made anew for each side, since member ids differ; symbol
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.assignors.blobs import encode_subscription
@@ -35,11 +35,16 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 TOPIC, PARTITIONS, OTHER_TOPIC, NO_TOPIC = "t", 3, "u", "nobody-made-this"
 METADATA_MAX_BYTES = 64
 STATIC_FROM_JOIN, STATIC_FROM_OTHERS, BATCH_LEAVE_FROM, SEVERAL_FETCH_FROM = 5, 3, 3, 8
-INSTANCE_FROM_COMMIT, IDS_FROM = 7, 10
+INSTANCE_FROM_COMMIT, IDS_FROM, STABLE_FROM_FETCH, TXN_NEWEST = 7, 10, 7, 4
 PROTOCOLS: tuple[tuple[str, ...], ...] = (("range", "roundrobin"), ("range",), ("roundrobin", "range"), ("sticky",))
 
 
@@ -66,6 +71,7 @@ class Question:
     version: int
     text: str
     member: str = ""  # whose join or sync may wait
+    before: Callable[[Side], Awaitable[None]] | None = None
 
 
 @dataclass(slots=True)
@@ -244,6 +250,47 @@ def fetch(ask: Asking, actor: Actor) -> Question:
     return Question(SHARED, lambda side: request, version, f"OffsetFetch v{version} all={everything} group={group!r}")
 
 
+def txn_commit(ask: Asking, actor: Actor) -> Question:
+    """Offsets in the transaction of the actor's producer; with the member's data from v3, sometimes wrong, or none."""
+    version = min(ask.version(TxnOffsetCommitRequest), TXN_NEWEST)
+    member, generation, instance = "", -1, None
+    if version >= STATIC_FROM_OTHERS and ask.chance(0.7):
+        member, generation, instance = ask.member_id(actor), ask.generation_of(actor), ask.instance(actor, carried=True)
+    partition, offset, length = (
+        ask.random.randrange(PARTITIONS),
+        ask.random.randrange(1000),
+        ask.random.choice([0, 3, 65]),
+    )
+    offsets = [TxnOffsetCommitRequestPartition(partition, offset, 1, "x" * length)]
+    topics = [TxnOffsetCommitRequestTopic(TOPIC, offsets)]
+
+    async def before(side: Side) -> None:
+        await side.transactions.begin(await side.connection(SHARED), actor.name, ask.group)
+
+    def make(side: Side) -> Message:
+        name = side.transactions.transactional_id(actor.name)
+        who = side.transactions.producer(actor.name)
+        return TxnOffsetCommitRequest(name, ask.group, *who, generation, side.real(member), instance, topics)
+
+    who = f"generation={generation} member={member!r} instance={instance}"
+    text = f"TxnOffsetCommit v{version} producer={actor.name} {who} {TOPIC}-{partition}={offset}/{length}"
+    return Question(SHARED, make, version, text, before=before)
+
+
+def txn_end(ask: Asking, actor: Actor) -> Question:
+    """Ends the actor's transaction, if it has one, and looks at the offsets."""
+    committed = ask.chance(0.6)
+    stable = ask.versions[OffsetFetchRequest][1] >= STABLE_FROM_FETCH
+
+    async def before(side: Side) -> None:
+        if actor.name in side.transactions.open:
+            await side.transactions.end(await side.connection(SHARED), actor.name, ask.group, committed)
+
+    request = OffsetFetchRequest(ask.group, None, require_stable=stable)
+    text = f"end of {actor.name}'s transaction: {'commit' if committed else 'abort'}, then OffsetFetch v7 of all"
+    return Question(SHARED, lambda side: request, STABLE_FROM_FETCH if stable else 6, text, before=before)
+
+
 def describe(ask: Asking, actor: Actor) -> Question:
     version, group = ask.version(DescribeGroupsRequest), ask.group_id(ask.group)
     return Question(
@@ -287,6 +334,8 @@ KINDS: dict[str, tuple[Callable[[Asking, Actor], Question], float]] = {
     "leave": (leave, 4),
     "commit": (commit, 8),
     "fetch": (fetch, 5),
+    "txn-commit": (txn_commit, 2),
+    "txn-end": (txn_end, 1.6),
     "describe": (describe, 2),
     "list": (list_groups, 1),
     "delete": (delete_group, 1.2),
@@ -303,4 +352,5 @@ REQUESTS: tuple[type[Message], ...] = (
     ListGroupsRequest,
     DeleteGroupsRequest,
     OffsetDeleteRequest,
+    TxnOffsetCommitRequest,
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 from coterie.assignors.blobs import decode_subscription
 from coterie.client.connection import Connection, answer_type
+from coterie.conformance.transactions import Transactions
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.join_group import JoinGroupResponse
@@ -30,8 +31,8 @@ MakeRequest = Callable[["Side"], Message]
 class Side:
     """One of the two brokers, as one story sees it."""
 
-    def __init__(self, name: str, address: tuple[str, int]) -> None:
-        self.name, self.address = name, address
+    def __init__(self, name: str, address: tuple[str, int], transactions: Transactions) -> None:
+        self.name, self.address, self.transactions = name, address, transactions
         self.parked: dict[str, asyncio.Task[Message]] = {}
         self._connections: dict[str, Connection] = {}
         self._real: dict[str, str] = {}

@@ -17,6 +17,7 @@ from coterie.client.errors import KafkaError
 from coterie.conformance.accepted import accepted_reason, described_as
 from coterie.conformance.questions import KINDS, REQUESTS, Actor, Asking, Question, remove
 from coterie.conformance.sides import SHARED, Side, common_version
+from coterie.conformance.transactions import Transactions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -50,11 +51,23 @@ class Disagreement(Exception):
 class Story:
     """``kind``: "calm" (nothing times out), "rebalance" (join and sync phases do) or "session" (members fall silent)."""
 
-    def __init__(self, seed: int, kind: str, version: str, ours: tuple[str, int], theirs: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        kind: str,
+        version: str,
+        ours: tuple[str, int],
+        theirs: tuple[str, int],
+        *,
+        theirs_is_own: bool = False,
+    ) -> None:
         self.result = StoryResult(seed, kind)
         self.random = random.Random(seed)
         self.kind, self.version = kind, tuple(int(part) for part in version.split("."))
-        self.sides = (Side("coterie", ours), Side("kafka", theirs))
+        self.sides = (
+            Side("coterie", ours, Transactions(own=True, seed=seed)),
+            Side("kafka", theirs, Transactions(own=theirs_is_own, seed=seed)),
+        )
         static = self.random.choice([0, 1, 2, 3])
         self.actors = {name: Actor(name, f"i{n}" if n < static else None) for n, name in enumerate("abcdef")}
         self.group = f"story-{kind}-{seed}"
@@ -188,6 +201,8 @@ class Story:
         await self._agree()
 
     async def _both(self, question: Question) -> list[Message]:
+        if question.before is not None:
+            await asyncio.gather(*(question.before(side) for side in self.sides))
         asked = [side.ask(question.actor, question.make(side), question.version) for side in self.sides]
         return list(await asyncio.gather(*asked))
 

@@ -72,6 +72,7 @@ class ErrorCode(IntEnum):
     INVALID_PRODUCER_EPOCH = 47, False, "the producer's epoch is old"
     INVALID_TXN_STATE = 48, False, "the transaction is in another state"
     INVALID_PRODUCER_ID_MAPPING = 49, False, "the producer id does not belong to that transactional id"
+    CONCURRENT_TRANSACTIONS = 51, True, "the transaction before is not yet at its end"
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, False, "not authorized for the transactional id"
     KAFKA_STORAGE_ERROR = 56, True, "the broker's disk failed"
     UNKNOWN_PRODUCER_ID = 59, False, "the broker no longer knows that producer id"

@@ -33,7 +33,8 @@ def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteReques
         taken = subscribed is None or topic.name in subscribed
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if taken else ErrorCode.NONE
         for p in topic.partitions:
-            if not taken and (topic.name, p.partition_index) in group.offsets:
+            at = (topic.name, p.partition_index)
+            if not taken and (at in group.offsets or group.has_pending_offset(at)):
                 outcome.events.append(e.OffsetRemoved(topic.name, p.partition_index))
         results = [OffsetDeleteResponsePartition(p.partition_index, code) for p in topic.partitions]
         topics.append(OffsetDeleteResponseTopic(topic.name, results))

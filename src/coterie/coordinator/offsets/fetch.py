@@ -19,7 +19,7 @@ def fetch_offsets(
     offsets = group.offsets if group is not None else {}
     if topics is None:
         asked: dict[str, list[int]] = {}
-        for topic, partition in offsets:
+        for topic, partition in offsets:  # what is only pending is not told of, not even as unstable
             asked.setdefault(topic, []).append(partition)
         topics = asked
     answer: dict[str, list[OffsetFetchResponsePartition]] = {}

@@ -1,0 +1,111 @@
+"""A producer's transaction on either side: Apache Kafka's own coordinator runs it there; here, where there is none, the
+marker that it would write is written by hand. What follows for the group's offsets must be the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TypeVar
+
+from coterie.client.connection import Connection
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+M = TypeVar("M", bound=Message)
+PATIENCE_S = 20.0
+TIMEOUT_MS = 900_000  # a story may last longer than a minute, and no transaction may end by itself
+_AGAIN = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class Transactions:
+    """The producers of one side; each has at most one transaction open."""
+
+    def __init__(self, *, own: bool, seed: int) -> None:
+        self._own, self._seed = own, seed
+        self._producers: dict[str, tuple[int, int]] = {}
+        self.open: set[str] = set()
+
+    def transactional_id(self, name: str) -> str:
+        return f"txn-{self._seed}-{name}"
+
+    def producer(self, name: str) -> tuple[int, int]:
+        """Producer id and epoch."""
+        return self._producers[name]
+
+    async def begin(self, connection: Connection, name: str, group: str) -> None:
+        """Has the producer's transaction include the group's offsets."""
+        if name not in self._producers:
+            self._producers[name] = await self._identity(connection, name)
+        self.open.add(name)
+        if not self._own:
+            producer_id, epoch = self._producers[name]
+            request = AddOffsetsToTxnRequest(self.transactional_id(name), producer_id, epoch, group)
+            await _until(connection, request, AddOffsetsToTxnResponse)
+
+    async def _identity(self, connection: Connection, name: str) -> tuple[int, int]:
+        if self._own:
+            return self._seed * 100 + len(self._producers), 0
+        request = InitProducerIdRequest(self.transactional_id(name), TIMEOUT_MS)
+        told = await _until(connection, request, InitProducerIdResponse)
+        return told.producer_id, told.producer_epoch
+
+    async def end(self, connection: Connection, name: str, group: str, committed: bool) -> None:
+        """Ends it, and returns when the group's partition knows."""
+        self.open.discard(name)
+        producer_id, epoch = self._producers[name]
+        if self._own:
+            topics = [WritableTxnMarkerTopic("__consumer_offsets", [0])]
+            request = WriteTxnMarkersRequest([WritableTxnMarker(producer_id, epoch, committed, topics, 0)])
+            told = await connection.request(request, WriteTxnMarkersResponse, PATIENCE_S)
+            assert not told.markers[0].topics[0].partitions[0].error_code, told
+            return
+        ended = EndTxnRequest(self.transactional_id(name), producer_id, epoch, committed)
+        await _until(connection, ended, EndTxnResponse)
+        # The marker follows a moment after the answer: until then the next transaction cannot begin.
+        await _until(
+            connection,
+            AddOffsetsToTxnRequest(self.transactional_id(name), producer_id, epoch, group),
+            AddOffsetsToTxnResponse,
+        )
+        await _until(connection, EndTxnRequest(self.transactional_id(name), producer_id, epoch, False), EndTxnResponse)
+        await self._settled(connection, group)
+
+    async def _settled(self, connection: Connection, group: str) -> None:
+        """Until no offset is pending but those of transactions that are still open."""
+        end = time.monotonic() + (0.3 if self.open else PATIENCE_S)
+        while time.monotonic() < end:
+            request = OffsetFetchRequest(group, None, require_stable=True)
+            told = await connection.request(request, OffsetFetchResponse, PATIENCE_S, highest=7)
+            codes = {p.error_code for t in told.topics for p in t.partitions}
+            if ErrorCode.UNSTABLE_OFFSET_COMMIT not in codes:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def _until(connection: Connection, request: Message, answer: type[M]) -> M:
+    """Asks again while the coordinator is not ready."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        told = await connection.request(request, answer, PATIENCE_S)
+        code: int = told.error_code  # type: ignore[attr-defined]
+        if code not in _AGAIN:
+            assert not code, f"{type(request).__name__} was answered with {code}"
+            return told
+        assert time.monotonic() < end, f"{type(request).__name__}: still {code}"
+        await asyncio.sleep(0.02)
