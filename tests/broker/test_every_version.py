@@ -117,7 +117,7 @@ async def prepare(client: Client) -> Made:
     assert created.topics[0].error_code == ErrorCode.NONE
     described = await client.ask(MetadataRequest(None), MetadataResponse, 12)
     await client.ask(produce(), ProduceResponse, 9)
-    partitions = [OffsetCommitRequestPartition(0, 5, -1, "")]
+    partitions = [OffsetCommitRequestPartition(0, 5, -1, committed_metadata="")]
     commit = OffsetCommitRequest("simple", topics=[OffsetCommitRequestTopic("t", partitions=partitions)])
     assert not any(error_codes(await client.ask(commit, OffsetCommitResponse, 8)))
     protocols = [JoinGroupRequestProtocol("range", b"m")]

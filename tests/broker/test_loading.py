@@ -34,7 +34,7 @@ async def check_loading(client: Client) -> None:
     sync = await client.ask(SyncGroupRequest("g", 1, "m"), SyncGroupResponse, 4)
     assert sync.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert (await client.ask(HeartbeatRequest("g", 1, "m"), HeartbeatResponse, 4)).error_code == ErrorCode.NONE
-    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1, -1, "")])]
+    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1, -1, committed_metadata="")])]
     commit = await client.ask(OffsetCommitRequest("g", topics=topics), OffsetCommitResponse, 8)
     assert commit.topics[0].partitions[0].error_code == LOADING
     fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])

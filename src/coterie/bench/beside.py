@@ -13,9 +13,9 @@ from coterie.bench import load
 from coterie.bench.measure import SECONDS, Row, broker, resident_mb
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.conformance.differential import wait_for_coordinator
-from coterie.conformance.kafka import running
+from coterie.conformance.kafka import VERSIONS, running
 
-KAFKA = "4.3.0"
+KAFKA = VERSIONS[-1]
 CONNECTIONS = (1, 100, 1000)
 MEMBERS = (10, 200, 1000, 5000)
 WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often

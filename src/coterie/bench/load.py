@@ -87,7 +87,9 @@ def heartbeats(address: tuple[str, int], members: list[str], seconds: float) -> 
 
 def commits(address: tuple[str, int], members: list[str], seconds: float) -> float:
     """Commits/s of one partition each, over one connection per member."""
-    topics = [OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 5, -1, "")])]
+    topics = [
+        OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 5, -1, committed_metadata="")])
+    ]
     frames = [_frame(OffsetCommitRequest(f"g{n}", 1, m, topics=topics), COMMIT_VERSION) for n, m in enumerate(members)]
     return closed_loop(address, frames, seconds)
 
@@ -127,7 +129,9 @@ def commit_many(address: tuple[str, int], groups: int, partitions: int) -> None:
     """Commits every partition of the topic in each of so many groups of simple consumers."""
     broker = BrokerSocket(*address)
     for group in range(groups):
-        offsets = [OffsetCommitRequestPartition(p, group * 1000 + p, -1, "") for p in range(partitions)]
+        offsets = [
+            OffsetCommitRequestPartition(p, group * 1000 + p, -1, committed_metadata="") for p in range(partitions)
+        ]
         topics = [OffsetCommitRequestTopic(TOPIC, partitions=offsets)]
         for topic in broker.request(OffsetCommitRequest(f"many-{group}", topics=topics), highest=8).topics:
             check(topic.partitions[0].error_code)

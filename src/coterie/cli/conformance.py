@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.running import json_option
+from coterie.conformance.kafka import VERSIONS, CannotRun
 
 if TYPE_CHECKING:
     from coterie.conformance.format import Check
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 PARTS = ("format", "requests")
 CANNOT_RUN_EXIT = 3
-VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
 TOLD_OF_A_STORY = 12
 
 
@@ -43,8 +43,6 @@ Needs java and mvn on the PATH; the jars come from Maven Central, once. Exits 0 
 @json_option
 def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, seed: int, as_json: bool) -> None:
     """Ask Apache Kafka and coterie the same, and compare: every answer, and each other's files."""
-    from coterie.conformance.kafka import CannotRun
-
     said, exit_code = list[dict[str, Any]](), 0
     with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
         for version in versions or VERSIONS:

@@ -38,7 +38,7 @@ def why(group: str, bootstrap_server: str, as_json: bool) -> None:
 @broker_option
 @json_option
 def watch(group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool) -> None:
-    """The same, live, until Ctrl-C. Away from a terminal: a line whenever something changed."""
+    """What `groups why` tells, live, until Ctrl-C. Away from a terminal: a line whenever something changed."""
     run(_watch(group, every, times, bootstrap_server, as_json))
 
 

@@ -94,7 +94,7 @@ async def commit_offsets(
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (topic, partition), offset in offsets.items():
         entry = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
-        entry.partitions.append(OffsetCommitRequestPartition(partition, offset, -1, ""))
+        entry.partitions.append(OffsetCommitRequestPartition(partition, offset, -1, committed_metadata=""))
     request = OffsetCommitRequest(group_id, generation, member_id, group_instance_id, topics=list(topics.values()))
     connection = await cluster.coordinator_connection(coordinator)
     response = await connection.request(request, OffsetCommitResponse, cluster.timeout_s, highest=NAMES_UP_TO)

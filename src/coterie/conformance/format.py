@@ -56,7 +56,10 @@ def _fill(address: tuple[str, int]) -> Offsets:
         committed[group] = {}
         for round_ in range(3):
             offsets = {p: (100 * number + 10 * round_ + p, f"note {round_}") for p in (0, 1)}
-            partitions = [OffsetCommitRequestPartition(p, offset, 7, text) for p, (offset, text) in offsets.items()]
+            partitions = [
+                OffsetCommitRequestPartition(p, offset, 7, committed_metadata=text)
+                for p, (offset, text) in offsets.items()
+            ]
             topics = [OffsetCommitRequestTopic(TOPIC, partitions=partitions)]
             request = OffsetCommitRequest(group, joined.generation_id, joined.member_id, instance, topics=topics)
             for topic in connection.request(request, highest=8).topics:

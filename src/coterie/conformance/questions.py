@@ -224,7 +224,9 @@ def commit(ask: Asking, actor: Actor) -> Question:
         partition, offset = rng.randrange(PARTITIONS + ask.chance(0.03)), rng.randrange(1000)
         text = "x" * rng.choice([0, 0, 0, 3, METADATA_MAX_BYTES, METADATA_MAX_BYTES + 1])
         topics.append(
-            OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(partition, offset, 1, text)])
+            OffsetCommitRequestTopic(
+                name, partitions=[OffsetCommitRequestPartition(partition, offset, 1, committed_metadata=text)]
+            )
         )
         told.append(f"{name}-{partition}={offset}/{len(text)}")
     group = ask.group_id(ask.group)

@@ -133,7 +133,9 @@ def commit(actor: Actor, actors: Actors, words: list[str], options: Options) -> 
     """`commit a t-0=5 t-1=7`; `commit simple t-0=5 generation=-1 member=- metadata=x`."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for topic, partition, offset, epoch, text in _offsets(options):
-        topics.setdefault(topic, []).append(OffsetCommitRequestPartition(partition, offset, epoch, text))
+        topics.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(partition, offset, epoch, committed_metadata=text)
+        )
     return OffsetCommitRequest(
         _group(options),
         int(options.get("generation", actor.generation)),

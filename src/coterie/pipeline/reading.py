@@ -172,7 +172,7 @@ class TopicReader:
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, partition), offset in sorted(offsets.items()):
             entry = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
-            entry.partitions.append(OffsetCommitRequestPartition(partition, offset, -1, ""))
+            entry.partitions.append(OffsetCommitRequestPartition(partition, offset, -1, committed_metadata=""))
         request = OffsetCommitRequest(self.options.group_id or "", topics=list(topics.values()))
         response = self._group_socket().request(request, highest=NAMES_UP_TO)
         for answered in response.topics:

@@ -54,9 +54,9 @@ def decide_commit(
                 code = TOO_LONG
             else:
                 code = ErrorCode.NONE
-                committed = CommittedOffset(
-                    p.committed_offset, p.committed_leader_epoch, metadata, ctx.now_ms, expire_ms
-                )
+                # v1 says when itself, unless it leaves that to the broker with -1.
+                at_ms = p.commit_timestamp if p.commit_timestamp >= 0 else ctx.now_ms
+                committed = CommittedOffset(p.committed_offset, p.committed_leader_epoch, metadata, at_ms, expire_ms)
                 outcome.events.append(e.OffsetStored(topic.name, p.partition_index, committed))
             results.append(OffsetCommitResponsePartition(p.partition_index, code))
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, results))

@@ -1,5 +1,6 @@
-"""OffsetCommit (key 8). v2-4 a retention time, v6 leader epoch, v7 group.instance.id, v8 flexible, v9 GROUP_ID_NOT_FOUND
-for an unknown group (KIP-848), v10 topic ids.
+"""OffsetCommit (key 8). v0 a simple consumer's (Kafka kept it in ZooKeeper; here it is a commit like any other), v1
+generation, member and a timestamp per partition, v2-4 a retention time, v6 leader epoch, v7 group.instance.id, v8
+flexible, v9 GROUP_ID_NOT_FOUND for an unknown group (KIP-848), v10 topic ids.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ class OffsetCommitRequestPartition(Struct):
     partition_index: int = field(int32)
     committed_offset: int = field(int64)
     committed_leader_epoch: int = field(int32, "6+", default=-1)
+    commit_timestamp: int = field(int64, "1", default=-1)
     committed_metadata: str | None = field(string, nullable="0+")
 
 
@@ -22,7 +24,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = field(array(OffsetCommitRequestPartition))
 
 
-@message(api_key=8, versions="2-10", flexible="8+")
+@message(api_key=8, versions="0-10", flexible="8+")
 class OffsetCommitRequest(Message):
     group_id: str = field(string)
     generation_id_or_member_epoch: int = field(int32, "1+", default=-1)
@@ -45,7 +47,7 @@ class OffsetCommitResponseTopic(Struct):
     partitions: list[OffsetCommitResponsePartition] = field(array(OffsetCommitResponsePartition))
 
 
-@message(api_key=8, versions="2-10", flexible="8+")
+@message(api_key=8, versions="0-10", flexible="8+")
 class OffsetCommitResponse(Message):
     throttle_time_ms: int = field(int32, "3+")
     topics: list[OffsetCommitResponseTopic] = field(array(OffsetCommitResponseTopic))

@@ -1,5 +1,6 @@
-"""OffsetFetch (key 9): committed offsets. v2 all topics with null and a top-level error, v5 leader epochs, v6 flexible, v7
-require-stable (KIP-447), v8 several groups (KIP-709), v9 member epochs (KIP-848), v10 topic ids.
+"""OffsetFetch (key 9): committed offsets. v0 asked ZooKeeper in Kafka, here it is as v1; v2 all topics with null and a
+top-level error, v5 leader epochs, v6 flexible, v7 require-stable (KIP-447), v8 several groups (KIP-709), v9 member epochs
+(KIP-848), v10 topic ids.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class OffsetFetchRequestGroup(Struct):
     topics: list[OffsetFetchRequestTopics] | None = field(array(OffsetFetchRequestTopics), nullable="8+")
 
 
-@message(api_key=9, versions="1-10", flexible="6+")
+@message(api_key=9, versions="0-10", flexible="6+")
 class OffsetFetchRequest(Message):
     group_id: str = field(string, "0-7")
     topics: list[OffsetFetchRequestTopic] | None = field(array(OffsetFetchRequestTopic), "0-7", nullable="2-7")
@@ -78,7 +79,7 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = field(int16)
 
 
-@message(api_key=9, versions="1-10", flexible="6+")
+@message(api_key=9, versions="0-10", flexible="6+")
 class OffsetFetchResponse(Message):
     throttle_time_ms: int = field(int32, "3+")
     topics: list[OffsetFetchResponseTopic] = field(array(OffsetFetchResponseTopic), "0-7")
