@@ -168,3 +168,92 @@ def test_more_partitions_than_the_usual_limit_of_open_files(tmp_path: Path) -> N
     assert created.stdout == "created wide\n", created.stderr
     assert "1 records" in coterie("produce", "wide", stdin="x\n", address=process.address).stderr
     process.stop()
+
+
+def test_a_group_explains_itself_on_the_command_line(broker: BrokerProcess, tmp_path: Path) -> None:
+    at = broker.address
+    coterie("topics", "create", "orders", "-p", "2", address=at)
+    coterie("produce", "orders", stdin="a\nb\nc\n", address=at)
+    coterie("consume", "orders", "-g", "shop", "--from-beginning", "-n", "3", address=at)
+    told = coterie("groups", "why", "shop", address=at).stdout
+    assert "shop: Empty" in told
+    assert "the group has no members; 2 committed offsets are kept" in told
+    document = json.loads(coterie("groups", "why", "shop", "--json", address=at).stdout)
+    assert (document["state"], document["lag"], document["waiting_for"]) == ("Empty", 0, [])
+    watched = coterie("groups", "watch", "shop", "--times", "2", "--every", "0.1", address=at)
+    assert watched.stdout.count("Empty") == 1  # said once, since nothing changed
+    unknown = coterie("groups", "why", "nobody", address=at)
+    assert (unknown.returncode, "GROUP_ID_NOT_FOUND" in unknown.stderr) == (1, True)
+    broker.stop()
+    dumped = coterie("groups", "dump", str(tmp_path / "data")).stdout
+    assert "group shop consumer, generation 1, protocol range" in dumped
+    assert "offset shop orders-0 = " in dumped
+    assert dumped.count("group shop consumer, generation 2, protocol None, leader None, members []") == 1
+
+
+def test_a_broker_that_cannot_explain_is_named_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apache Kafka closes the connection on an API that it does not know."""
+    import asyncio
+
+    from coterie.broker.broker import Broker
+    from coterie.broker.server import _ROUTES
+    from coterie.client import Admin, KafkaError
+    from coterie.wire.apis import APIS
+    from coterie.wire.errors import ErrorCode
+
+    async def ask() -> None:
+        running = Broker()
+        host, port = await running.start("127.0.0.1", 0)
+        async with Admin({"bootstrap.servers": f"{host}:{port}"}) as admin:
+            with pytest.raises(KafkaError, match="not coterie") as refused:
+                await admin.explain_group("g")
+        assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
+        await running.stop()
+
+    monkeypatch.delitem(_ROUTES, (30000, 0), raising=False)
+    explain = APIS[30000]
+    monkeypatch.setattr("coterie.broker.server.APIS", {k: a for k, a in APIS.items() if a is not explain})
+    asyncio.run(ask())
+
+
+def test_http_is_served_and_said(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "coterie",
+        "broker",
+        "--memory",
+        "--listen",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        url = process.stderr.readline().strip().removeprefix("groups and metrics on ")
+        import urllib.request
+
+        with urllib.request.urlopen(url + "/groups", timeout=10) as answer:
+            assert json.loads(answer.read()) == []
+        taken = url.rpartition("/")[2]
+        again = coterie("broker", "--memory", "--listen", "127.0.0.1:0", "--http", taken)
+        assert (again.returncode, "choose another --http" in again.stderr) == (1, True)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_a_failing_seed_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from coterie.cli import lab as lab_module
+    from coterie.laboratory import fuzz
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lab_module, "_on_cores", lambda seeds, minutes: iter([(3, {}, "seed 3: a rule was broken")]))
+    monkeypatch.setattr(fuzz, "shrunk_scenario", lambda seed, minutes: (["join a", "heartbeat a"], True))
+    result = CliRunner().invoke(lab_module.lab, ["fuzz", "--seeds", "1"])
+    assert result.exit_code == 1
+    assert "seed 3: a rule was broken (commit " in result.output
+    assert "== seed-3\njoin a\nheartbeat a" in result.output
