@@ -168,7 +168,7 @@ class Broker:
         ]
         self._upkeep = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
         self.cleaner = Cleaner(self.topics, self.clock, self.settings["log.cleaner.backoff.ms"])
-        self._upkeep.append(self.loop.create_task(self.cleaner.run()))
+        self._upkeep.append(self.loop.create_task(self.cleaner.run(self.groups.loaded())))
 
     def _retain(self) -> None:
         now_ms = self.clock.now_ms()

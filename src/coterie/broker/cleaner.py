@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from coterie.broker.clock import Clock
 from coterie.broker.topics import Topics
@@ -17,12 +17,14 @@ logger = logging.getLogger(__name__)
 
 
 class Cleaner:
-    """Looks for dirty logs every ``backoff_ms``."""
+    """Looks for dirty logs every ``backoff_ms``, from when the groups are loaded on: whoever reads a log piece by piece
+    must not miss the marker of a transaction whose records it has read."""
 
     def __init__(self, topics: Topics, clock: Clock, backoff_ms: int) -> None:
         self._topics, self._clock, self._backoff_ms = topics, clock, backoff_ms
 
-    async def run(self) -> None:
+    async def run(self, groups_loaded: Awaitable[None]) -> None:
+        await groups_loaded
         while True:
             await asyncio.sleep(self._backoff_ms / 1000)
             for log in [log for log in self._topics.every_log() if log.config.cleanup_compact]:

@@ -21,7 +21,10 @@ STALLED_AFTER_MS = 60_000
 
 
 class Progress:
-    """When each committed offset last moved. Looked at whenever somebody asks; nothing runs in between."""
+    """When each committed offset last moved. Looked at whenever somebody asks; nothing runs in between. Begun anew when
+    it has seen very many, so that deleted groups are not remembered for ever."""
+
+    REMEMBERED = 200_000
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
@@ -30,12 +33,10 @@ class Progress:
         """For how long the offset has been what it is: since its commit, or since it was first seen so."""
         seen = self._seen.get((group_id, partition))
         if seen is None or seen[0] != offset:
+            if len(self._seen) >= self.REMEMBERED:
+                self._seen.clear()
             self._seen[group_id, partition] = seen = (offset, committed_ms)
         return max(now_ms - seen[1], 0)
-
-    def forget(self, group_id: str) -> None:
-        for key in [k for k in self._seen if k[0] == group_id]:
-            del self._seen[key]
 
 
 def explained(broker: Broker, group: Group) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class _Seat:
         self.partition = partition
         self.log = OffsetsLog(partition.log)
         self.loaded = False
+        self.deleted_topics: set[str] = set()  # while it was loading: their offsets go once it has
         self.resigned = False
         self.epoch = 0  # of the partition's leadership; an older load or unload is ignored
 
@@ -93,7 +94,15 @@ class GroupCoordinator:
             self._teller.loaded(group)
         for decision in seat.shard.loaded(self._clock.now_ms()):
             self._drive(seat, decision)
+        if seat.deleted_topics:
+            names, seat.deleted_topics = tuple(seat.deleted_topics), set()
+            self._for_every_group(seat, lambda group_id: TopicsDeleted(group_id, names))
         self._arm(seat)
+
+    async def loaded(self) -> None:
+        """Returns once the partitions that were on the disk are loaded."""
+        if self._loading is not None:
+            await asyncio.shield(self._loading)
 
     def resign(self, index: int, epoch: int) -> bool:
         """Gives up a partition: whoever waits in it is answered NOT_COORDINATOR, as is everyone who asks from now on.
@@ -262,7 +271,7 @@ class GroupCoordinator:
     def _fire(self) -> None:
         self._timer = None
         now_ms = self._clock.now_ms()
-        for seat in self._seats:
+        for seat in [s for s in self._seats if s.loaded]:
             for command in seat.shard.expired(now_ms):
                 self._drive(seat, seat.shard.submit(command, Context(now_ms)))
         for seat in self._seats:
@@ -272,17 +281,21 @@ class GroupCoordinator:
 
     def expire_offsets(self) -> None:
         """Every offsets.retention.check.interval.ms."""
-        self._for_every_group(ExpireOffsets)
+        for seat in [s for s in self._seats if s.loaded]:  # half loaded, the newest commit may be yet to come
+            self._for_every_group(seat, ExpireOffsets)
 
     def topics_deleted(self, names: tuple[str, ...]) -> None:
         """The offsets of deleted topics go."""
-        self._for_every_group(lambda group_id: TopicsDeleted(group_id, names))
-
-    def _for_every_group(self, command: Callable[[str], Command]) -> None:
-        now_ms = self._clock.now_ms()
         for seat in self._seats:
-            for group_id in list(seat.shard.groups):
-                self._drive(seat, seat.shard.submit(command(group_id), Context(now_ms)))
+            if seat.loaded:
+                self._for_every_group(seat, lambda group_id: TopicsDeleted(group_id, names))
+            else:
+                seat.deleted_topics.update(names)
+
+    def _for_every_group(self, seat: _Seat, command: Callable[[str], Command]) -> None:
+        now_ms = self._clock.now_ms()
+        for group_id in list(seat.shard.groups):
+            self._drive(seat, seat.shard.submit(command(group_id), Context(now_ms)))
 
     def close(self) -> None:
         """Every request that waits is answered NOT_COORDINATOR."""

@@ -1,6 +1,8 @@
 """The differences that are known and accepted, each with its reason. A story that meets one ends there, unharmed.
 
-A row is (its name, the reason, what recognises it). Whatever no row recognises is a failure.
+A row is (its name, the reason, what recognises it). Whatever no row recognises is a failure. One difference is not even
+asked for, since waiting for it would take minutes: a second JoinGroup or SyncGroup of a member whose first still waits.
+Kafka never answers the first; coterie answers it REBALANCE_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ def _tied_vote(story: Story, ours: Said, theirs: Said) -> bool:
 
 
 def _is_tie(one: str, other: str, protocols: list[tuple[str, ...]]) -> bool:
+    if not protocols:
+        return False
     common = set.intersection(*map(set, protocols))
     votes = [next((p for p in preferred if p in common), "") for preferred in protocols]
     return votes.count(one) == votes.count(other)

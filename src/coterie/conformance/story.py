@@ -21,6 +21,7 @@ from coterie.conformance.transactions import Transactions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.messages.list_groups import ListGroupsResponse
 from coterie.wire.messages.sync_group import SyncGroupResponse
@@ -71,7 +72,6 @@ class Story:
         static = self.random.choice([0, 1, 2, 3])
         self.actors = {name: Actor(name, f"i{n}" if n < static else None) for n, name in enumerate("abcdef")}
         self.group = f"story-{kind}-{seed}"
-        self.described: list[Any] = [None, None]
         self.phase_ends_at = 0.0
         self.parted: tuple[str, dict[str, Any], dict[str, Any]] | None = None
         self.waiting: dict[str, str] = {}  # actor -> the member that its parked request speaks for
@@ -163,7 +163,7 @@ class Story:
                 await asyncio.sleep(max(left_s + MARGIN_S, 0))
                 await self._agree()
                 self.phase_ends_at = ends_at + REBALANCE_MS / 1000
-                if not self.described[0]["members"]:
+                if not self.ask.members:
                     return
         if self.kind == "session":
             await self._keep_alive(None)
@@ -276,11 +276,8 @@ class Story:
         if group["group_state"] != self.ask.state or members != self.ask.members:
             self.phase_ends_at = time.monotonic() + REBALANCE_MS / 1000
         self.ask.state, self.ask.members = group["group_state"], members
-        self.described = [group, group]
         self.joining &= set(self.sides[0].parked)
 
 
 def heartbeat_of(group: str, actor: Actor, side: Side) -> Message:
-    from coterie.wire.messages.heartbeat import HeartbeatRequest
-
     return HeartbeatRequest(group, actor.generation, side.real(actor.member), actor.instance)
