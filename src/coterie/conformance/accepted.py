@@ -2,7 +2,8 @@
 
 A row is (its name, the reason, what recognises it). Whatever no row recognises is a failure. One difference is not even
 asked for, since waiting for it would take minutes: a second JoinGroup or SyncGroup of a member whose first still waits.
-Kafka never answers the first; coterie answers it REBALANCE_IN_PROGRESS.
+Kafka never answers the first; coterie answers it REBALANCE_IN_PROGRESS. Nor are OffsetCommit and OffsetFetch v0, which
+in Kafka were about ZooKeeper and here are about the group.
 """
 
 from __future__ import annotations
@@ -125,9 +126,14 @@ def _removed_while_syncing(story: Story, ours: Said, theirs: Said) -> bool:
 
 
 def _commit_to_unknown(story: Story, ours: Said, theirs: Said) -> bool:
-    """OffsetCommit v9 says GROUP_ID_NOT_FOUND since Kafka 4, before it said ILLEGAL_GENERATION."""
-    asked = "OffsetCommit v9" in story.last_question
-    return story.version < (4,) and asked and "GROUP_ID_NOT_FOUND" in str(ours) and "ILLEGAL_GENERATION" in str(theirs)
+    """Since Kafka 4 a commit of a member to a group that nobody knows is told so: OffsetCommit v9 GROUP_ID_NOT_FOUND, where
+    it was ILLEGAL_GENERATION, and TxnOffsetCommit ILLEGAL_GENERATION, where it was UNKNOWN_MEMBER_ID."""
+    told = (
+        ("* OffsetCommit v9", "GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"),
+        ("* TxnOffsetCommit", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
+    )
+    asked = story.last_question.replace(":", "")
+    return story.version < (4,) and any(q in asked and o in str(ours) and t in str(theirs) for q, o, t in told)
 
 
 def described_as(group: Said, version: tuple[int, ...]) -> Said:
@@ -149,7 +155,7 @@ ACCEPTED: tuple[tuple[str, str, Callable[[Story, Said, Said], bool]], ...] = (
     ("refused commit", "the same for a first commit that is refused", _delete_of_a_refused_group),
     ("full group", "those who waited for an id that found no room are answered at once here", _full_group_waits),
     ("removed sync", "a removed member's waiting SyncGroup is answered here, never by Kafka", _removed_while_syncing),
-    ("unknown group", "before 4 OffsetCommit v9 said ILLEGAL_GENERATION for GROUP_ID_NOT_FOUND", _commit_to_unknown),
+    ("unknown group", "before 4 a commit to a group that nobody knows was told another error", _commit_to_unknown),
     ("emptied", "before 4 an Empty group went with its last offset", _emptied),
     (
         "unknown instance",

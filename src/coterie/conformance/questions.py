@@ -92,6 +92,8 @@ class Asking:
 
     def version(self, request: type[Message], at_least: int = 0) -> int:
         oldest, newest = self.versions[request]
+        if request in (OffsetCommitRequest, OffsetFetchRequest):
+            oldest = max(oldest, 1)  # v0 was about offsets in ZooKeeper
         return self.random.randint(max(oldest, min(at_least, newest)), newest)
 
     def chance(self, probability: float) -> bool:
