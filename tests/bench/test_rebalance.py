@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from coterie.bench import load
+from coterie.bench.loading import PER_COMMIT, open_log, write_commits
 from coterie.bench.measure import Row, broker
 from coterie.bench.rebalance import rebalance_ms, settled_crew
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.shard import Shard
 
 Address = tuple[str, int]
 
@@ -31,6 +34,13 @@ def test_joins_and_commits_are_counted(address: Address) -> None:
     load.create_topic(address, 4)
     assert load.joins(address, 3, 1.0) > 0
     load.commit_many(address, 2, 4)
+
+
+def test_the_log_that_is_loaded_holds_what_it_says(tmp_path: Path) -> None:
+    log, shard = open_log(tmp_path), Shard(CoordinatorConfig())
+    write_commits(log, 5_000)
+    assert log.load(shard) == 5_000
+    assert sum(len(g.offsets) for g in shard.groups.values()) == 500 * PER_COMMIT
 
 
 def test_a_row_is_better_above_one() -> None:

@@ -165,8 +165,15 @@ PARTS: dict[str, Callable[[Path], Iterable[Row]]] = {
     "rebalance": rebalances,
     "spark": spark_rows,
     "memory": lambda folder: _beside("memory", folder),
+    "load": lambda folder: _load(folder),
     "kafka": lambda folder: _beside("kafka", folder),
 }
+
+
+def _load(folder: Path) -> Iterable[Row]:
+    from coterie.bench.loading import loading
+
+    return loading(folder)
 
 
 def _beside(part: str, folder: Path) -> Iterable[Row]:

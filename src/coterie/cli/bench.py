@@ -8,8 +8,8 @@ import click
 
 from coterie.cli.running import json_option
 
-PART_NAMES = ("start", "records", "groups", "rebalance", "spark", "memory", "kafka")
-BY_DEFAULT = PART_NAMES[:-1]  # Kafka takes minutes, and wants java and mvn
+PART_NAMES = ("start", "records", "groups", "rebalance", "spark", "memory", "load", "kafka")
+BY_DEFAULT = PART_NAMES[:-2]  # a minute for ten million records; Kafka takes minutes, and wants java and mvn
 
 
 @click.command(
@@ -17,6 +17,7 @@ BY_DEFAULT = PART_NAMES[:-1]  # Kafka takes minutes, and wants java and mvn
 Examples:
   coterie bench
   coterie bench --part groups --json
+  coterie bench --part load                    ten million records of __consumer_offsets
   coterie bench --part kafka                   beside Apache Kafka, one core each
 """
 )
