@@ -7,8 +7,11 @@ from __future__ import annotations
 import asyncio
 import random
 
+import pytest
+
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
+from coterie.journal import JournalLine
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -177,3 +180,21 @@ def test_one_answer_that_cannot_be_said_costs_nobody_else_theirs() -> None:
         await stop(broker, clients)
 
     run(story)
+
+
+def test_a_turn_with_very_much_to_tell_is_journalled_whole(caplog: pytest.LogCaptureFixture) -> None:
+    """Thousands of members that join in one turn of the loop say more than fits into one batch."""
+
+    async def story() -> None:
+        broker, clients = await serving()
+        count = 12_000
+        broker.groups._untold = [JournalLine(1, f"g{n}", 1, "member_joined", "Stable", "Stable") for n in range(count)]
+        broker.groups._untold[7].moved = [{"topic": "x" * 100, "partition": n} for n in range(1_000)]
+        broker.groups._write_journal()
+        (partition,) = broker.topics.journal_topic().partitions
+        assert partition.log.end_offset == count
+        assert not broker.groups._untold
+        await stop(broker, clients)
+
+    run(story)
+    assert "cannot be written" not in caplog.text

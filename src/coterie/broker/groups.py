@@ -30,6 +30,8 @@ from coterie.wire.messages.write_txn_markers import WritableTxnMarker
 logger = logging.getLogger(__name__)
 
 SEATS_REMEMBERED = 100_000
+JOURNAL_BATCH_BYTES = 256 * 1024
+JournalItem = tuple[int, bytes, bytes, tuple[()]]
 
 
 class _Seat:
@@ -226,12 +228,21 @@ class GroupCoordinator:
 
     def _write_journal(self) -> None:
         lines, self._untold = self._untold, []
-        if not lines:
-            return
+        batch, size = list[JournalItem](), 0
+        for line in lines:
+            said = line.to_json().encode()
+            if batch and size + len(said) > JOURNAL_BATCH_BYTES:
+                self._append_journal(batch)
+                batch, size = [], 0
+            batch.append((line.time_ms, line.group.encode(), said, ()))
+            size += len(said) + len(line.group) + 20
+        if batch:
+            self._append_journal(batch)
+
+    def _append_journal(self, items: list[JournalItem]) -> None:
         partition = self._topics.journal_topic().partitions[0]
-        items = [(line.time_ms, line.group.encode(), line.to_json().encode(), ()) for line in lines]
         try:
-            partition.log.append_own(encode_batch(items), lines[0].time_ms)
+            partition.log.append_own(encode_batch(items), items[0][0])
         except (OSError, Refusal) as error:
             # The journal explains; it must not keep a group from going on.
             logger.error("the journal cannot be written: %s", error)
