@@ -25,7 +25,7 @@ from coterie.client.errors import KafkaError
 # (4.4.0 is announced, but one of its jars, kafka-tools-api, is not in Maven Central.)
 VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
 START_S = 90.0
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+_POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>coterie</groupId><artifactId>kafka-{version}</artifactId><version>1</version><dependencies>{wanted}</dependencies>
 </project>
 """
