@@ -46,19 +46,18 @@ def kafka(folder: Path, delay_ms: int) -> Iterator[Address]:
         "max.connections": "20000",
     }
     with running(KAFKA, folder / "kafka", settings, {BROKER_CORE}) as started:
-        wait_for_coordinator(started.address)
-        yield started.address
+        wait_for_coordinator(started)
+        yield started
 
 
-def _rates(address: Address, warm_up_s: float) -> dict[str, float]:
+def _rates(address: Address) -> dict[str, float]:
     """What the groups' requests come to per second."""
     load.create_topic(address)
     found: dict[str, float] = {}
     members = load.groups_of_one(address, max(CONNECTIONS))
-    if warm_up_s:
-        load.heartbeats(address, members[:100], warm_up_s)
-        load.commits(address, members[:100], warm_up_s)
-        load.joins(address, 100, warm_up_s)
+    load.heartbeats(address, members[:100], WARM_UP_S)
+    load.commits(address, members[:100], WARM_UP_S)
+    load.joins(address, 100, WARM_UP_S)
     for connections in CONNECTIONS:
         found[f"heartbeats, {connections} connections"] = load.heartbeats(address, members[:connections], SECONDS)
     for connections in CONNECTIONS:
@@ -73,9 +72,9 @@ def beside(folder: Path) -> Iterator[Row]:
     bind(DRIVER_CORE)
     try:
         with kafka(folder / "rates", 0) as address:
-            theirs = _rates(address, WARM_UP_S)
+            theirs = _rates(address)
         with coterie(folder / "rates", 0) as (address, _):
-            ours = _rates(address, WARM_UP_S)
+            ours = _rates(address)
         for name, value in ours.items():
             yield Row(name, value, "1/s", theirs[name], peer=f"Kafka {KAFKA}")
         for members in MEMBERS:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from coterie.broker.clock import Clock
 from coterie.broker.topics import Topics
-from coterie.log.compaction import Cleaned, clean, plan, swap
+from coterie.log.compaction import clean, plan, swap
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import BatchError
 from coterie.records.compression import CompressionError
@@ -30,19 +30,17 @@ class Cleaner:
             for log in [log for log in self._topics.every_log() if log.config.cleanup_compact]:
                 await self.compact(log)
 
-    async def compact(self, log: PartitionLog, *, force: bool = False) -> bool:
-        """One log, if it is dirty enough; whether it was compacted. What fails is logged, and tried again later."""
-        wanted = plan(log, self._clock.now_ms(), log.config.delete_retention_ms, force=force)
+    async def compact(self, log: PartitionLog) -> None:
+        """One log, if it is dirty enough. What fails is logged, and tried again later."""
+        wanted = plan(log, self._clock.now_ms(), log.config.delete_retention_ms)
         if wanted is None:
-            return False
-        work: Callable[[], Cleaned] = lambda: clean(wanted)  # noqa: E731
+            return
         try:
-            cleaned = await asyncio.get_running_loop().run_in_executor(None, work)
+            cleaned = await asyncio.to_thread(clean, wanted)
             if not swap(log, cleaned):
-                return False
+                return
         except (OSError, BatchError, CompressionError) as error:
             logger.error("%s could not be compacted: %s", log.directory, error)
-            return False
+            return
         self._topics.save_cleaned_offsets()
         logger.info("compacted %s: %d of %d records stay", log.directory, cleaned.records_after, cleaned.records_before)
-        return True

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator.explain import explain_group
 from coterie.coordinator.state import Group, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
-from coterie.wire.primitives import WireError
+from coterie.coordinator.telling import owners_of
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
@@ -59,13 +58,7 @@ def owners(group: Group) -> dict[TopicPartition, str]:
     """Who owns what, as far as the assignments can be read."""
     if group.protocol_type != CONSUMER:
         return {}
-    found: dict[TopicPartition, str] = {}
-    for member in group.members.values():
-        try:
-            found.update(dict.fromkeys(decode_assignment(member.assignment), member.member_id))
-        except WireError:
-            continue
-    return found
+    return owners_of((m.member_id, m.assignment) for m in group.members.values())
 
 
 def partitions_of(broker: Broker, group: Group, now_ms: int) -> list[dict[str, Any]]:

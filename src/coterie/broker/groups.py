@@ -16,7 +16,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import OFFSETS_TOPIC, Partition, Topics
 from coterie.coordinator.offsets_log import OffsetsLog
-from coterie.coordinator.outcome import Context, Reply
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.shard import Command, Decision, ExpireOffsets, Shard, Step, TopicsDeleted, drive
 from coterie.coordinator.state import Group
@@ -37,8 +37,8 @@ JournalItem = tuple[int, bytes, bytes, tuple[()]]
 class _Seat:
     """One shard with its partition and log."""
 
-    def __init__(self, settings: BrokerSettings, partition: Partition) -> None:
-        self.shard = Shard(settings.coordinator())
+    def __init__(self, config: CoordinatorConfig, partition: Partition) -> None:
+        self.shard = Shard(config)
         self.partition = partition
         self.log = OffsetsLog(partition.log)
         self.loaded = False
@@ -53,7 +53,7 @@ class GroupCoordinator:
     def __init__(
         self, settings: BrokerSettings, topics: Topics, clock: Clock, loop: asyncio.AbstractEventLoop, flusher: Flusher
     ) -> None:
-        self._settings, self._topics, self._clock, self._loop, self._flusher = settings, topics, clock, loop, flusher
+        self._topics, self._clock, self._loop, self._flusher = topics, clock, loop, flusher
         self.config = settings.coordinator()
         self.listeners: list[Callable[[JournalLine], None]] = []
         self.load_seconds = 0.0
@@ -73,7 +73,7 @@ class GroupCoordinator:
             self._loading = self._loop.create_task(self._load())
 
     def _take_seats(self) -> None:
-        self._seats = [_Seat(self._settings, p) for p in self._topics.offsets_topic().partitions]
+        self._seats = [_Seat(self.config, p) for p in self._topics.offsets_topic().partitions]
 
     async def _load(self) -> None:
         total, started = 0, self._loop.time()

@@ -21,3 +21,17 @@ class Pending:
         self.response = response
         if self.notify is not None:
             self.notify()
+
+    def then(self, change: Callable[[Message], Message]) -> Pending:
+        """Another that is answered when this one is, with what ``change`` makes of the answer."""
+        outer = Pending()
+
+        def answered() -> None:
+            assert self.response is not None
+            outer.answer(change(self.response))
+
+        if self.response is not None:
+            answered()
+        else:
+            self.notify = answered
+        return outer

@@ -118,15 +118,17 @@ class Topics:
 
     def save_start_offsets(self) -> None:
         """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention."""
-        moved = [p for t in self.by_name.values() for p in t.partitions if p.log.log_start_offset > 0]
-        lines = [f"{p.topic} {p.index} {p.log.log_start_offset}\n" for p in moved]
-        self._fs.write_file(_START_OFFSETS, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+        self._save_offsets(_START_OFFSETS, lambda log: log.log_start_offset)
 
     def save_cleaned_offsets(self) -> None:
         """Kafka's checkpoint of how far each log is compacted."""
-        cleaned = [p for t in self.by_name.values() for p in t.partitions if p.log.cleaned_until > 0]
-        lines = [f"{p.topic} {p.index} {p.log.cleaned_until}\n" for p in cleaned]
-        self._fs.write_file(_CLEANED_OFFSETS, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+        self._save_offsets(_CLEANED_OFFSETS, lambda log: log.cleaned_until)
+
+    def _save_offsets(self, checkpoint: str, offset_of: Callable[[PartitionLog], int]) -> None:
+        """A checkpoint of the logs of which there is something to say."""
+        every = [(p.topic, p.index, offset_of(p.log)) for t in self.by_name.values() for p in t.partitions]
+        lines = [f"{topic} {index} {offset}\n" for topic, index, offset in every if offset > 0]
+        self._fs.write_file(checkpoint, f"0\n{len(lines)}\n{''.join(lines)}".encode())
 
     def _open(self, topic: Topic, count: int, *, clean: bool, starts: dict[str, int]) -> None:
         config = self._settings.log_config(topic.configs)

@@ -77,10 +77,10 @@ def run_differential(
     else:
         ours["coterie.group.pending.leave.rebalance.enable"] = "false"
     with running(version, folder, theirs) as kafka, coterie_broker(ours) as address:
-        for side in (kafka.address, address):
+        for side in (kafka, address):
             make_topics(side)
             wait_for_coordinator(side)
-        return asyncio.run(_stories(Report(version), steps, first_seed, address, kafka.address, told))
+        return asyncio.run(_stories(Report(version), steps, first_seed, address, kafka, told))
 
 
 def make_topics(address: tuple[str, int]) -> None:

@@ -117,9 +117,7 @@ def _all_told(name: str, text: str, committed: Offsets) -> Check:
 
 
 def _dump_log(version: str, data: Path) -> str:
-    main = "kafka.tools.DumpLogSegments" if version.startswith("2.") else "org.apache.kafka.tools.DumpLogSegments"
-    if version.startswith("3."):
-        main = "kafka.tools.DumpLogSegments"
+    main = "org.apache.kafka.tools.DumpLogSegments" if version.startswith("4.") else "kafka.tools.DumpLogSegments"
     files = ",".join(str(path) for path in sorted((data / "__consumer_offsets-0").glob("*.log")))
     return _run(java(version, main, "--offsets-decoder", "--deep-iteration", "--files", files))
 
@@ -146,10 +144,10 @@ def we_take_over_theirs(version: str, folder: Path) -> Check:
     """Kafka writes a folder and stops; coterie starts on it and must tell the same groups and offsets."""
     settings = ONE_PARTITION | {"group.initial.rebalance.delay.ms": "0"}
     with running(version, folder, settings) as kafka:
-        wait_for_coordinator(kafka.address)
-        make_topics(kafka.address)
-        _fill(kafka.address)
-        before = _tell(kafka.address)
+        wait_for_coordinator(kafka)
+        make_topics(kafka)
+        _fill(kafka)
+        before = _tell(kafka)
     with coterie_broker(settings, folder / "data") as address:
         wait_for_coordinator(address)
         after = _tell(address)

@@ -15,7 +15,6 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie.client.blocking import BrokerSocket
@@ -70,18 +69,6 @@ def free_port() -> int:
         return port
 
 
-@dataclass(slots=True)
-class KafkaBroker:
-    """A running broker: where it listens, its data folder, its own log and its process id."""
-
-    version: str
-    address: tuple[str, int]
-    data: Path
-    log: Path
-    pid: int
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-
 def java(version: str, main: str, *args: str, options: tuple[str, ...] = ()) -> list[str]:
     """The command line of a class of that Kafka."""
     return [
@@ -124,8 +111,8 @@ def _properties(version: str, folder: Path, port: int, settings: Mapping[str, st
 @contextlib.contextmanager
 def running(
     version: str, folder: Path, settings: Mapping[str, str] | None = None, cpus: set[int] | None = None
-) -> Iterator[KafkaBroker]:
-    """A real broker for the length of a with-block; ``cpus`` binds it to those cores. Raises CannotRun."""
+) -> Iterator[tuple[str, int]]:
+    """A real broker's address for the length of a with-block; ``cpus`` binds it to those cores. Raises CannotRun."""
     jars(version)
     folder.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), folder / "kafka.log"
@@ -153,10 +140,10 @@ def running(
                 identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
                 form = java(version, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(config))
                 subprocess.run(form, stdout=out, stderr=out, check=True)
-            broker = start(java(version, "kafka.Kafka", str(config)))
+            start(java(version, "kafka.Kafka", str(config)))
             _wait_for_port(port, processes, log)
             _wait_for_answer(("127.0.0.1", port), log)
-            yield KafkaBroker(version, ("127.0.0.1", port), folder / "data", log, broker.pid, processes)
+            yield "127.0.0.1", port
         finally:
             _end(processes)
 

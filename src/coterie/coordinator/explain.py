@@ -10,7 +10,7 @@ from typing import Any
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, Phase
 
-NEW_MEMBERS_SHOWN = 3
+MEMBERS_NAMED = 3
 
 
 def explain_group(group: Group, now_ms: int, config: CoordinatorConfig) -> dict[str, Any]:
@@ -108,8 +108,8 @@ def _at_join_deadline(group: Group) -> str:
 
 
 def _names(member_ids: list[str]) -> str:
-    more = len(member_ids) - NEW_MEMBERS_SHOWN
-    return ", ".join(member_ids[:NEW_MEMBERS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(member_ids) - MEMBERS_NAMED
+    return ", ".join(member_ids[:MEMBERS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _at_session_end(group: Group, member: Member) -> str:

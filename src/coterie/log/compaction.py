@@ -132,20 +132,23 @@ def _survey(plan: Plan) -> tuple[int, set[tuple[int, int]], dict[bytes, int]]:
     offset of each key in the part that is new."""
     in_transaction: dict[int, list[int]] = {}
     aborted: set[tuple[int, int]] = set()
-    for header, records in _batches(plan):
+    for segment, position, header in _batches(plan):
         if header.is_control:
             taken = in_transaction.pop(header.producer_id, [])
+            records = _records(segment, position, header)
             if records and ends_transaction(records[0]) is False:
                 aborted.update((header.producer_id, base) for base in taken)
         elif header.is_transactional:
             in_transaction.setdefault(header.producer_id, []).append(header.base_offset)
     until = min([plan.end, *(bases[0] for bases in in_transaction.values())])
     newest: dict[bytes, int] = {}
-    for header, records in _batches(plan):
-        if header.base_offset >= until or header.is_control or _in_aborted(header, aborted):
+    for segment, position, header in _batches(plan):
+        old = header.last_offset < plan.dirty_from
+        if old or header.base_offset >= until or header.is_control or _in_aborted(header, aborted):
             continue
         if len(newest) >= KEYS_AT_ONCE:
             return header.base_offset, aborted, newest
+        records = _records(segment, position, header)
         newest.update((r.key, r.offset) for r in records if r.key is not None and r.offset >= plan.dirty_from)
     return until, aborted, newest
 
@@ -154,10 +157,14 @@ def _in_aborted(header: BatchHeader, aborted: set[tuple[int, int]]) -> bool:
     return header.is_transactional and (header.producer_id, header.base_offset) in aborted
 
 
-def _batches(plan: Plan) -> Iterator[tuple[BatchHeader, list[Record]]]:
+def _batches(plan: Plan) -> Iterator[tuple[Segment, int, BatchHeader]]:
     for segment in plan.segments:
         for position, header in segment.headers(0):
-            yield header, decode_records(segment.file.read(position, header.size), 0, header)
+            yield segment, position, header
+
+
+def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+    return decode_records(segment.file.read(position, header.size), 0, header)
 
 
 def _cleaned_batch(

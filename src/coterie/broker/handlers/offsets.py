@@ -50,23 +50,18 @@ def handle_offset_commit(broker: Broker, request: OffsetCommitRequest, call: Cal
         return submit(broker, request, call)
     if not known:
         return OffsetCommitResponse(topics=refused)
-    inner, outer = submit(broker, request, call), Pending()
 
-    def merge() -> None:
-        assert isinstance(inner.response, OffsetCommitResponse)
-        merged = {(t.name, t.topic_id): t for t in inner.response.topics}
+    def merge(answer: Message) -> Message:
+        assert isinstance(answer, OffsetCommitResponse)
+        merged = {(t.name, t.topic_id): t for t in answer.topics}
         for topic in refused:
             kept = merged.setdefault(
                 (topic.name, topic.topic_id), OffsetCommitResponseTopic(topic.name, topic.topic_id)
             )
             kept.partitions += topic.partitions
-        outer.answer(OffsetCommitResponse(topics=list(merged.values())))
+        return OffsetCommitResponse(topics=list(merged.values()))
 
-    if inner.response is not None:
-        merge()
-    else:
-        inner.notify = merge
-    return outer
+    return submit(broker, request, call).then(merge)
 
 
 def _known_topics(
@@ -139,20 +134,14 @@ def handle_offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Cal
     if not unknown:
         return submit(broker, request, call)
     request.topics = known
-    inner, outer = submit(broker, request, call), Pending()
 
-    def merge() -> None:
-        response = inner.response
+    def merge(response: Message) -> Message:
         assert isinstance(response, OffsetDeleteResponse)
         if not response.error_code:
             response.topics += [_unknown_topic(t) for t in unknown]
-        outer.answer(response)
+        return response
 
-    if inner.response is not None:
-        merge()
-    else:
-        inner.notify = merge
-    return outer
+    return submit(broker, request, call).then(merge)
 
 
 def _unknown_topic(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:

@@ -47,17 +47,12 @@ def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, ca
     request.topics = known
     if not known:
         return TxnOffsetCommitResponse(topics=refused)
-    inner, outer = submit(broker, request, call), Pending()
 
-    def merge() -> None:
-        assert isinstance(inner.response, TxnOffsetCommitResponse)
-        outer.answer(TxnOffsetCommitResponse(topics=[*inner.response.topics, *refused]))
+    def merge(answer: Message) -> Message:
+        assert isinstance(answer, TxnOffsetCommitResponse)
+        return TxnOffsetCommitResponse(topics=[*answer.topics, *refused])
 
-    if inner.response is not None:
-        merge()
-    else:
-        inner.notify = merge
-    return outer
+    return submit(broker, request, call).then(merge)
 
 
 def handle_write_txn_markers(broker: Broker, request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
