@@ -8,8 +8,9 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Phase
 from coterie.laboratory.broker_actor import BrokerActor
 from coterie.laboratory.member_actor import GROUP, MemberActor
+from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
-from coterie.member.machine import MemberConfig
+from coterie.member.config import MemberConfig
 from coterie.wire.errors import ErrorCode
 
 PARTITIONS = 12
@@ -23,13 +24,14 @@ class Lab:
         self.world = World(seed)
         self.broker = BrokerActor(self.world, CoordinatorConfig(group_initial_rebalance_delay_ms=0), {"t": PARTITIONS})
         self.static, self.assignor = static, assignor
+        self.ownership = Ownership()
         self.members = [self.member(n) for n in range(members)]
 
     def member(self, number: int, instance: str | None = None) -> MemberActor:
         if instance is None and self.static:
             instance = f"i{number}"
         config = MemberConfig(GROUP, instance, session_timeout_ms=SESSION_MS, assignors=(self.assignor,))
-        return MemberActor(self.world, self.broker, f"m{number}", config, frozenset({"t"}))
+        return MemberActor(self.world, self.broker, f"m{number}", config, frozenset({"t"}), self.ownership)
 
     def run(self, seconds: float) -> None:
         self.world.run_until(self.world.now_ms + int(seconds * 1000))
@@ -56,7 +58,7 @@ class Lab:
         self.broker.check_log()
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+@pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 def test_each_join_leaves_a_valid_assignment(assignor: str) -> None:
     """test_valid_assignment, test_group_consumption: after each join, with each strategy, complete and without overlap."""
     lab = Lab(members=5, assignor=assignor)

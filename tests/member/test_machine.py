@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.assignors import Topics
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.member.machine import (
-    Assigned,
-    AssignGroup,
-    Effect,
-    Failed,
-    FindCoordinator,
-    MemberConfig,
-    MemberMachine,
-    Revoke,
-    Send,
-    Stage,
-)
+from coterie.member.config import MemberConfig, Stage
+from coterie.member.effects import Assigned, AssignGroup, Effect, Failed, FindCoordinator, Revoke, Send
+from coterie.member.machine import MemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -57,14 +49,15 @@ class Driven:
         joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader="other", member_id="me")
         self.answer(self.to_join(), joined)
         self.answer(self.sent(), SyncGroupResponse(assignment=encode_assignment({"t": partitions})))
-        assert self.next() == [Assigned(tuple(("t", p) for p in partitions), 1)]
+        owned = tuple(("t", p) for p in partitions)
+        assert self.next() == [Assigned(owned, 1, owned)]
 
 
 def test_a_follower_joins_syncs_and_owns() -> None:
     driven = Driven()
     first = driven.to_join()
     assert isinstance(first, JoinGroupRequest)
-    assert (first.member_id, [p.name for p in first.protocols]) == ("", ["range", "roundrobin"])
+    assert (first.member_id, [p.name for p in first.protocols]) == ("", ["range", "cooperative-sticky"])
     driven.answer(first, JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me"))
     second = driven.sent()
     assert isinstance(second, JoinGroupRequest)
@@ -74,7 +67,7 @@ def test_a_follower_joins_syncs_and_owns() -> None:
     assert isinstance(sync, SyncGroupRequest)
     assert (sync.generation_id, sync.assignments) == (3, [])
     driven.answer(sync, SyncGroupResponse(assignment=encode_assignment({"t": [1]})))
-    assert driven.next() == [Assigned((("t", 1),), 3)]
+    assert driven.next() == [Assigned((("t", 1),), 3, (("t", 1),))]
     assert driven.machine.stage == Stage.STABLE
 
 
@@ -86,7 +79,7 @@ def test_a_leader_assigns_for_all() -> None:
     (effect,) = driven.next()
     assert isinstance(effect, AssignGroup)
     assert (effect.protocol, effect.topics) == ("range", frozenset({"t", "u"}))
-    driven.machine.group_assigned({"me": {"t": [0]}, "other": {"t": [1]}})
+    driven.machine.group_assigned({"me": {"t": [0]}, "other": {"t": [1]}}, Topics({"t": 2}))
     sync = driven.sent()
     assert isinstance(sync, SyncGroupRequest)
     assert {a.member_id for a in sync.assignments} == {"me", "other"}

@@ -1,11 +1,73 @@
-"""Ring 1, values: (members, partition counts) -> assignment. `ASSIGNORS` lists them by the name that goes over the wire."""
+"""Ring 1, values: (members, topics) -> assignment. `ASSIGNORS` lists them by the name that goes over the wire."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import IntEnum
+
 from coterie.assignors.range import assign_range
 from coterie.assignors.round_robin import assign_round_robin
-from coterie.assignors.subscription import Assignor
+from coterie.assignors.sticky import (
+    assign_cooperative_sticky,
+    assign_sticky,
+    encode_cooperative_user_data,
+    encode_sticky_user_data,
+)
+from coterie.assignors.subscription import Assignment, Assignor, Owned, Subscriber, Topics
 
-ASSIGNORS: dict[str, Assignor] = {"range": assign_range, "roundrobin": assign_round_robin}
 
-__all__ = ["ASSIGNORS", "Assignor", "assign_range", "assign_round_robin"]
+class RebalanceProtocol(IntEnum):
+    """How partitions change hands, KIP-429; the higher one is preferred where all assignors of a member have it."""
+
+    EAGER = 0  # everything is given up before a rebalance
+    COOPERATIVE = 1  # only what goes elsewhere is given up, after it
+
+
+@dataclass(frozen=True, slots=True)
+class AssignorSpec:
+    """An assignor, the protocols it can be used with, and the user data that it puts into a subscription."""
+
+    assign: Assignor
+    protocols: frozenset[RebalanceProtocol] = frozenset({RebalanceProtocol.EAGER})
+
+    def user_data(self, owned: Owned, generation: int) -> bytes | None:
+        """``owned`` and ``generation``: the member's last assignment."""
+        if self.assign is assign_sticky and generation >= 0:
+            return encode_sticky_user_data(owned, generation)
+        if self.assign is assign_cooperative_sticky:
+            return encode_cooperative_user_data(generation)
+        return None
+
+
+_BOTH = frozenset(RebalanceProtocol)
+
+ASSIGNORS: dict[str, AssignorSpec] = {
+    "range": AssignorSpec(assign_range),
+    "roundrobin": AssignorSpec(assign_round_robin),
+    "sticky": AssignorSpec(assign_sticky),
+    "cooperative-sticky": AssignorSpec(assign_cooperative_sticky, _BOTH),
+}
+
+
+def protocol_of(names: tuple[str, ...]) -> RebalanceProtocol | None:
+    """The protocol in force for a member that lists these assignors: the highest that all of them have, None where
+    they share none (testSelectRebalanceProtcol; spec consumer.md 3.7)."""
+    shared = frozenset(RebalanceProtocol).intersection(*(ASSIGNORS[n].protocols for n in names))
+    return max(shared, default=None)
+
+
+__all__ = [
+    "ASSIGNORS",
+    "Assignment",
+    "Assignor",
+    "AssignorSpec",
+    "Owned",
+    "RebalanceProtocol",
+    "Subscriber",
+    "Topics",
+    "assign_cooperative_sticky",
+    "assign_range",
+    "assign_round_robin",
+    "assign_sticky",
+    "protocol_of",
+]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 
-from coterie.assignors.subscription import Subscriber
+from coterie.assignors.subscription import Owned, Subscriber
 from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -21,21 +21,23 @@ ASSIGNMENT_VERSION = 3
 
 
 def encode_subscription(
-    topics: Iterable[str], owned: Iterable[tuple[str, int]] = (), generation: int = -1, rack: str | None = None
+    topics: Iterable[str],
+    owned: Owned | None = None,
+    generation: int = -1,
+    rack: str | None = None,
+    user_data: bytes | None = None,
+    version: int = SUBSCRIPTION_VERSION,
 ) -> bytes:
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in sorted(owned):
-        grouped.setdefault(topic, []).append(partition)
-    message = ConsumerProtocolSubscription(
-        sorted(topics), None, [TopicPartitions(t, p) for t, p in grouped.items()], generation, rack
-    )
-    return struct.pack(">h", SUBSCRIPTION_VERSION) + message.encode(SUBSCRIPTION_VERSION)
+    """Topics and partitions go sorted, so that equal subscriptions are equal bytes: the coordinator compares them."""
+    partitions = [TopicPartitions(t, sorted(ps)) for t, ps in sorted((owned or {}).items())]
+    message = ConsumerProtocolSubscription(sorted(topics), user_data, partitions, generation, rack)
+    return struct.pack(">h", version) + message.encode(version)
 
 
 def decode_subscription(data: bytes, member_id: str = "", group_instance_id: str | None = None) -> Subscriber:
     """Raises WireError for bytes that are no subscription."""
     s = ConsumerProtocolSubscription.decode(data, _version(data, SUBSCRIPTION_VERSION), 2)
-    owned = tuple((tp.topic, p) for tp in s.owned_partitions for p in tp.partitions)
+    owned = {tp.topic: tuple(tp.partitions) for tp in s.owned_partitions}
     return Subscriber(member_id, frozenset(s.topics), group_instance_id, owned, s.generation_id, s.rack_id, s.user_data)
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 
-from coterie.assignors.subscription import Assignment, Subscriber, in_order
+from coterie.assignors.subscription import Assignment, Subscriber, Topics, in_order
 
 
-def assign_round_robin(partition_counts: Mapping[str, int], subscribers: Sequence[Subscriber]) -> Assignment:
-    """``partition_counts``: partitions per topic that exists; other topics are passed over."""
+def assign_round_robin(topics: Topics, subscribers: Sequence[Subscriber]) -> Assignment:
     assignment: Assignment = {s.member_id: {} for s in subscribers}
-    topics = sorted({t for s in subscribers for t in s.topics if t in partition_counts})
+    names = sorted({t for s in subscribers for t in s.topics if t in topics.counts})
     circle = cycle(in_order(subscribers))
-    for topic in topics:
-        for partition in range(partition_counts[topic]):
-            taker = next(s for s in circle if topic in s.topics)
-            assignment[taker.member_id].setdefault(topic, []).append(partition)
+    for name in names:
+        for partition in range(topics.counts[name]):
+            taker = next(s for s in circle if name in s.topics)
+            assignment[taker.member_id].setdefault(name, []).append(partition)
     return assignment

@@ -6,7 +6,7 @@ import selectors
 import socket
 import time
 
-from coterie.client.blocking import BrokerSocket
+from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.records.batch import encode_batch
 from coterie.wire.declaration import Message

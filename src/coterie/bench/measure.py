@@ -17,7 +17,7 @@ from typing import Any
 from coterie.bench import load
 from coterie.bench.rebalance import rebalance_ms
 from coterie.broker.disk import raise_open_file_limit
-from coterie.client.blocking import BrokerSocket
+from coterie.client.blocking_socket import BrokerSocket
 
 SECONDS = 2.5
 

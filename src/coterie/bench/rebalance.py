@@ -13,7 +13,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from coterie.client.blocking import BrokerSocket
+from coterie.client.blocking_socket import BrokerSocket
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response, encode_request

@@ -13,8 +13,22 @@ Works against Apache Kafka as well: nothing here knows which broker it speaks to
 from __future__ import annotations
 
 from coterie.client.admin import Admin
-from coterie.client.consumer import Consumer, RebalanceListener
-from coterie.client.errors import KafkaError
+from coterie.client.consumer import Consumer
+from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError, WakeupError
+from coterie.client.listener import ConsumerGroupMetadata, ConsumerInterceptor, OffsetAndMetadata, RebalanceListener
 from coterie.client.producer import Producer
 
-__all__ = ["Admin", "Consumer", "KafkaError", "Producer", "RebalanceListener"]
+__all__ = [
+    "Admin",
+    "CommitFailedError",
+    "ConfigError",
+    "Consumer",
+    "ConsumerGroupMetadata",
+    "ConsumerInterceptor",
+    "KafkaError",
+    "OffsetAndMetadata",
+    "Producer",
+    "RebalanceInProgressError",
+    "RebalanceListener",
+    "WakeupError",
+]

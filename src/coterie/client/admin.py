@@ -8,7 +8,8 @@ from typing import Any
 
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.errors import KafkaError, check
-from coterie.client.offsets import TopicPartition, commit_offsets, committed_offsets, list_offsets
+from coterie.client.listener import TopicPartition
+from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
 from coterie.client.settings import ClientSettings
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -141,7 +142,8 @@ class Admin:
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
         """All committed offsets of a group."""
         node = await self._cluster.find_coordinator(group_id)
-        return await committed_offsets(self._cluster, node, group_id, None)
+        found = await committed_offsets(self._cluster, node, group_id, None)
+        return {tp: said.offset for tp, said in found.items()}
 
     async def commit_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Sets the offsets of a group that has no members."""

@@ -19,16 +19,18 @@ from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindC
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 M = TypeVar("M", bound=Message)
+GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 
 
 @dataclass(slots=True)
 class TopicInfo:
-    """A topic: its id, and the leader's node id of each partition."""
+    """A topic: its id, the leader's node id of each partition, and the racks of each partition's replicas."""
 
     topic_id: bytes
     leaders: dict[int, int]
     error: ErrorCode = ErrorCode.NONE
     internal: bool = False
+    racks: list[frozenset[str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -46,6 +48,8 @@ class Cluster:
         self.timeout_s: float = settings["request.timeout.ms"] / 1000
         self._bootstrap = settings.bootstrap()
         self._known = _Known()
+        self._all: dict[str, TopicInfo] = {}
+        self._all_updated_s = float("-inf")
         self._connections: dict[tuple[int, str], Connection] = {}
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
 
@@ -107,11 +111,14 @@ class Cluster:
         response = await connection.request(MetadataRequest(asked, create), MetadataResponse, self.timeout_s)
         check(response.error_code)
         self._known.brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
+        rack_of = {b.node_id: b.rack for b in response.brokers if b.rack}
         found: dict[str, TopicInfo] = {}
         for topic in response.topics:
-            leaders = {p.partition_index: p.leader_id for p in topic.partitions}
+            ordered = sorted(topic.partitions, key=lambda p: p.partition_index)
+            leaders = {p.partition_index: p.leader_id for p in ordered}
+            racks = [frozenset(rack_of[n] for n in p.replica_nodes if n in rack_of) for p in ordered]
             name = topic.name or ""
-            found[name] = TopicInfo(topic.topic_id, leaders, error_of(topic.error_code), topic.is_internal)
+            found[name] = TopicInfo(topic.topic_id, leaders, error_of(topic.error_code), topic.is_internal, racks)
         self._known.topics.update(found)
         self._known.updated_s = time.monotonic()
         return found
@@ -125,6 +132,13 @@ class Cluster:
             await self.refresh(missing, create=create)
         return {n: self._known.topics[n] for n in names if n in self._known.topics}
 
+    async def all_topics(self) -> dict[str, TopicInfo]:
+        """Every topic there is, asked anew once every metadata.max.age.ms. Raises KafkaError."""
+        if time.monotonic() - self._all_updated_s > self.settings["metadata.max.age.ms"] / 1000:
+            self._all = await self.refresh(None)
+            self._all_updated_s = time.monotonic()
+        return self._all
+
     def leader(self, topic: str, partition: int) -> int | None:
         info = self._known.topics.get(topic)
         return None if info is None else info.leaders.get(partition)
@@ -135,15 +149,19 @@ class Cluster:
 
     # -- coordinators ---------------------------------------------------------------------------------------------------
 
-    async def find_coordinator(self, group_id: str) -> int:
-        """The node id of a group's coordinator. Raises KafkaError."""
+    async def find_coordinator(self, key: str, kind: int = GROUP) -> int:
+        """The node id of the coordinator of a group, or of a transactional id. Raises KafkaError."""
         connection = await self.any_connection()
-        request = FindCoordinatorRequest(group_id, 0, [group_id])
+        request = FindCoordinatorRequest(key, kind, [key])
         response = await connection.request(request, FindCoordinatorResponse, self.timeout_s)
         found: Any = response.coordinators[0] if response.coordinators else response
         check(found.error_code, found.error_message)
         self._known.brokers[found.node_id] = (found.host, found.port)
         return int(found.node_id)
+
+    def address(self, node_id: int | None) -> tuple[str, int] | None:
+        """Where that broker is, if it is known."""
+        return None if node_id is None else self._known.brokers.get(node_id)
 
     async def coordinator_connection(self, node_id: int) -> Connection:
         return await self.connection(node_id, "coordinator")

@@ -106,6 +106,11 @@ class Connection(asyncio.Protocol):
         if at:
             del buffer[:at]
 
+    def version_of(self, request: type[Message]) -> int:
+        """The version in which such a request goes out. Raises KafkaError UNSUPPORTED_VERSION."""
+        assert self.versions is not None
+        return self.versions.choose(request)
+
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _send(self, request: Message, version: int) -> asyncio.Future[bytes]:

@@ -1,64 +1,64 @@
 """The consumer: a member machine driven by asyncio, a fetcher, and commits.
 
-Rebalance callbacks run in the task that polls, as in Kafka; heartbeats go out from a task of their own. Not for use by
-two tasks at once: that raises RuntimeError.
+Rebalance callbacks run in the task that polls, as in Kafka; heartbeats go out from a task of their own, and from a thread
+while user code holds the loop. Not for use by two tasks at once: that raises RuntimeError.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from coterie.client.cluster import Cluster
-from coterie.client.errors import CommitFailedError, ConfigError, KafkaError
-from coterie.client.fetcher import Fetcher, TopicPartition
-from coterie.client.membership import Membership
-from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
-from coterie.client.settings import ClientSettings
-from coterie.member.machine import (
-    Revoke,
+from coterie.client.committer import Callback, Committer, Offsets
+from coterie.client.errors import ConfigError, KafkaError, WakeupError
+from coterie.client.fetcher import Fetcher
+from coterie.client.listener import (
+    ConsumerGroupMetadata,
+    ConsumerInterceptor,
+    OffsetAndMetadata,
+    RebalanceListener,
+    TopicPartition,
+    call,
 )
+from coterie.client.membership import Membership
+from coterie.client.offsets import list_offsets
+from coterie.client.positions import UNKNOWN
+from coterie.client.settings import ClientSettings, made
+from coterie.member.effects import Assigned, Revoke
 from coterie.records.batch import Record
 from coterie.wire.errors import ErrorCode
 
-R = TypeVar("R")
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _RESET = {"earliest": -2, "latest": -1}
-_COMMIT_TOO_LATE = frozenset(
-    {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
-)
-
-
-class RebalanceListener:
-    """Told of partitions that come and go. Subclass it; methods may be plain or async."""
-
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Any:
-        """They are still ours: a last chance to commit."""
-
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
-        """They are ours from now on."""
-
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> Any:
-        """They may have new owners already; by default as revoked."""
-        return self.on_partitions_revoked(partitions)
+ARROW_BYTES = 16 * 1024 * 1024
 
 
 class Consumer:
-    """Settings by Kafka's names; ``group.id`` is needed for `subscribe` and commits."""
+    """Settings by Kafka's names (``group.id`` and ``group_id`` are one); ``group.id`` is needed for `subscribe` and
+    commits. Raises ConfigError for settings it cannot work with."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.settings = ClientSettings(settings)
+        self._interceptors: list[ConsumerInterceptor] = made(self.settings["interceptor.classes"], ConsumerInterceptor)
         self._cluster = Cluster(self.settings)
         self._fetcher = Fetcher(self._cluster)
         self._group_id: str | None = self.settings["group.id"]
+        self._committer = Committer(self._cluster, self._group_id, self._interceptors)
         self._membership: Membership | None = None
         self._listener = RebalanceListener()
-        self._coordinator: int | None = None
-        self._polling = False
-        self._next_commit_s = 0.0
-        self.generation = -1
+        self._positions_task: asyncio.Task[None] | None = None
+        self._polling = self._closed = self._woken = False
+        self._assigned_by_user = False
+        self._auto_commit = self.settings["enable.auto.commit"] and self._group_id is not None
+        self._next_commit_s = float("inf")
+        self._committing: asyncio.Task[None] | None = None
+        self._rebalanced_s: float | None = None
 
     async def __aenter__(self) -> Consumer:
         return self
@@ -68,62 +68,135 @@ class Consumer:
 
     # -- what to read -------------------------------------------------------------------------------------------------
 
-    def subscribe(self, topics: Iterable[str], listener: RebalanceListener | None = None) -> None:
-        """Joins the group at the next poll. Raises ConfigError without a group.id or with unknown assignors."""
+    def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
+        """Joins the group at the next poll; a compiled pattern stands for all topics whose whole name it matches, now and
+        later. Raises ConfigError without a group.id or after `assign`."""
         if self._group_id is None:
             raise ConfigError("subscribe needs a group.id; use assign to read without a group")
+        if self._assigned_by_user:
+            raise ConfigError("subscribe and assign cannot be mixed; call unsubscribe first")
+        if isinstance(topics, str):
+            raise ConfigError(f"subscribe takes a list of topics or a compiled pattern, not the string {topics!r}")
         if self._membership is None:
-            if self._fetcher.positions:
-                raise ConfigError("subscribe and assign cannot be mixed")
             self._membership = Membership(self._cluster, self._group_id, self._fetcher.arrived.set)
+            self._committer.membership = self._membership
         self._listener = listener or self._listener
-        self._membership.subscribe(frozenset(topics))
+        if isinstance(topics, re.Pattern):
+            self._membership.subscribe_pattern(topics)
+        else:
+            self._membership.subscribe(topics)
         self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to; those that a pattern matches so far."""
+        return set() if self._membership is None else set(self._membership.machine.topics)
+
+    async def unsubscribe(self) -> None:
+        """Gives everything up and leaves the group; then another `subscribe` or `assign` is possible."""
+        await self._leave("the consumer unsubscribed", self._cluster.timeout_s)
+        self._fetcher.assign(())
+        self._assigned_by_user = False
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset."""
         if self._membership is not None:
-            raise ConfigError("subscribe and assign cannot be mixed")
-        await self._start_at(list(partitions))
+            raise ConfigError("subscribe and assign cannot be mixed; call unsubscribe first")
+        self._assigned_by_user = True
+        wanted = list(partitions)
+        await self._cluster.topics({t for t, _ in wanted})
+        self._fetcher.assign(wanted)
+        self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
+        await self._find_positions()
 
     def assignment(self) -> set[TopicPartition]:
         return set(self._fetcher.positions)
 
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """For `Producer.send_offsets_to_transaction`. Raises ConfigError without a group.id."""
+        if self._membership is None:
+            return ConsumerGroupMetadata(self._committer.group_id())
+        machine = self._membership.machine
+        return ConsumerGroupMetadata(
+            machine.config.group_id, machine.generation, machine.member_id, machine.config.group_instance_id
+        )
+
+    @property
+    def generation(self) -> int:
+        """That of the last assignment, -1 without one."""
+        return -1 if self._membership is None else self._membership.machine.generation
+
     # -- polling ------------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
-        """Records by partition; empty when none came in time. Raises KafkaError, and what a listener raised."""
+        """Records by partition; empty when none came in time. Raises KafkaError, WakeupError, and what a listener
+        raised."""
+        limit = max_records or self.settings["max.poll.records"]
+        polled: dict[TopicPartition, list[Record]] = await self._poll(timeout_ms, lambda: self._fetcher.take(limit))
+        for interceptor in self._interceptors if polled else ():
+            polled = interceptor.on_consume(polled)
+        return polled
+
+    async def poll_arrow(self, timeout_ms: int = 0, max_bytes: int = ARROW_BYTES) -> pa.Table:
+        """Whole batches as one Arrow table: topic, partition, offset, timestamp, key, value. Not to be mixed with `poll`
+        in the middle of a batch. Raises as `poll` does, and ConfigError without pyarrow."""
+        from coterie.client.arrow import table_of
+
+        return table_of(await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_bytes)))
+
+    async def _poll(self, timeout_ms: int, take: Any) -> Any:
+        if self._closed:
+            raise RuntimeError("this consumer is closed")
         if self._polling:
             raise RuntimeError("two tasks use this consumer at once; give each its own")
         self._polling = True
+        deadline_s = time.monotonic() + timeout_ms / 1000
         try:
-            return await self._poll(
-                time.monotonic() + timeout_ms / 1000, max_records or self.settings["max.poll.records"]
-            )
+            while True:
+                self._raise_if_woken()
+                if self._membership is not None:
+                    self._membership.polled()
+                    await self._run_callbacks(self._membership)
+                    self._raise_complaint(self._membership)
+                self._commit_if_due()
+                await self._positions_known(deadline_s)
+                if self._fetcher.error is not None:
+                    error, self._fetcher.error = self._fetcher.error, None
+                    raise error
+                polled = take()
+                left_s = deadline_s - time.monotonic()
+                if polled or left_s <= 0:
+                    return polled
+                await self._something_came(left_s)
         finally:
             self._polling = False
 
-    async def _poll(self, deadline_s: float, limit: int) -> dict[TopicPartition, list[Record]]:
-        while True:
-            if self._membership is not None:
-                self._membership.polled()
-                await self._run_callbacks(self._membership)
-                if self._membership.failure is not None:
-                    raise self._membership.failure
-            await self._auto_commit()
-            await self._reset_positions()
-            if self._fetcher.error is not None:
-                error, self._fetcher.error = self._fetcher.error, None
-                raise error
-            polled = self._fetcher.take(limit)
-            left_s = deadline_s - time.monotonic()
-            if polled or left_s <= 0:
-                return polled
-            self._fetcher.arrived.clear()
-            try:
-                await asyncio.wait_for(self._fetcher.arrived.wait(), left_s)
-            except TimeoutError:
-                continue
+    async def _something_came(self, left_s: float) -> None:
+        self._fetcher.arrived.clear()
+        if self._woken:
+            return
+        left_s = min(left_s, max(self._next_commit_s - time.monotonic(), 0.001))
+        try:
+            await asyncio.wait_for(self._fetcher.arrived.wait(), left_s)
+        except TimeoutError:
+            return
+
+    def wakeup(self) -> None:
+        """Ends the poll under way, or the next one, with WakeupError."""
+        self._woken = True
+        self._fetcher.arrived.set()
+
+    def _raise_if_woken(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupError
+
+    @staticmethod
+    def _raise_complaint(membership: Membership) -> None:
+        if membership.failure is not None:
+            raise membership.failure
+        if membership.complaint is not None:
+            complaint, membership.complaint = membership.complaint, None
+            raise complaint
 
     def __aiter__(self) -> AsyncIterator[tuple[TopicPartition, Record]]:
         return self._each()
@@ -134,33 +207,69 @@ class Consumer:
                 for record in records:
                     yield partition, record
 
-    async def _run_callbacks(self, membership: Membership) -> None:
-        while membership.for_poll:
-            effect = membership.for_poll.pop(0)
-            if isinstance(effect, Revoke):
-                await self._revoke(membership, effect)
-            else:
-                self.generation = effect.generation
-                await self._start_at(list(effect.partitions))
-                await _call(self._listener.on_partitions_assigned(list(effect.partitions)))
+    # -- rebalances ---------------------------------------------------------------------------------------------------
 
-    async def _revoke(self, membership: Membership, effect: Revoke) -> None:
+    async def _run_callbacks(self, membership: Membership) -> None:
+        """All of them run, in order; the first error is raised afterwards."""
+        first: Exception | None = None
+        while membership.for_poll:
+            effect = membership.for_poll[0]
+            try:
+                if isinstance(effect, Revoke):
+                    await self._revoke(effect, membership)
+                else:
+                    await self._assigned(effect)
+            except Exception as error:
+                first = first or error
+            # Cancelled in the middle (testWakeupFromAssignmentCallback): the same callback runs again with the next poll.
+            membership.for_poll.pop(0)
+        if first is not None:
+            raise first
+
+    async def _revoke(self, effect: Revoke, membership: Membership) -> None:
         partitions = list(effect.partitions)
         try:
-            if not effect.lost and self.settings["enable.auto.commit"]:
+            if not effect.lost and self._auto_commit:
                 await self._try_commit()
             told = self._listener.on_partitions_lost if effect.lost else self._listener.on_partitions_revoked
-            await _call(told(partitions))
+            await call(told(partitions))
         finally:
-            self._fetcher.assign({})
+            self._fetcher.drop(partitions)
             membership.revoked()
 
-    async def _start_at(self, partitions: list[TopicPartition]) -> None:
-        await self._cluster.topics({t for t, _ in partitions})
-        known = await self.committed(partitions) if self._group_id is not None and partitions else {}
-        missing = [tp for tp in partitions if known.get(tp, -1) < 0]
-        known.update(await self._reset(missing))
-        self._fetcher.assign({tp: known[tp] for tp in partitions})
+    async def _assigned(self, effect: Assigned) -> None:
+        self._rebalanced_s = time.monotonic()
+        self._fetcher.assign(effect.partitions)
+        await call(self._listener.on_partitions_assigned(list(effect.added)))
+
+    # -- positions ----------------------------------------------------------------------------------------------------
+
+    async def _positions_known(self, deadline_s: float) -> None:
+        """Looks missing positions up, no longer than until the deadline; the next poll waits for the same lookup."""
+        task = self._positions_task
+        if task is None:
+            if not self._fetcher.unknown() and not self._fetcher.out_of_range:
+                return
+            task = self._positions_task = asyncio.create_task(self._find_positions())
+        if not task.done():
+            await asyncio.wait({task}, timeout=max(deadline_s - time.monotonic(), 0))
+        if task.done():
+            self._positions_task = None
+            task.result()
+
+    async def _find_positions(self) -> None:
+        """For new partitions the committed offset, else by auto.offset.reset; so too where the offset does not exist."""
+        new = self._fetcher.unknown()
+        await self._cluster.topics({t for t, _ in new})
+        known = await self._committer.committed(new) if self._group_id is not None and new else {}
+        found = {tp: known[tp].offset for tp in new if tp in known and known[tp].offset >= 0}
+        lost = list(self._fetcher.out_of_range)
+        found.update(await self._reset([tp for tp in new if tp not in found] + lost))
+        unknown = set(self._fetcher.unknown())
+        for partition, offset in found.items():
+            # Sought or revoked meanwhile: then that counts.
+            if partition in unknown or partition in self._fetcher.out_of_range:
+                self._fetcher.seek(partition, offset)
 
     async def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
@@ -168,32 +277,42 @@ class Consumer:
         policy = self.settings["auto.offset.reset"]
         if policy == "none":
             topic, partition = partitions[0]
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{topic}-{partition} has no offset to start from")
-        return await list_offsets(self._cluster, dict.fromkeys(partitions, _RESET[policy]))
-
-    async def _reset_positions(self) -> None:
-        if self._fetcher.out_of_range:
-            lost = list(self._fetcher.out_of_range)
-            for partition, offset in (await self._reset(lost)).items():
-                if partition in self._fetcher.positions:
-                    self._fetcher.seek(partition, offset)
-
-    # -- positions and commits ------------------------------------------------------------------------------------------
+            text = f"{topic}-{partition} has no offset to start from, and auto.offset.reset is none"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+        return await self._offsets(dict.fromkeys(partitions, _RESET[policy]))
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that poll returns."""
+        """The offset of the next record that poll returns; -1 while it is not known yet. Raises KeyError for a partition
+        that is not assigned."""
         return self._fetcher.positions[partition].offset
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Records not read yet, by partition, as of the last fetch; never negative."""
-        return {
-            tp: max(p.high_watermark - p.offset, 0)
-            for tp, p in self._fetcher.positions.items()
-            if p.high_watermark >= 0
-        }
+        """Records not read yet, by partition, as of the last fetch; never negative. With read_committed up to the first
+        open transaction."""
+        stable = self.settings["isolation.level"] == "read_committed"
+        ends = {tp: p.last_stable_offset if stable else p.high_watermark for tp, p in self._fetcher.positions.items()}
+        return {tp: max(end - self.position(tp), 0) for tp, end in ends.items() if end >= 0}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._fetcher.seek(partition, offset)
+
+    async def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        await self._seek_to(partitions, -2)
+
+    async def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        await self._seek_to(partitions, -1)
+
+    async def seek_to_timestamp(self, timestamp_ms: int, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """To the first record that is not older; to the end where there is none."""
+        await self._seek_to(partitions, timestamp_ms)
+
+    async def _seek_to(self, partitions: Iterable[TopicPartition] | None, timestamp_ms: int) -> None:
+        wanted = list(self._fetcher.positions if partitions is None else partitions)
+        found = await self._offsets(dict.fromkeys(wanted, timestamp_ms))
+        late = [tp for tp, offset in found.items() if offset < 0]
+        found.update(await self._offsets(dict.fromkeys(late, -1)) if late else {})
+        for partition, offset in found.items():
+            self._fetcher.seek(partition, offset)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
@@ -204,89 +323,116 @@ class Consumer:
             self._fetcher.positions[partition].paused = False
         self._fetcher.wake()
 
+    def paused(self) -> set[TopicPartition]:
+        return {tp for tp, p in self._fetcher.positions.items() if p.paused}
+
+    async def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        committed = self.settings["isolation.level"] == "read_committed"
+        return await list_offsets(self._cluster, timestamps, committed=committed)
+
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return await list_offsets(self._cluster, dict.fromkeys(partitions, -1))
+        return await self._offsets(dict.fromkeys(partitions, -1))
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return await list_offsets(self._cluster, dict.fromkeys(partitions, -2))
+        return await self._offsets(dict.fromkeys(partitions, -2))
+
+    async def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset that is not older than so many ms since 1970; -1 where there is none."""
+        return await self._offsets(timestamps)
+
+    # -- commits ------------------------------------------------------------------------------------------------------
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The group's committed offsets; -1 where there is none. Raises KafkaError."""
+        return {tp: said.offset for tp, said in (await self._committer.committed(partitions)).items()}
 
-        async def ask(node: int) -> dict[TopicPartition, int]:
-            return await committed_offsets(self._cluster, node, self._group(), partitions)
+    async def committed_metadata(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As `committed`, with leader epoch and text."""
+        return await self._committer.committed(partitions)
 
-        return await self._at_coordinator(ask)
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """Commits positions, or the offsets given, and waits for it. Raises CommitFailedError when the group has moved on,
+        RebalanceInProgressError while it rebalances."""
+        wanted = self._consumed() if offsets is None else offsets
+        if wanted:
+            await self._committer.commit(wanted)
 
-    def _group(self) -> str:
-        if self._group_id is None:
-            raise ConfigError("committed offsets need a group.id")
-        return self._group_id
+    def commit_async(self, offsets: Offsets | None = None, callback: Callback | None = None) -> asyncio.Task[None]:
+        """Sends a commit and does not wait or retry; ``callback(offsets, error or None)`` hears of it, or the task."""
+        return self._committer.commit_async(self._consumed() if offsets is None else offsets, callback)
 
-    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commits positions, or the offsets given. Raises CommitFailedError when the group has moved on."""
-        if offsets is None:
-            offsets = {tp: p.offset for tp, p in self._fetcher.positions.items()}
-        if not offsets:
-            return
-        member, generation = "", -1
-        if self._membership is not None:
-            member, generation = self._membership.machine.member_id, self._membership.machine.generation
-        wanted = dict(offsets)
+    def _consumed(self) -> dict[TopicPartition, int]:
+        return {tp: p.offset for tp, p in self._fetcher.positions.items() if p.offset != UNKNOWN}
 
-        async def send(node: int) -> None:
-            instance_id = self.settings["group.instance.id"]
-            await commit_offsets(self._cluster, node, self._group(), wanted, generation, member, instance_id)
-
-        try:
-            await self._at_coordinator(send)
-        except KafkaError as error:
-            if error.code in _COMMIT_TOO_LATE:
-                raise CommitFailedError(error.code) from error
-            raise
-
-    async def _at_coordinator(self, work: Callable[[int], Awaitable[R]]) -> R:
-        """Runs ``work(node)``, looking the coordinator up again after errors that call for it."""
-        deadline_s = time.monotonic() + self._cluster.timeout_s
-        while True:
-            try:
-                if self._coordinator is None:
-                    self._coordinator = await self._cluster.find_coordinator(self._group())
-                return await work(self._coordinator)
-            except KafkaError as error:
-                if not error.code.retriable or time.monotonic() > deadline_s:
-                    raise
-                self._coordinator = None
-                await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
-
-    async def _auto_commit(self) -> None:
-        due = self.settings["enable.auto.commit"] and time.monotonic() >= self._next_commit_s
-        if self._membership is None or not due:
+    def _commit_if_due(self) -> None:
+        """auto.commit.interval.ms; at most one at a time, and what fails is made up for by the next."""
+        idle = self._committing is None or self._committing.done()
+        if not self._auto_commit or not idle or time.monotonic() < self._next_commit_s:
             return
         self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
-        if self._membership.is_stable():
-            await self._try_commit()
+        wanted = self._consumed()
+        if wanted and (self._membership is None or self._membership.is_stable()):
+            self._committing = self._committer.commit_async(wanted, self._auto_committed)
 
-    async def _try_commit(self) -> None:
+    def _auto_committed(self, offsets: dict[TopicPartition, int], error: Exception | None) -> None:
+        if isinstance(error, KafkaError) and error.code.retriable:
+            self._next_commit_s = time.monotonic() + self.settings["retry.backoff.ms"] / 1000
+
+    async def _try_commit(self, timeout_s: float | None = None) -> None:
+        wanted = self._consumed()
+        if not wanted:
+            return
+        limit_s = self.settings["max.poll.interval.ms"] / 1000 if timeout_s is None else timeout_s
         try:
-            await self.commit()
-        except KafkaError:
-            return  # an automatic commit that fails is made up for by the next one
+            await asyncio.wait_for(self._committer.commit(wanted), limit_s)
+        except (KafkaError, TimeoutError):
+            return  # the next owner starts at the commit before
+
+    # -- metrics ------------------------------------------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, float]:
+        """Counts since the start; safe to call from any thread."""
+        counts: dict[str, float] = {
+            "records_consumed": self._fetcher.records_taken,
+            "bytes_fetched": self._fetcher.bytes_fetched,
+            "commits": self._committer.commits,
+            "assigned_partitions": len(self._fetcher.positions),
+        }
+        if self._membership is not None:
+            counts |= self._membership.counts
+        if self._rebalanced_s is not None:
+            counts["last_rebalance_seconds_ago"] = time.monotonic() - self._rebalanced_s
+        return counts
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    async def close(self) -> None:
-        """Commits if that is automatic, leaves the group (a static member does not), closes."""
-        if self._membership is not None:
-            if self.settings["enable.auto.commit"] and self._membership.is_stable():
-                await self._try_commit()
-            if self._fetcher.positions:
-                await _call(self._listener.on_partitions_revoked(list(self._fetcher.positions)))
-            await self._membership.leave()
-        await self._fetcher.close()
-        self._cluster.close()
+    async def _leave(self, reason: str, timeout_s: float) -> None:
+        membership, deadline_s = self._membership, time.monotonic() + timeout_s
+        if membership is None:
+            if self._auto_commit and self._assigned_by_user:
+                await self._try_commit(timeout_s)
+            return
+        partitions = list(self._fetcher.positions)
+        member = membership.machine.generation >= 0
+        if self._auto_commit and member:
+            await self._try_commit(timeout_s)
+        try:
+            if partitions:
+                told = self._listener.on_partitions_revoked if member else self._listener.on_partitions_lost
+                await call(told(partitions))
+        finally:
+            await membership.leave(reason, max(deadline_s - time.monotonic(), 0.1))
+            self._membership = self._committer.membership = None
 
-
-async def _call(result: Any) -> None:
-    if hasattr(result, "__await__"):
-        await result
+    async def close(self, timeout_ms: int = 30_000) -> None:
+        """Commits if that is automatic, leaves the group (a static member does not), closes; takes no longer than that."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._leave("the consumer is being closed", min(timeout_ms / 1000, self._cluster.timeout_s))
+        finally:
+            if self._positions_task is not None:
+                self._positions_task.cancel()
+            await self._fetcher.close()
+            self._cluster.close()

@@ -17,6 +17,10 @@ class ConfigError(ValueError):
     """A setting that a client cannot work with."""
 
 
+class WakeupError(Exception):
+    """`Consumer.wakeup` was called; nothing was lost, the next call goes on."""
+
+
 class CommitFailedError(KafkaError):
     """The group has moved on, so the commit is too late."""
 
@@ -25,6 +29,16 @@ class CommitFailedError(KafkaError):
             code,
             "the group has rebalanced and the partitions may belong to another member; "
             "poll more often, or raise max.poll.interval.ms or lower max.poll.records",
+        )
+
+
+class RebalanceInProgressError(KafkaError):
+    """A rebalance is under way: poll, and commit again what is still assigned then."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            "the group is rebalancing; call poll until it is done, then commit what is still assigned",
         )
 
 

@@ -1,30 +1,35 @@
-"""Fetching ahead: a task per leader keeps a little in the buffer; records are unfolded when they are polled."""
+"""Fetching ahead: a task per leader asks again while the last answer is still being read, as long as there is room.
+
+Back-pressure is by bytes: a partition with more than fetch.max.bytes / 4 unread, or that is paused, is left out.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
-from coterie.records.batch import Record, batches, decode_records
+from coterie.client.fetch_session import FetchSession
+from coterie.client.listener import TopicPartition
+from coterie.client.positions import UNKNOWN, Position, Stored
+from coterie.records.batch import BatchError, Record
+from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
-TopicPartition = tuple[str, int]
 NAMES_UP_TO = 12  # from v13 on topics go by id
-
-
-@dataclass(slots=True)
-class Position:
-    """Where a partition is read. ``fetch_offset`` is ahead of ``offset`` by what is buffered."""
-
-    offset: int
-    fetch_offset: int
-    high_watermark: int = -1
-    paused: bool = False
-    buffered: deque[Record] = field(default_factory=deque)
+_LOOK_UP_AGAIN = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
 
 
 class Fetcher:
@@ -32,23 +37,41 @@ class Fetcher:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._settings = cluster, cluster.settings
+        self._committed_only = self._settings["isolation.level"] == "read_committed"
+        self._room_bytes = self._settings["fetch.max.bytes"] // 4
         self.positions: dict[TopicPartition, Position] = {}
         self.out_of_range: set[TopicPartition] = set()
         self.error: KafkaError | None = None
-        self._tasks: dict[int, asyncio.Task[None]] = {}
         self.arrived = asyncio.Event()
+        self.bytes_fetched = self.records_taken = 0
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._sessions: dict[int, FetchSession] = {}
 
-    def assign(self, offsets: dict[TopicPartition, int]) -> None:
-        """Reads these partitions from now on, each from its offset, and no others."""
-        self.positions = {tp: Position(offset, offset) for tp, offset in offsets.items()}
-        self.out_of_range.clear()
+    # -- what to read -------------------------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reads these and no others; those that stay keep their position and what is buffered, new ones have none yet."""
+        self.positions = {tp: self.positions.get(tp) or Position() for tp in partitions}
+        self.out_of_range &= self.positions.keys()
         self.wake()
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self.positions.pop(partition, None)
+            self.out_of_range.discard(partition)
+
+    def unknown(self) -> list[TopicPartition]:
+        return [tp for tp, p in self.positions.items() if p.offset == UNKNOWN]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        paused = self.positions[partition].paused
-        self.positions[partition] = Position(offset, offset, paused=paused)
+        """UNKNOWN makes the position be looked up again."""
+        new = Position(paused=self.positions[partition].paused)
+        new.start_at(offset)
+        self.positions[partition] = new
         self.out_of_range.discard(partition)
         self.wake()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Starts a task for every leader that has something to fetch and no task."""
@@ -60,29 +83,47 @@ class Fetcher:
                 self._tasks[leader] = asyncio.create_task(self._fetch(leader))
 
     def _wanted(self) -> list[TopicPartition]:
+        room = self._room_bytes
         return [
-            tp for tp, p in self.positions.items() if not p.buffered and not p.paused and tp not in self.out_of_range
+            tp
+            for tp, p in self.positions.items()
+            if p.buffered_bytes <= room and not p.paused and p.offset != UNKNOWN and tp not in self.out_of_range
         ]
 
     async def _fetch(self, leader: int) -> None:
-        """One request after another for as long as partitions of this leader have an empty buffer."""
+        """One request after another for as long as partitions of this leader have room."""
+        session = self._sessions.setdefault(leader, FetchSession())
         while True:
             wanted = {tp: self.positions[tp] for tp in self._wanted() if self._cluster.leader(*tp) == leader}
             if not wanted:
                 return
             try:
+                request = self._request()
+                offsets = {tp: p.fetch_offset for tp, p in wanted.items()}
+                session.fill(request, offsets, self._settings["max.partition.fetch.bytes"])
                 connection = await self._cluster.connection(leader)
                 response = await connection.request(
-                    self._request(wanted), FetchResponse, self._cluster.timeout_s + 1, highest=NAMES_UP_TO
+                    request, FetchResponse, self._cluster.timeout_s + 1, highest=NAMES_UP_TO
                 )
-                self._take(wanted, response)
+                code = session.answered(response)
+                if code and not session.is_lost(code):
+                    raise KafkaError(code)
+                self._take(wanted, offsets, response)
             except KafkaError as error:
+                session.reset()
                 if not error.code.retriable:
-                    self.error = error
-                    self.arrived.set()
+                    self._fail(error)
                     return
                 await asyncio.sleep(self._settings["retry.backoff.ms"] / 1000)
                 await self._refresh(wanted)
+            except (BatchError, CompressionError) as error:
+                session.reset()
+                self._fail(KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)))
+                return
+
+    def _fail(self, error: KafkaError) -> None:
+        self.error = error
+        self.arrived.set()
 
     async def _refresh(self, wanted: dict[TopicPartition, Position]) -> None:
         try:
@@ -90,78 +131,75 @@ class Fetcher:
         except KafkaError:
             return
 
-    def _request(self, wanted: dict[TopicPartition, Position]) -> FetchRequest:
-        topics: dict[str, FetchTopic] = {}
-        for (topic, partition), position in wanted.items():
-            topics.setdefault(topic, FetchTopic(topic)).partitions.append(
-                FetchPartition(
-                    partition,
-                    fetch_offset=position.fetch_offset,
-                    partition_max_bytes=self._settings["max.partition.fetch.bytes"],
-                )
-            )
+    def _request(self) -> FetchRequest:
         return FetchRequest(
             max_wait_ms=self._settings["fetch.max.wait.ms"],
             min_bytes=self._settings["fetch.min.bytes"],
             max_bytes=self._settings["fetch.max.bytes"],
-            isolation_level=int(self._settings["isolation.level"] == "read_committed"),
-            topics=list(topics.values()),
+            isolation_level=int(self._committed_only),
+            rack_id=self._settings["client.rack"] or "",
         )
 
-    def _take(self, wanted: dict[TopicPartition, Position], response: FetchResponse) -> None:
+    def _take(
+        self, wanted: dict[TopicPartition, Position], offsets: dict[TopicPartition, int], response: FetchResponse
+    ) -> None:
         for topic in response.responses:
             for data in topic.partitions:
                 where = (topic.topic, data.partition_index)
                 position = wanted.get(where)
                 if position is None or self.positions.get(where) is not position:
                     continue  # revoked or sought meanwhile
-                code = error_of(data.error_code)
-                if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self.out_of_range.add(where)
-                elif code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                    raise KafkaError(code)
-                elif code:
-                    self.error = KafkaError(code, f"{topic.topic}-{data.partition_index}")
-                else:
-                    position.high_watermark = data.high_watermark
-                    _unfold(position, data.records or b"")
-                self.arrived.set()
+                if position.fetch_offset == offsets[where]:
+                    self._take_one(where, position, data)
+
+    def _take_one(self, where: TopicPartition, position: Position, data: PartitionData) -> None:
+        code = error_of(data.error_code)
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.out_of_range.add(where)
+        elif code in _LOOK_UP_AGAIN:
+            raise KafkaError(code)
+        elif code:
+            self._fail(KafkaError(code, f"{where[0]}-{where[1]}"))
+        else:
+            self.bytes_fetched += len(data.records or b"")
+            position.store(data, committed_only=self._committed_only, check_crcs=self._settings["check.crcs"])
+        if code or position.is_buffered():
+            self.arrived.set()
+
+    # -- handing out --------------------------------------------------------------------------------------------------
 
     def take(self, limit: int) -> dict[TopicPartition, list[Record]]:
         """Up to ``limit`` buffered records, by partition; positions move on past them."""
         polled: dict[TopicPartition, list[Record]] = {}
         for where, position in self.positions.items():
-            buffered = position.buffered
-            if not buffered or position.paused or limit <= 0:
+            if position.paused:
                 continue
-            count = min(limit, len(buffered))
-            records = [buffered.popleft() for _ in range(count)]
-            limit -= count
-            position.offset = records[-1].offset + 1
-            if not buffered:
-                position.offset = max(position.offset, position.fetch_offset)
-            polled[where] = records
-        # What was read last comes last the next time, so that no partition starves.
+            while limit > 0 and position.is_buffered():
+                records = position.take(limit)
+                limit -= len(records)
+                if records:
+                    polled[where] = polled[where] + records if where in polled else records
+        self.records_taken += sum(map(len, polled.values()))
+        self._last_comes_last(polled)
+        return polled
+
+    def take_batches(self, limit_bytes: int) -> dict[TopicPartition, tuple[int, list[Stored]]]:
+        """Whole batches, with the position that each partition had."""
+        polled: dict[TopicPartition, tuple[int, list[Stored]]] = {}
+        for where, position in self.positions.items():
+            if not position.paused and position.stored:
+                before = position.offset
+                polled[where] = (before, list(position.take_batches(limit_bytes)))
+        self._last_comes_last(polled)
+        return polled
+
+    def _last_comes_last(self, polled: Iterable[TopicPartition]) -> None:
+        """So that no partition starves."""
         for where in polled:
             self.positions[where] = self.positions.pop(where)
         self.wake()
-        return polled
 
     async def close(self) -> None:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-
-
-def _unfold(position: Position, data: bytes) -> None:
-    for at, header in batches(data):
-        if header.last_offset < position.fetch_offset:
-            continue
-        if not header.is_control:
-            records = decode_records(data, at, header)
-            if header.base_offset < position.fetch_offset:
-                records = [r for r in records if r.offset >= position.fetch_offset]
-            position.buffered.extend(records)
-        position.fetch_offset = header.last_offset + 1
-    if not position.buffered:
-        position.offset = position.fetch_offset

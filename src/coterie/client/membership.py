@@ -1,57 +1,59 @@
 """The member machine's driver: carries its effects out over a connection of its own, so that heartbeats never queue
-behind fetches, from a task of its own, so that they go out while the consumer's user does something else."""
+behind fetches, from a task of its own, so that they go out while the consumer's user awaits something else; and a thread
+(`heartbeat_thread`) sends those that the loop, held by user code, would be late with."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from coterie.assignors import ASSIGNORS
-from coterie.client.cluster import Cluster
+from coterie.assignors import ASSIGNORS, Topics
+from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.connection import answer_type
 from coterie.client.errors import ConfigError, KafkaError
-from coterie.client.settings import ClientSettings
-from coterie.member.machine import (
-    Assigned,
-    AssignGroup,
-    Effect,
-    Failed,
-    FindCoordinator,
-    MemberConfig,
-    MemberMachine,
-    Revoke,
-    Send,
-    Stage,
-)
+from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
+from coterie.client.settings import ClientSettings, assignor_names
+from coterie.member.config import MemberConfig, Stage
+from coterie.member.effects import Assigned, AssignGroup, Effect, Failed, FindCoordinator, Revoke, Send, WatchTopics
+from coterie.member.machine import MemberMachine
+from coterie.member.requests import heartbeat_request
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.heartbeat import HeartbeatResponse
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.sync_group import SyncGroupResponse
 
-LEAVE_TIMEOUT_S = 5.0
 METADATA_CHECK_S = 1.0
+JOIN_GRACE_S = 5.0  # beyond the rebalance timeout, in which a JoinGroup may wait for the whole group
+LONGEST_S = 2**31 / 1000
+_REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
+_COUNTED = {JoinGroupResponse: "joins", SyncGroupResponse: "syncs", HeartbeatResponse: "heartbeats"}
 
 
 def member_config(settings: ClientSettings, group_id: str) -> MemberConfig:
     """Raises ConfigError for settings that no member can work with."""
-    names = tuple(n.strip() for n in settings["partition.assignment.strategy"].split(","))
-    unknown = [n for n in names if n not in ASSIGNORS]
-    if unknown:
-        raise ConfigError(f"there is no assignor {unknown[0]}; there are {', '.join(ASSIGNORS)}")
     if settings["heartbeat.interval.ms"] >= settings["session.timeout.ms"]:
         raise ConfigError("heartbeat.interval.ms must be lower than session.timeout.ms")
-    return MemberConfig(
+    config = MemberConfig(
         group_id,
         settings["group.instance.id"],
         settings["session.timeout.ms"],
         settings["heartbeat.interval.ms"],
         settings["max.poll.interval.ms"],
         settings["retry.backoff.ms"],
-        names,
+        assignor_names(settings["partition.assignment.strategy"]),
         settings["client.rack"],
+        settings["retry.backoff.max.ms"],
     )
+    try:
+        _ = config.protocol
+    except ValueError as error:
+        raise ConfigError(f"partition.assignment.strategy: {error}") from error
+    return config
 
 
 class Membership:
@@ -60,22 +62,43 @@ class Membership:
     def __init__(self, cluster: Cluster, group_id: str, tell_poll: Callable[[], None]) -> None:
         self.machine = MemberMachine(member_config(cluster.settings, group_id))
         self.for_poll: list[Revoke | Assigned] = []
-        self.failure: KafkaError | None = None
+        self.failure: KafkaError | None = None  # ends the membership
+        self.complaint: KafkaError | None = None  # told once; a changed subscription may mend it
+        self.counts = {"joins": 0, "syncs": 0, "heartbeats": 0, "rebalances": 0, "failed_rebalances": 0}
+        self.last_rebalance_s = 0.0
         self._cluster, self._tell_poll = cluster, tell_poll
         self._coordinator: int | None = None
-        self._counts: dict[str, int] | None = None
+        self._watched: frozenset[str] = frozenset()
+        self._by_rack = False
+        self._pattern: re.Pattern[str] | None = None
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[None] | None = None
+        self._thread = HeartbeatThread(cluster.settings["client.id"])
 
     # -- what the consumer says -----------------------------------------------------------------------------------------
 
-    def subscribe(self, topics: frozenset[str]) -> None:
+    def subscribe(self, topics: Iterable[str]) -> None:
+        self._pattern = None
+        self._subscribe(frozenset(topics))
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        """Topics that match, now and later; internal ones only with exclude.internal.topics=false."""
+        self._pattern = pattern
+        self._start()
+        self._task(self._match_topics())
+
+    def _subscribe(self, topics: frozenset[str]) -> None:
+        self.complaint = None
         self.machine.subscribe(topics, _now_ms())
+        self._start()
+        self._wake.set()
+
+    def _start(self) -> None:
         if self._driver is None:
             self._driver = asyncio.create_task(self._drive())
+            self._thread.start()
             self._task(self._watch_metadata())
-        self._wake.set()
 
     def polled(self) -> None:
         self.machine.polled(_now_ms())
@@ -85,19 +108,25 @@ class Membership:
         self.machine.revoked()
         self._wake.set()
 
+    def wake(self) -> None:
+        """The machine was told something: see what follows."""
+        self._wake.set()
+
     def is_stable(self) -> bool:
         return self.machine.stage == Stage.STABLE
 
-    async def leave(self) -> None:
-        """Ends the membership, telling the coordinator if it has to be told."""
+    async def leave(self, reason: str, timeout_s: float) -> None:
+        """Ends the membership, telling the coordinator if it has to be told; waits no longer than that."""
+        self._thread.pulse = None
+        self._thread.stop()
         if self._driver is not None:
             self._driver.cancel()
         for task in list(self._tasks):
             task.cancel()
-        self.machine.leave("the consumer is being closed")
+        self.machine.leave(reason)
         for effect in self.machine.next(_now_ms()):
             if isinstance(effect, Send):
-                await asyncio.wait({asyncio.create_task(self._request(effect.request))}, timeout=LEAVE_TIMEOUT_S)
+                await asyncio.wait({asyncio.create_task(self._request(effect.request))}, timeout=timeout_s)
 
     # -- driving the machine --------------------------------------------------------------------------------------------
 
@@ -108,52 +137,86 @@ class Membership:
                 for effect in effects:
                     self._carry_out(effect)
             due_ms = machine.next_deadline_ms()
+            self._thread.pulse = self._pulse(due_ms)
             wait_s = None if due_ms is None else max(due_ms - _now_ms(), 0) / 1000
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), wait_s)
             self._wake.clear()
+
+    def _pulse(self, due_ms: int | None) -> Pulse | None:
+        """The next heartbeat, for the thread to send if this loop does not."""
+        machine, config = self.machine, self.machine.config
+        address = self._cluster.address(self._coordinator)
+        if due_ms is None or address is None or machine.generation < 0 or not machine.coordinator_known:
+            return None
+        interval_s = config.heartbeat_interval_ms / 1000
+        poll_deadline_s = machine.poll_deadline_ms / 1000
+        heartbeat = heartbeat_request(config, machine.member_id, machine.generation)
+        due_s = time.monotonic() + interval_s if due_ms > _now_ms() + interval_s * 1000 else due_ms / 1000
+        return Pulse(address, heartbeat, due_s, interval_s, poll_deadline_s)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case FindCoordinator():
                 self._task(self._find())
             case Send(request):
+                if isinstance(request, JoinGroupRequest):
+                    self.last_rebalance_s = time.monotonic()
                 self._task(self._request(request))
             case AssignGroup():
+                self._by_rack = any(s.rack for s in effect.subscribers)
+                self._watched = effect.topics
                 self._task(self._assign_group(effect))
+            case WatchTopics(topics):
+                self._watched = topics
             case Revoke() | Assigned():
+                self.counts["rebalances"] += isinstance(effect, Assigned)
                 self.for_poll.append(effect)
                 self._tell_poll()
             case Failed(code, message):
+                self.counts["failed_rebalances"] += 1
                 self._fail(KafkaError(code, message))
 
     def _fail(self, error: KafkaError) -> None:
         self.failure = error
         self._tell_poll()
 
+    def _complain(self, error: KafkaError) -> None:
+        self.complaint = error
+        self._tell_poll()
+
     def _task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        """An error that nobody foresaw surfaces in the next poll (testUncaughtExceptionInHeartbeatThread)."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a bug in the consumer: {error!r}"))
 
     async def _find(self) -> None:
         try:
             self._coordinator = await self._cluster.find_coordinator(self.machine.config.group_id)
             await self._cluster.coordinator_connection(self._coordinator)
             self.machine.coordinator_found()
-        except KafkaError:
+        except KafkaError as error:
+            if error.code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+                self._complain(error)
             self.machine.lookup_failed(_now_ms())
         self._wake.set()
 
     async def _request(self, request: Message) -> None:
         timeout_s = self._cluster.timeout_s
         if isinstance(request, JoinGroupRequest):
-            # It is answered when the whole group has joined.
-            timeout_s = max(timeout_s, request.rebalance_timeout_ms / 1000 + 5)
+            timeout_s = min(max(timeout_s, request.rebalance_timeout_ms / 1000 + JOIN_GRACE_S), LONGEST_S)
         assert self._coordinator is not None, "the machine sends only once the coordinator is found"
         try:
             connection = await self._cluster.coordinator_connection(self._coordinator)
             response = await connection.request(request, answer_type(request), timeout_s)
+            self.counts[_COUNTED.get(type(response), "heartbeats")] += 1
             self.machine.answered(request, response, _now_ms())
         except KafkaError as error:
             if error.code == ErrorCode.UNSUPPORTED_VERSION:
@@ -161,35 +224,56 @@ class Membership:
             self.machine.lost_connection(request, _now_ms())
         self._wake.set()
 
+    # -- topics -----------------------------------------------------------------------------------------------------------
+
     async def _assign_group(self, effect: AssignGroup) -> None:
         create = self._cluster.settings["allow.auto.create.topics"]
         try:
             infos = await self._cluster.refresh(effect.topics, create=create)
+            for name in effect.topics & self.machine.topics:
+                if name in infos and infos[name].error in _REFUSED_TOPIC:
+                    self._complain(KafkaError(infos[name].error, f"topic {name}"))
         except KafkaError as error:
             if not error.code.retriable:
                 self._fail(error)
             self.machine.assignment_failed("the topics could not be looked up", _now_ms())
             self._wake.set()
             return
-        self._counts = {name: len(infos[name].leaders) if name in infos else 0 for name in effect.topics}
-        existing = {name: count for name, count in self._counts.items() if count}
-        self.machine.group_assigned(ASSIGNORS[effect.protocol](existing, effect.subscribers))
+        topics = self._topics(infos)
+        self.machine.group_assigned(ASSIGNORS[effect.protocol].assign(topics, effect.subscribers), topics)
         self._wake.set()
 
+    def _topics(self, infos: dict[str, TopicInfo]) -> Topics:
+        """What there is to assign; racks only where a member has one, so that nobody else rebalances for them."""
+        found = {n: infos[n] for n in self._watched if n in infos and infos[n].leaders}
+        racks = {n: info.racks for n, info in found.items()} if self._by_rack else {}
+        return Topics({n: len(info.leaders) for n, info in found.items()}, racks)
+
     async def _watch_metadata(self) -> None:
-        """A leader looks out for topics that grew since it assigned (spec: consumer.md 3.1). The cluster asks the
-        broker once every metadata.max.age.ms."""
+        """New topics for a pattern; and a leader looks out for what became of the whole group's topics (spec: consumer.md
+        3.1). The cluster asks the broker once every metadata.max.age.ms."""
+        pause_s = min(METADATA_CHECK_S, self._cluster.settings["metadata.max.age.ms"] / 1000)
         while True:
-            await asyncio.sleep(METADATA_CHECK_S)
-            if self._counts is None or not self.is_stable() or self.machine.leader != self.machine.member_id:
-                continue
-            with contextlib.suppress(KafkaError):
-                infos = await self._cluster.topics(self._counts)
-                now = {topic: len(infos[topic].leaders) if topic in infos else 0 for topic in self._counts}
-                if now != self._counts:
-                    self._counts = now
-                    self.machine.rejoin("a topic's number of partitions changed")
+            await asyncio.sleep(max(pause_s, 0.01))
+            if self._pattern is not None:
+                await self._match_topics()
+            if self._watched and self.is_stable() and self.machine.leader == self.machine.member_id:
+                with contextlib.suppress(KafkaError):
+                    self.machine.topics_seen(self._topics(await self._cluster.topics(self._watched)))
                     self._wake.set()
+
+    async def _match_topics(self) -> None:
+        with_internal = not self._cluster.settings["exclude.internal.topics"]
+        try:
+            infos = await self._cluster.all_topics()
+        except KafkaError as error:
+            if not error.code.retriable:
+                self._fail(error)
+            return
+        pattern = self._pattern
+        if pattern is not None:
+            matching = (n for n, info in infos.items() if pattern.fullmatch(n) and (with_internal or not info.internal))
+            self._subscribe(frozenset(matching))
 
 
 def _now_ms() -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check
+from coterie.client.listener import OffsetAndMetadata, TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -27,12 +28,15 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 
-TopicPartition = tuple[str, int]
 NAMES_UP_TO = 9  # from v10 on OffsetCommit and OffsetFetch speak of topic ids
+STABLE_FROM = 7
 
 
-async def list_offsets(cluster: Cluster, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. Raises KafkaError."""
+async def list_offsets(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, committed: bool = False
+) -> dict[TopicPartition, int]:
+    """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
+    the first open transaction begins. Raises KafkaError."""
     await cluster.topics({t for t, _ in timestamps})
     by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
     for (topic, partition), timestamp in timestamps.items():
@@ -45,7 +49,7 @@ async def list_offsets(cluster: Cluster, timestamps: Mapping[TopicPartition, int
     found: dict[TopicPartition, int] = {}
     for leader, asked_topics in by_leader.items():
         connection = await cluster.connection(leader)
-        request = ListOffsetsRequest(topics=list(asked_topics.values()))
+        request = ListOffsetsRequest(isolation_level=int(committed), topics=list(asked_topics.values()))
         response = await connection.request(request, ListOffsetsResponse, cluster.timeout_s)
         for answered in response.topics:
             for p in answered.partitions:
@@ -55,9 +59,15 @@ async def list_offsets(cluster: Cluster, timestamps: Mapping[TopicPartition, int
 
 
 async def committed_offsets(
-    cluster: Cluster, coordinator: int, group_id: str, partitions: Iterable[TopicPartition] | None
-) -> dict[TopicPartition, int]:
-    """The group's offsets, -1 where there is none; ``partitions`` None for all it has. Raises KafkaError."""
+    cluster: Cluster,
+    coordinator: int,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    require_stable: bool = False,
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The group's offsets, -1 where there is none; ``partitions`` None for all it has. ``require_stable``: those with a
+    transaction's offset pending fail with UNSTABLE_OFFSET_COMMIT, which is retriable. Raises KafkaError."""
     asked: dict[str, list[int]] | None = None
     if partitions is not None:
         asked = {}
@@ -65,11 +75,14 @@ async def committed_offsets(
             asked.setdefault(topic, []).append(partition)
     old = None if asked is None else [OffsetFetchRequestTopic(t, p) for t, p in asked.items()]
     new = None if asked is None else [OffsetFetchRequestTopics(t, partition_indexes=p) for t, p in asked.items()]
-    request = OffsetFetchRequest(group_id, old, [OffsetFetchRequestGroup(group_id, topics=new)])
+    request = OffsetFetchRequest(group_id, old, [OffsetFetchRequestGroup(group_id, topics=new)], require_stable)
     connection = await cluster.coordinator_connection(coordinator)
+    if require_stable and connection.version_of(OffsetFetchRequest) < STABLE_FROM:
+        text = "read_committed needs OffsetFetch version 7; this broker is older"
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
     response = await connection.request(request, OffsetFetchResponse, cluster.timeout_s, highest=NAMES_UP_TO)
     check(response.error_code)
-    found: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
     for group in response.groups:
         check(group.error_code, group_id)
     answered = [(t.name, t.partitions) for t in response.topics]
@@ -77,7 +90,8 @@ async def committed_offsets(
     for name, results in answered:
         for p in results:
             check(p.error_code, f"{name}-{p.partition_index}")
-            found[name, p.partition_index] = p.committed_offset
+            said = OffsetAndMetadata(p.committed_offset, p.committed_leader_epoch, p.metadata or "")
+            found[name, p.partition_index] = said
     return found
 
 
@@ -85,16 +99,17 @@ async def commit_offsets(
     cluster: Cluster,
     coordinator: int,
     group_id: str,
-    offsets: Mapping[TopicPartition, int],
+    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
     generation: int = -1,
     member_id: str = "",
     group_instance_id: str | None = None,
 ) -> None:
     """Commits for a member, or for a group without members. Raises KafkaError with the first partition's error."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
-    for (topic, partition), offset in offsets.items():
+    for (topic, partition), given in offsets.items():
         entry = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
-        entry.partitions.append(OffsetCommitRequestPartition(partition, offset, -1, committed_metadata=""))
+        offset, epoch, text = OffsetAndMetadata(given) if isinstance(given, int) else given
+        entry.partitions.append(OffsetCommitRequestPartition(partition, offset, epoch, committed_metadata=text))
     request = OffsetCommitRequest(group_id, generation, member_id, group_instance_id, topics=list(topics.values()))
     connection = await cluster.coordinator_connection(coordinator)
     response = await connection.request(request, OffsetCommitResponse, cluster.timeout_s, highest=NAMES_UP_TO)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from coterie.assignors import ASSIGNORS
 from coterie.client.errors import ConfigError
+
+T = TypeVar("T")
 
 DEFAULTS: dict[str, Any] = {
     "bootstrap.servers": "127.0.0.1:9092",
     "client.id": "coterie",
     "request.timeout.ms": 30_000,
     "retry.backoff.ms": 100,
+    "retry.backoff.max.ms": 1_000,
+    "default.api.timeout.ms": 60_000,
     "metadata.max.age.ms": 300_000,
     "group.id": None,
     "group.instance.id": None,
@@ -21,7 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "heartbeat.interval.ms": 3_000,
     "max.poll.interval.ms": 300_000,
     "max.poll.records": 500,
-    "partition.assignment.strategy": "range,roundrobin",
+    "partition.assignment.strategy": "range,cooperative-sticky",
     "auto.offset.reset": "latest",
     "enable.auto.commit": True,
     "auto.commit.interval.ms": 5_000,
@@ -31,6 +36,9 @@ DEFAULTS: dict[str, Any] = {
     "max.partition.fetch.bytes": 1_048_576,
     "isolation.level": "read_uncommitted",
     "allow.auto.create.topics": True,
+    "exclude.internal.topics": True,
+    "check.crcs": True,
+    "interceptor.classes": (),
     "acks": "all",
     "enable.idempotence": True,
     "compression.type": "none",
@@ -39,6 +47,9 @@ DEFAULTS: dict[str, Any] = {
     "buffer.memory": 33_554_432,
     "delivery.timeout.ms": 120_000,
     "max.request.size": 1_048_576,
+    "partitioner": None,
+    "transactional.id": None,
+    "transaction.timeout.ms": 60_000,
 }
 _CHOICES = {
     "auto.offset.reset": ("earliest", "latest", "none"),
@@ -46,6 +57,29 @@ _CHOICES = {
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "isolation.level": ("read_uncommitted", "read_committed"),
 }
+
+_OBJECTS = frozenset({"interceptor.classes", "partitioner"})  # Python's, not text
+_JAVA = "org.apache.kafka.clients.consumer."
+_JAVA_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+
+def assignor_names(text: str) -> tuple[str, ...]:
+    """The assignors of a comma-separated list, in order; Apache Kafka's class names are understood as well. Raises
+    ConfigError for one that there is not, or that is listed twice."""
+    found: list[str] = []
+    for item in (part.strip() for part in text.split(",")):
+        name = _JAVA_ASSIGNORS.get(item.removeprefix(_JAVA), item)
+        if name not in ASSIGNORS:
+            raise ConfigError(f"there is no assignor {item or '(nothing)'}; there are {', '.join(ASSIGNORS)}")
+        if name in found:
+            raise ConfigError(f"assignor {name} is listed twice")
+        found.append(name)
+    return tuple(found)
 
 
 class ClientSettings:
@@ -77,8 +111,12 @@ class ClientSettings:
                 return int(value)
             except ValueError:
                 raise ConfigError(f"{name} must be a whole number, not {value!r}") from None
-        if name == "partition.assignment.strategy" and not isinstance(value, str):
-            return ",".join(value)
+        if name in _OBJECTS:
+            return value
+        if name == "partition.assignment.strategy":
+            names = ",".join(value) if not isinstance(value, str) else value
+            assignor_names(names)
+            return names
         if name == "bootstrap.servers" and not isinstance(value, str):
             return ",".join(value)
         return value if value is None else str(value)
@@ -95,3 +133,14 @@ class ClientSettings:
                 raise ConfigError(f"bootstrap.servers must be HOST:PORT[,HOST:PORT...], not {item!r}")
             addresses.append((host.strip("[]"), int(port)))
         return addresses
+
+
+def made(given: Any, kind: type[T]) -> list[T]:
+    """Objects of a setting that takes classes or objects of that kind, one or a list. Raises ConfigError."""
+    found: list[T] = []
+    for item in given if isinstance(given, list | tuple) else [given]:
+        one = item() if isinstance(item, type) else item
+        if not isinstance(one, kind):
+            raise ConfigError(f"interceptor.classes takes subclasses of {kind.__name__}, not {item!r}")
+        found.append(one)
+    return found

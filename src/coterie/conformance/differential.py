@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.client.blocking import BrokerSocket
+from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.kafka import START_S, running
 from coterie.conformance.questions import METADATA_MAX_BYTES, OTHER_TOPIC, PARTITIONS, TOPIC

@@ -68,7 +68,7 @@ def join(actor: Actor, actors: Actors, words: list[str], options: Options) -> Co
     for item in options.get("protocols", "range").split(","):
         name, _, metadata = item.partition(":")
         topics, _, generation = metadata.partition("@")
-        subscription = encode_subscription(topics.split("+") if topics else ["t"], (), int(generation or -1))
+        subscription = encode_subscription(topics.split("+") if topics else ["t"], None, int(generation or -1))
         protocols.append(JoinGroupRequestProtocol(name, b"junk" if metadata == "junk" else subscription))
     return JoinGroupRequest(
         group_id=_group(options),

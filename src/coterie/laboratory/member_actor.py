@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.assignors import ASSIGNORS
+from coterie.assignors import ASSIGNORS, Topics
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context
-from coterie.laboratory.broker_actor import Answer, BrokerActor
+from coterie.laboratory.broker_actor import Answer, BrokerActor, Durability
+from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
-from coterie.member.machine import (
-    Assigned,
-    AssignGroup,
-    Effect,
-    Failed,
-    FindCoordinator,
-    MemberConfig,
-    MemberMachine,
-    Revoke,
-    Send,
-    Stage,
-)
+from coterie.member.config import IN_A_ROUND, MemberConfig, Stage
+from coterie.member.effects import Assigned, AssignGroup, Effect, Failed, FindCoordinator, Revoke, Send
+from coterie.member.machine import MemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.offset_commit import (
@@ -38,9 +30,17 @@ class MemberActor:
     """A consumer process: the real member machine, a listener that remembers, commits now and then."""
 
     def __init__(
-        self, world: World, broker: BrokerActor, name: str, config: MemberConfig, topics: frozenset[str]
+        self,
+        world: World,
+        broker: BrokerActor,
+        name: str,
+        config: MemberConfig,
+        topics: frozenset[str],
+        ownership: Ownership,
     ) -> None:
         self.world, self.broker, self.name, self.config, self.topics = world, broker, name, config, topics
+        self.ownership = ownership
+        self.listener_ms = 0  # what the user's code takes to give partitions up
         self.owned: set[tuple[str, int]] = set()
         self.positions: dict[tuple[str, int], int] = {}
         self.alive = False
@@ -52,9 +52,11 @@ class MemberActor:
         self.failed: Failed | None = None
         self._life = 0
         self._armed_ms = -1
+        ownership.actors.append(self)
 
     def start(self) -> None:
-        self.alive, self.failed, self.owned = True, None, set()
+        self.alive, self.failed = True, None
+        self._own(set())
         self._life += 1
         self._armed_ms = -1
         self.machine = MemberMachine(self.config)
@@ -73,7 +75,8 @@ class MemberActor:
         return world.start_ms + int((clock_ms - world.start_ms - self._clock_offset_ms) / self._clock_rate) + 1
 
     def crash(self) -> None:
-        self.alive, self.owned = False, set()
+        self.alive = False
+        self._own(set())
 
     def leave(self) -> None:
         """A clean close."""
@@ -146,22 +149,50 @@ class MemberActor:
                 self._later(self._found)
             case Send(request):
                 self._send(request)
-            case Revoke():
-                self.owned = set()
-                self.machine.revoked()
-            case AssignGroup(protocol, subscribers, _):
-                self.machine.group_assigned(ASSIGNORS[protocol](self.broker.partitions, subscribers))
-            case Assigned(partitions, _):
-                self.owned = set(partitions)
-                self._resume()
+            case Revoke(partitions, lost):
+                self._give_up(set(partitions), lost)
+            case AssignGroup(protocol, subscribers, wanted):
+                counts = {t: n for t, n in self.broker.partitions.items() if t in wanted}
+                topics = Topics(counts)
+                self.machine.group_assigned(ASSIGNORS[protocol].assign(topics, subscribers), topics)
+            case Assigned(partitions, _, added):
+                self._check_free(added)
+                self._own(set(partitions))
+                self._resume(added)
             case Failed():
                 self.failed = effect
                 self.alive = False
 
-    def _resume(self) -> None:
+    def _own(self, partitions: set[tuple[str, int]]) -> None:
+        self.ownership.changed(self.name, self.owned, partitions, self.world.now_ms)
+        self.owned = partitions
+
+    def _give_up(self, partitions: set[tuple[str, int]], lost: bool) -> None:
+        """They are read no more from now on; the listener's work takes its time before the machine hears of it."""
+        self._own(self.owned - partitions)
+        if self.listener_ms and not lost:
+            self._after(self.listener_ms, self.machine.revoked)
+        else:
+            self.machine.revoked()
+
+    def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
+        """No other member of the group still has what we are given."""
+        group = self.broker.shard.groups.get(self.config.group_id)
+        if group is None or self.machine.member_id not in group.members or self.broker.durability == Durability.LYING:
+            return  # a group that was forgotten in part keeps no promise
+        for other in self.ownership.actors:
+            if other is self or not other.alive or other.machine.member_id not in group.members:
+                continue
+            # A static member that did not join again is kept, with what it claimed when it last did (KIP-345): it learns
+            # with its next heartbeat that it has lost everything.
+            if other.machine.generation == group.generation or other.machine.stage in IN_A_ROUND:
+                both = other.owned & set(added)
+                assert not both, f"{self.name} was given {sorted(both)} while {other.name} still has it"
+
+    def _resume(self, added: tuple[tuple[str, int], ...]) -> None:
         """Positions start from what the group committed."""
         asked: dict[str, list[int]] = {}
-        for topic, partition in self.owned:
+        for topic, partition in added:
             asked.setdefault(topic, []).append(partition)
         if self.broker.up:
             for topic, found in fetch_offsets(self.broker.shard.groups.get(self.config.group_id), asked).items():
@@ -169,6 +200,9 @@ class MemberActor:
                     self.positions[topic, p.partition_index] = max(p.committed_offset, 0)
 
     def _later(self, action: Callable[[], None]) -> None:
+        self._after(self.world.delay_ms(), action)
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
         life = self._life
 
         def run() -> None:
@@ -176,7 +210,7 @@ class MemberActor:
                 action()
                 self._pump()
 
-        self.world.after(self.world.delay_ms(), run)
+        self.world.after(delay_ms, run)
 
     def _found(self) -> None:
         if self.broker.up and not self._cut_off() and self.machine.stage != Stage.OUTSIDE:

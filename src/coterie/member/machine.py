@@ -1,109 +1,45 @@
 """A member of a group: what it must do next, given what it was told. No clock, no socket, no callbacks.
 
 A driver feeds it inputs (`coordinator_found`, `answered`, `polled`, ...) and asks `next` for effects until there are
-none; it carries each effect out and reports back. The same machine runs in the asyncio consumer and in the
-laboratory. Eager protocol (range, round robin): all partitions are given up before a rebalance.
+none; it carries each effect out and reports back. The same machine runs in the asyncio consumer and in the laboratory.
+
+Eager: everything is given up before a rebalance. Cooperative (KIP-429): only what is no longer subscribed to is given up
+before it; what went to others is given up after it, the rest stays, and a second rebalance gives out what was given up.
+Which of the two is in force follows from the assignors alone (`MemberConfig.protocol`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
-from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from coterie.assignors.subscription import Assignment, Subscriber
+from coterie.assignors import ASSIGNORS, Assignment, Owned, RebalanceProtocol, Subscriber, Topics
+from coterie.assignors.blobs import decode_assignment, decode_subscription
+from coterie.assignors.cooperation import handed_over
+from coterie.member.config import BEATING, IN_A_ROUND, NOT_TAKING_PART, MemberConfig, Stage
+from coterie.member.effects import (
+    Assigned,
+    AssignGroup,
+    Effect,
+    Failed,
+    FindCoordinator,
+    Revoke,
+    Send,
+    TopicPartition,
+    WatchTopics,
+)
 from coterie.member.errors import Remedy, remedy_for
+from coterie.member.requests import (
+    PROTOCOL_TYPE,
+    by_topic,
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
+)
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from coterie.wire.messages.join_group import JoinGroupResponse
+from coterie.wire.messages.sync_group import SyncGroupResponse
 from coterie.wire.primitives import WireError
-
-PROTOCOL_TYPE = "consumer"
-TopicPartition = tuple[str, int]
-
-
-@dataclass(slots=True)
-class MemberConfig:
-    """Kafka's consumer settings that membership needs; times in ms. ``assignors`` in order of preference."""
-
-    group_id: str
-    group_instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    retry_backoff_ms: int = 100
-    assignors: tuple[str, ...] = ("range", "roundrobin")
-    rack: str | None = None
-
-
-class Stage(Enum):
-    """Where a member stands between two generations."""
-
-    OUTSIDE = "outside"  # no membership wanted
-    REJOIN = "rejoin"  # a rebalance is due; what is owned has not been given up yet
-    REVOKING = "revoking"  # the driver is telling the listener
-    READY = "ready"  # JoinGroup can go out
-    JOINING = "joining"
-    ASSIGNING = "assigning"  # leader: the driver looks up the topics and assigns
-    SYNCING = "syncing"
-    STABLE = "stable"
-    FAILED = "failed"
-
-
-# -- effects: what a driver is to do ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FindCoordinator:
-    """Look the coordinator up, then call `coordinator_found` (or `lookup_failed`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send to the coordinator, then call `answered` or `lost_connection`."""
-
-    request: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Revoke:
-    """Commit if that is automatic, tell the listener, then call `revoked`. ``lost``: they may have new owners already."""
-
-    partitions: tuple[TopicPartition, ...]
-    lost: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AssignGroup:
-    """We lead: look up the partition counts of ``topics``, run the assignor, then call `group_assigned`."""
-
-    protocol: str
-    subscribers: tuple[Subscriber, ...]
-    topics: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """A new generation's partitions: tell the listener, start fetching."""
-
-    partitions: tuple[TopicPartition, ...]
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The caller must hear of this; the member gives up."""
-
-    code: ErrorCode
-    message: str
-
-
-Effect = FindCoordinator | Send | Revoke | AssignGroup | Assigned | Failed
-
-_BEATING = frozenset({Stage.REJOIN, Stage.REVOKING, Stage.ASSIGNING, Stage.SYNCING, Stage.STABLE})
 
 
 class MemberMachine:
@@ -111,6 +47,7 @@ class MemberMachine:
 
     def __init__(self, config: MemberConfig) -> None:
         self.config = config
+        self.rebalance_protocol = config.protocol
         self.stage = Stage.OUTSIDE
         self.topics: frozenset[str] = frozenset()
         self.member_id = ""
@@ -121,14 +58,20 @@ class MemberMachine:
         self.coordinator_known = False
         self.reason = "the consumer has just started"
         self._finding = False
+        self._failures = 0  # in a row, for the back-off
         self._heartbeat_in_flight = False
         self._next_heartbeat_ms = 0
         self._session_deadline_ms = 0
         self._not_before_ms = 0
         self._last_poll_ms = 0
-        self._lost = False
+        self._lost = False  # what is owned may have new owners already
+        self._telling: tuple[TopicPartition, ...] = ()  # the partitions of the last `Revoke`
         self._round: Message | None = None  # the JoinGroup or SyncGroup whose answer is awaited
-        self._assignments: Assignment = {}
+        self._rejoin_after = False  # something changed during the round: one more is due
+        self._subscribers: tuple[Subscriber, ...] = ()
+        self._snapshot: Topics | None = None  # leader: the topics as of the last assignment
+        self._given: tuple[TopicPartition, ...] = ()  # the assignment that is taken once the rest is released
+        self._last: tuple[Owned, int] = ({}, -1)
         self._effects: list[Effect] = []
 
     # -- inputs from the user -----------------------------------------------------------------------------------------
@@ -136,7 +79,7 @@ class MemberMachine:
     def subscribe(self, topics: frozenset[str], now_ms: int) -> None:
         """Joins, or joins again if the topics changed."""
         self._last_poll_ms = now_ms
-        if topics == self.topics and self.stage not in (Stage.OUTSIDE, Stage.FAILED):
+        if topics == self.topics and self.stage not in NOT_TAKING_PART:
             return
         self.topics = topics
         self.rejoin("the subscription changed" if self.member_id else self.reason)
@@ -148,19 +91,21 @@ class MemberMachine:
             self.stage = Stage.REJOIN
 
     def rejoin(self, reason: str) -> None:
-        """Asks for a rebalance; a round that is under way runs to its end first."""
+        """Asks for a rebalance; a round that is under way runs to its end first, and one more follows."""
         self.reason = reason
         if self.stage in (Stage.STABLE, Stage.OUTSIDE, Stage.FAILED):
             self.stage = Stage.REJOIN
+        elif self.stage in IN_A_ROUND:
+            self._rejoin_after = True
 
     def leave(self, reason: str) -> None:
         """Leaves at once, unless static (spec consumer.md 6). What is owned is revoked first by the driver."""
         dynamic = self.config.group_instance_id is None
         if dynamic and self.member_id and self.coordinator_known:
-            identity = MemberIdentity(self.member_id, None, reason)
-            self._effects.append(Send(LeaveGroupRequest(self.config.group_id, self.member_id, [identity])))
-        self._reset()
-        self._round = None
+            self._effects.append(Send(leave_request(self.config, self.member_id, reason)))
+        self.member_id, self.generation, self.leader, self.protocol = "", -1, "", None
+        self._round = self._snapshot = None
+        self._rejoin_after = self._lost = False
         self.stage, self.topics, self.owned = Stage.OUTSIDE, frozenset(), ()
 
     # -- inputs from the driver -----------------------------------------------------------------------------------------
@@ -170,26 +115,51 @@ class MemberMachine:
 
     def lookup_failed(self, now_ms: int) -> None:
         self._finding = False
-        self._not_before_ms = now_ms + self.config.retry_backoff_ms
+        self._back_off(now_ms)
 
     def revoked(self) -> None:
         """The listener has been told of the last `Revoke`."""
-        self.owned, self._lost = (), False
+        gone, self._telling = set(self._telling), ()
+        self.owned = tuple(tp for tp in self.owned if tp not in gone)
+        self._lost = self._lost and bool(self.owned)
         if self.stage == Stage.REVOKING:
-            self.stage = Stage.READY
+            self.stage = Stage.REJOIN  # which looks whether anything else must be given up
+        elif self.stage == Stage.RELEASING:
+            if self.generation >= 0:
+                self._take()
+            self.stage = Stage.REJOIN
 
-    def group_assigned(self, assignments: Assignment) -> None:
-        """The leader's assignment, member id -> topic -> partitions."""
-        if self.stage == Stage.ASSIGNING:
-            self._assignments = assignments
-            self._sync()
+    def group_assigned(self, assignments: Assignment, topics: Topics) -> None:
+        """The leader's assignment, and the topics it was made from."""
+        if self.stage != Stage.ASSIGNING:
+            return
+        self._snapshot = topics
+        assert self.protocol is not None
+        if self.rebalance_protocol == RebalanceProtocol.COOPERATIVE and self.protocol != "cooperative-sticky":
+            moved = handed_over(self._subscribers, assignments)
+            if moved:
+                text = (
+                    f"assignor {self.protocol} hands {moved[0]}-{moved[1]} over in one step; a cooperative one may not"
+                )
+                self._fail(ErrorCode.UNKNOWN_SERVER_ERROR, text)
+                return
+        self._sync(assignments)
 
     def assignment_failed(self, reason: str, now_ms: int) -> None:
         """The group could not be assigned: the leader joins again, and so begins a new round."""
         if self.stage == Stage.ASSIGNING:
             self.reason = reason
-            self._not_before_ms = now_ms + self.config.retry_backoff_ms
-            self.stage = Stage.READY
+            self._back_off(now_ms)
+            self.stage = Stage.REJOIN
+
+    def topics_seen(self, topics: Topics) -> None:
+        """What the topics of the whole group have become; where that differs from what we, the leader, assigned by, the
+        group is assigned anew (spec consumer.md 3.1)."""
+        if self._snapshot is None:
+            self._snapshot = topics
+        if self.leader == self.member_id and topics != self._snapshot:
+            self._snapshot = topics
+            self.rejoin("partitions or racks of the group's topics changed")
 
     def lost_connection(self, request: Message, now_ms: int) -> None:
         """No answer will come: the coordinator is looked up again, and a round under way starts over."""
@@ -198,7 +168,7 @@ class MemberMachine:
             self._heartbeat_in_flight = False
         elif request is self._round:
             self._round = None
-            self.stage = Stage.READY
+            self.stage = Stage.REJOIN
 
     def answered(self, request: Message, response: Message, now_ms: int) -> None:
         """The answer to something sent. An answer to a join or sync that was given up on is passed over."""
@@ -211,6 +181,11 @@ class MemberMachine:
                 self._joined(request, response, now_ms)
             elif isinstance(response, SyncGroupResponse):
                 self._synced(request, response, now_ms)
+
+    def membership_refused(self, code: ErrorCode) -> None:
+        """A commit of the present generation was told that it is none (member/commits.py)."""
+        self._forget_generation(code)
+        self.rejoin(f"a commit was told {code.name}")
 
     # -- what follows ------------------------------------------------------------------------------------------------------
 
@@ -226,9 +201,9 @@ class MemberMachine:
 
     def next_deadline_ms(self) -> int | None:
         """When to call `next` although nothing was heard; None: only after an input."""
-        if self.stage in (Stage.OUTSIDE, Stage.FAILED):
+        if self.stage in NOT_TAKING_PART:
             return None
-        times = [self._last_poll_ms + self.config.max_poll_interval_ms + 1]
+        times = [self.poll_deadline_ms + 1]
         if self.coordinator_known:
             if self.stage == Stage.READY:
                 times.append(self._not_before_ms)
@@ -239,9 +214,13 @@ class MemberMachine:
             times.append(self._not_before_ms)
         return min(times)
 
+    @property
+    def poll_deadline_ms(self) -> int:
+        """When the member counts as stuck unless it is polled (max.poll.interval.ms)."""
+        return self._last_poll_ms + self.config.max_poll_interval_ms
+
     def _check_poll(self, now_ms: int) -> None:
-        slow = now_ms - self._last_poll_ms > self.config.max_poll_interval_ms
-        if slow and self.stage not in (Stage.OUTSIDE, Stage.FAILED):
+        if now_ms > self.poll_deadline_ms and self.stage not in NOT_TAKING_PART:
             topics, owned = self.topics, self.owned
             self.leave(f"poll was not called for {self.config.max_poll_interval_ms} ms (max.poll.interval.ms)")
             self.topics, self.owned, self._lost = topics, owned, bool(owned)
@@ -251,53 +230,45 @@ class MemberMachine:
             self._heartbeat_in_flight = False
             self._coordinator_lost(now_ms)
         wanted = not self.coordinator_known and not self._finding and now_ms >= self._not_before_ms
-        if wanted and self.stage not in (Stage.OUTSIDE, Stage.FAILED):
+        if wanted and self.stage not in NOT_TAKING_PART:
             self._finding = True
             self._effects.append(FindCoordinator())
 
     def _advance(self, now_ms: int) -> None:
         if self.stage == Stage.REJOIN:
-            if self.owned:
+            self._telling = self._to_give_up()
+            if self._telling:
                 self.stage = Stage.REVOKING
-                self._effects.append(Revoke(self.owned, self._lost))
+                self._effects.append(Revoke(self._telling, self._lost))
             else:
                 self.stage = Stage.READY
         if self.stage == Stage.READY and now_ms >= self._not_before_ms:
             self.stage = Stage.JOINING
-            self._send_round(self._join_request())
+            self._rejoin_after = False
+            request = join_request(
+                self.config, self.member_id, self.topics, self.owned, self.generation, self._last, self.reason
+            )
+            self._send_round(request)
+
+    def _to_give_up(self) -> tuple[TopicPartition, ...]:
+        """What must go before a rebalance."""
+        if self._lost or self.rebalance_protocol == RebalanceProtocol.EAGER:
+            return self.owned
+        return tuple(tp for tp in self.owned if tp[0] not in self.topics)
 
     def _send_round(self, request: Message) -> None:
         self._round = request
         self._effects.append(Send(request))
 
-    def _join_request(self) -> JoinGroupRequest:
-        metadata = encode_subscription(self.topics, (), self.generation, self.config.rack)
-        return JoinGroupRequest(
-            self.config.group_id,
-            self.config.session_timeout_ms,
-            self.config.max_poll_interval_ms,
-            self.member_id,
-            self.config.group_instance_id,
-            PROTOCOL_TYPE,
-            [JoinGroupRequestProtocol(name, metadata) for name in self.config.assignors],
-            self.reason,
-        )
-
     def _beats(self) -> bool:
-        return self.stage in _BEATING and self.generation >= 0 and self.member_id != ""
+        return self.stage in BEATING and self.generation >= 0 and self.member_id != ""
 
     def _beat(self, now_ms: int) -> None:
         if not self._heartbeat_in_flight and now_ms >= self._next_heartbeat_ms and self._beats():
             self._heartbeat_in_flight = True
             self._next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
             self._session_deadline_ms = now_ms + self.config.session_timeout_ms
-            self._effects.append(
-                Send(
-                    HeartbeatRequest(
-                        self.config.group_id, self.generation, self.member_id, self.config.group_instance_id
-                    )
-                )
-            )
+            self._effects.append(Send(heartbeat_request(self.config, self.member_id, self.generation)))
 
     # -- answers -------------------------------------------------------------------------------------------------------------
 
@@ -307,67 +278,83 @@ class MemberMachine:
             self.member_id = response.member_id
             self.stage = Stage.READY
             return
+        if not code and response.protocol_type not in (None, PROTOCOL_TYPE):
+            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if code:
             self._remedy(request, code, now_ms)
             return
+        self._failures = 0
         self.member_id, self.generation = response.member_id, response.generation_id
         self.leader, self.protocol = response.leader, response.protocol_name
         self._next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
-        self._assignments = {}
-        if response.leader != response.member_id or response.skip_assignment:
-            self._sync()
+        self._snapshot = None
+        if response.leader != response.member_id:
+            self._sync({})
             return
         try:
-            subscribers = tuple(
+            self._subscribers = tuple(
                 decode_subscription(m.metadata, m.member_id, m.group_instance_id) for m in response.members
             )
         except WireError as error:
             self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"a member's subscription cannot be read: {error}")
             return
-        self.stage = Stage.ASSIGNING
-        topics = frozenset(t for s in subscribers for t in s.topics)
-        self._effects.append(AssignGroup(response.protocol_name or "", subscribers, topics))
+        topics = frozenset(t for s in self._subscribers for t in s.topics)
+        if response.skip_assignment:
+            self._effects.append(WatchTopics(topics))
+            self._sync({})
+        elif response.protocol_name not in ASSIGNORS:
+            self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"there is no assignor {response.protocol_name}")
+        else:
+            self.stage = Stage.ASSIGNING
+            self._effects.append(AssignGroup(response.protocol_name, self._subscribers, topics))
 
-    def _sync(self) -> None:
+    def _sync(self, assignments: Assignment) -> None:
         self.stage = Stage.SYNCING
-        assignments = [
-            SyncGroupRequestAssignment(member_id, encode_assignment(partitions))
-            for member_id, partitions in self._assignments.items()
-        ]
-        self._send_round(
-            SyncGroupRequest(
-                self.config.group_id,
-                self.generation,
-                self.member_id,
-                self.config.group_instance_id,
-                PROTOCOL_TYPE,
-                self.protocol,
-                assignments,
-            )
-        )
+        self._send_round(sync_request(self.config, self.member_id, self.generation, self.protocol, assignments))
 
     def _synced(self, request: Message, response: SyncGroupResponse, now_ms: int) -> None:
         code = error_of(response.error_code)
+        strange = response.protocol_type not in (None, PROTOCOL_TYPE)
+        # A generation that was reset meanwhile has no protocol to compare with.
+        if not code and (strange or (self.generation >= 0 and response.protocol_name not in (None, self.protocol))):
+            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if code:
             self._remedy(request, code, now_ms)
             return
         try:
-            partitions = decode_assignment(response.assignment)
+            partitions = tuple(decode_assignment(response.assignment))
         except WireError as error:
             self._fail(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignment cannot be read: {error}")
             return
         if any(topic not in self.topics for topic, _ in partitions):
-            self.rejoin("the assignment names a topic that is not subscribed to")
-            self.stage = Stage.READY
+            self.reason = "the assignment names a topic that is not subscribed to"
+            self.stage = Stage.REJOIN
             return
-        self.stage = Stage.STABLE
-        self.owned = tuple(partitions)
-        self._effects.append(Assigned(self.owned, self.generation))
+        self._failures = 0
+        self._given = partitions
+        given = set(partitions)
+        self._telling = tuple(tp for tp in self.owned if tp not in given)
+        if self._telling:
+            self.reason = "partitions were given up for other members"
+            self.stage = Stage.RELEASING
+            self._effects.append(Revoke(self._telling, lost=False))
+            return
+        self._take()
+        self.stage = Stage.REJOIN if self._rejoin_after else Stage.STABLE
+
+    def _take(self) -> None:
+        owned = set(self.owned)
+        added = tuple(tp for tp in self._given if tp not in owned)
+        self.owned = self._given
+        self._last = by_topic(self.owned), self.generation
+        self._effects.append(Assigned(self.owned, self.generation, added))
 
     def _beaten(self, request: HeartbeatRequest, response: HeartbeatResponse, now_ms: int) -> None:
         code = error_of(response.error_code)
         current = (request.member_id, request.generation_id) == (self.member_id, self.generation)
-        if code and current and self._beats():
+        if not code:
+            self._failures = 0
+        elif current and self._beats():
             self._remedy(request, code, now_ms)
 
     def _remedy(self, request: Message, code: ErrorCode, now_ms: int) -> None:
@@ -377,31 +364,40 @@ class MemberMachine:
             self._fail(code, code.text)
             return
         if remedy == Remedy.REJOIN_AS_NEW:
-            self._lost = bool(self.owned)
-            self.generation = -1
-            if code == ErrorCode.UNKNOWN_MEMBER_ID:
-                self.member_id = ""
+            self._forget_generation(code)
         if remedy == Remedy.FIND_COORDINATOR:
             self._coordinator_lost(now_ms)
-        if remedy in (Remedy.FIND_COORDINATOR, Remedy.RETRY):
-            self._not_before_ms = now_ms + self.config.retry_backoff_ms
-        if isinstance(request, HeartbeatRequest):
-            if remedy in (Remedy.REJOIN, Remedy.REJOIN_AS_NEW):
-                self.rejoin(
-                    "the group is rebalancing" if remedy == Remedy.REJOIN else f"a heartbeat was told {code.name}"
-                )
-        else:
-            self.stage = Stage.READY if not self.owned else Stage.REJOIN
+        elif remedy == Remedy.RETRY:
+            self._back_off(now_ms)
+        if not isinstance(request, HeartbeatRequest):
+            self.stage = Stage.REJOIN
+        elif remedy == Remedy.REJOIN_AS_NEW:
+            self.rejoin(f"a heartbeat was told {code.name}")
+        elif remedy == Remedy.REJOIN and self.stage == Stage.STABLE:
+            self.rejoin("the group is rebalancing")
+
+    def _forget_generation(self, code: ErrorCode) -> None:
+        """After ILLEGAL_GENERATION the member id is kept."""
+        self._lost = bool(self.owned)
+        self.generation = -1
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+        if self.stage in IN_A_ROUND:
+            self._round, self.stage = None, Stage.REJOIN
 
     def _fail(self, code: ErrorCode, message: str) -> None:
         self.stage = Stage.FAILED
+        self._telling = self.owned
         if self.owned:
             self._effects.append(Revoke(self.owned, lost=True))
         self._effects.append(Failed(code, message))
 
     def _coordinator_lost(self, now_ms: int) -> None:
         self.coordinator_known = False
-        self._not_before_ms = now_ms + self.config.retry_backoff_ms
+        self._back_off(now_ms)
 
-    def _reset(self) -> None:
-        self.member_id, self.generation, self.leader, self.protocol = "", -1, "", None
+    def _back_off(self, now_ms: int) -> None:
+        """Each failure in a row doubles the pause, up to retry.backoff.max.ms (KIP-580)."""
+        pause_ms = min(self.config.retry_backoff_ms << min(self._failures, 16), self.config.retry_backoff_max_ms)
+        self._failures += 1
+        self._not_before_ms = now_ms + max(pause_ms, self.config.retry_backoff_ms)

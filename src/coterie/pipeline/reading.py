@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coterie.client.blocking import BrokerSocket
+from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.offsets import NAMES_UP_TO
 from coterie.pipeline.options import SourceOptions, TopicOffsets

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from coterie.client.blocking import BrokerSocket
+from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.partitioner import partition_for_key
 from coterie.pipeline.options import OptionError, bootstrap

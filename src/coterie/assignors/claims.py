@@ -1,0 +1,93 @@
+"""Who had which partition before: what the members say they own, with contradictions settled.
+
+A member's claim counts for topics that it still subscribes to and that exist. Of two claims the one of the newer
+generation holds; two of the same generation cancel each other (scenarios part 2.3, "Claims from different generations").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from coterie.assignors.subscription import Subscriber, Topics
+
+NOBODY = -1
+Holders = dict[str, list[int]]  # topic -> per partition the place of its holder among the members, or NOBODY
+
+
+class Claims:
+    """``holders`` by topic; ``contested``: partitions that two members of the same generation claimed; ``released``:
+    partitions that an assignor took from their holder, who may still be at work on them."""
+
+    def __init__(self, topics: Topics, members: Sequence[Subscriber]) -> None:
+        subscribed = set().union(*(m.topics for m in members))
+        self.holders: Holders = {t: [NOBODY] * n for t, n in topics.counts.items() if t in subscribed}
+        self.contested: set[tuple[str, int]] = set()
+        self.released: dict[tuple[str, int], int] = {}
+        self._generations = [m.generation for m in members]
+        self._partly = bytearray(len(members))  # members of whose claims not all hold
+        for place, member in enumerate(members):
+            for topic, partitions in member.owned.items():
+                if topic in self.holders and topic in member.topics:
+                    self._claim(topic, partitions, place)
+                else:
+                    self._partly[place] = 1
+        for topic, partition in self.contested:
+            self.holders[topic][partition] = NOBODY
+        for place, member in enumerate(members):
+            if self._partly[place]:
+                self._release_unsubscribed(member, place)
+
+    def _release_unsubscribed(self, member: Subscriber, place: int) -> None:
+        """What it owns and no longer wants; it has to give that up before another may have it."""
+        for topic in (member.owned.keys() - member.topics) & self.holders.keys():
+            holders = self.holders[topic]
+            for partition in member.owned[topic]:
+                if 0 <= partition < len(holders) and holders[partition] == NOBODY:
+                    self.released.setdefault((topic, partition), place)
+
+    def _claim(self, topic: str, partitions: Sequence[int], place: int) -> None:
+        holders = self.holders[topic]
+        count = len(holders)
+        for partition in partitions:
+            if 0 <= partition < count and holders[partition] == NOBODY:
+                holders[partition] = place
+            else:
+                self._partly[place] = 1
+                if 0 <= partition < count and holders[partition] != place:
+                    self._settle(topic, partition, holders[partition], place)
+
+    def _settle(self, topic: str, partition: int, other: int, place: int) -> None:
+        mine, theirs = self._generations[place], self._generations[other]
+        if mine >= theirs:
+            self._partly[other] = 1
+        if mine > theirs:
+            self.holders[topic][partition] = place
+            self.contested.discard((topic, partition))
+        elif mine == theirs:
+            self.contested.add((topic, partition))
+
+    def release(self, topic: str, partition: int) -> None:
+        """Takes the partition from its holder."""
+        place = self.holders[topic][partition]
+        self.released[topic, partition] = place
+        self._partly[place] = 1
+        self.holders[topic][partition] = NOBODY
+
+    def kept_by(self, place: int, owned: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+        """Those of its claims that hold."""
+        if not self._partly[place]:
+            return {topic: [*partitions] for topic, partitions in owned.items()}
+        kept: dict[str, list[int]] = {}
+        for topic, partitions in owned.items():
+            holders = self.holders.get(topic)
+            if holders is not None:
+                count = len(holders)
+                held = {p for p in partitions if 0 <= p < count and holders[p] == place}
+                if held:
+                    kept[topic] = sorted(held)
+        return kept
+
+    def free(self) -> dict[str, list[int]]:
+        """Partitions that nobody holds, by topic."""
+        free = {t: [p for p, holder in enumerate(hs) if holder < 0] for t, hs in self.holders.items()}
+        return {t: partitions for t, partitions in free.items() if partitions}

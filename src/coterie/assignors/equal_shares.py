@@ -1,0 +1,128 @@
+"""Sticky where all members subscribe to the same topics: everyone's share is known beforehand, so one pass is enough.
+
+N partitions for M members: each gets N // M, and N % M of them one more. A member keeps what it had up to its share; what
+is left over goes to whoever has fewest, so that nothing moves that does not have to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heapreplace
+from itertools import islice
+
+from coterie.assignors.claims import Claims
+from coterie.assignors.subscription import Subscriber, Topics, racks_matter
+
+Shares = list[dict[str, list[int]]]  # per member: topic -> partitions
+
+
+def share_equally(topics: Topics, members: Sequence[Subscriber], claims: Claims) -> Shares:
+    """``members`` in order. What each has afterwards; what it had comes from ``claims``, which this uses up."""
+    total = sum(len(holders) for holders in claims.holders.values())
+    each, extra = divmod(total, len(members))
+    by_rack = racks_matter(members, (r for t in claims.holders for r in topics.racks.get(t, ())))
+    if by_rack:
+        _give_up_distant(topics, members, claims)
+    shares = [claims.kept_by(place, m.owned) for place, m in enumerate(members)]
+    counts = [sum(map(len, share.values())) for share in shares]
+    for place, count in enumerate(counts):
+        most = each + 1 if count > each and extra else each
+        if count > each:
+            extra -= most > each
+        if count > most:
+            shares[place] = _first(shares[place], most, claims)
+            counts[place] = most
+    free = claims.free()
+    if by_rack:
+        extra = _deal_close(topics, members, shares, counts, free, each, extra)
+    _deal(shares, free, _takers(counts, each, extra))
+    return shares
+
+
+def _first(share: dict[str, list[int]], most: int, claims: Claims) -> dict[str, list[int]]:
+    """The ``most`` lowest-numbered partitions, so that what goes is spread over the topics."""
+    kept: dict[str, list[int]] = {}
+    for number, (partition, topic) in enumerate(sorted((p, t) for t, ps in share.items() for p in ps)):
+        if number < most:
+            kept.setdefault(topic, []).append(partition)
+        else:
+            claims.release(topic, partition)
+    return kept
+
+
+def _takers(counts: list[int], each: int, extra: int) -> list[int]:
+    """Who takes the next free partition, in turn: always one that has fewest, in the members' order."""
+    takers: list[int] = []
+    waiting: dict[int, list[int]] = {}
+    for place, count in enumerate(counts):
+        if count < each:
+            waiting.setdefault(count, []).append(place)
+    filling: list[int] = []
+    for level in range(min(waiting, default=each), each):
+        if level in waiting:
+            filling = sorted(filling + waiting[level])
+        takers += filling
+    takers += islice((place for place, count in enumerate(counts) if count <= each), extra)
+    return takers
+
+
+def _deal(shares: Shares, free: dict[str, list[int]], takers: list[int]) -> None:
+    turn = iter(takers)
+    for topic in sorted(free):
+        for partition, place in zip(free[topic], turn):  # noqa: B905 - the takers go on with the next topic
+            share = shares[place]
+            if topic in share:
+                share[topic].append(partition)
+            else:
+                share[topic] = [partition]
+    for share in shares:
+        for partitions in share.values():
+            if len(partitions) > 1:
+                partitions.sort()
+
+
+# -- racks ---------------------------------------------------------------------------------------------------------------
+
+
+def _give_up_distant(topics: Topics, members: Sequence[Subscriber], claims: Claims) -> None:
+    """A partition without a replica on its holder's rack is given up, if someone is closer."""
+    racks = {m.rack for m in members if m.rack}
+    for topic, holders in claims.holders.items():
+        for partition, (place, close) in enumerate(zip(holders, topics.racks.get(topic, ()), strict=False)):
+            if place >= 0 and close & racks and members[place].rack and members[place].rack not in close:
+                claims.release(topic, partition)
+
+
+def _deal_close(
+    topics: Topics,
+    members: Sequence[Subscriber],
+    shares: Shares,
+    counts: list[int],
+    free: dict[str, list[int]],
+    each: int,
+    extra: int,
+) -> int:
+    """Free partitions to members on one of their racks, within everyone's share, those with the fewest racks to choose
+    from first; what found nobody stays in ``free``. Returns how many members may still have one more than ``each``."""
+    heaps: dict[str, list[tuple[int, int]]] = {}
+    for place, member in enumerate(members):
+        if member.rack:
+            heaps.setdefault(member.rack, []).append((counts[place], place))
+    for heap in heaps.values():
+        heapify(heap)
+    order = []
+    for topic in sorted(free):
+        known = topics.racks.get(topic, ())
+        order += [(sum(len(heaps.get(r, ())) for r in known[p]), topic, p) for p in free[topic] if p < len(known)]
+    for _, topic, partition in sorted(order):
+        nearby = [heaps[r][0] for r in topics.racks[topic][partition] if r in heaps]
+        if not nearby:
+            continue
+        count, place = min(nearby)
+        if count < each or (count == each and extra > 0):
+            extra -= count == each
+            counts[place] += 1
+            heapreplace(heaps[members[place].rack or ""], (count + 1, place))
+            shares[place].setdefault(topic, []).append(partition)
+            free[topic].remove(partition)
+    return extra

@@ -1,0 +1,209 @@
+"""Sticky where subscriptions differ: a flow of partitions from members with many to members with few.
+
+Everyone keeps what it had; what is free goes to whoever may take it and has fewest. Then, as long as a member has two
+more than another that its partitions can reach, perhaps over others in between, partitions move along the way that
+costs the fewest moves of what somebody had before. When no such way is left, no assignment is better balanced (an
+optimal semi-matching: Harvey, Ladner, Lovasz, Tamir 2003). A region from which no way led out is not searched again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+
+from coterie.assignors.claims import NOBODY, Claims
+from coterie.assignors.equal_shares import Shares
+from coterie.assignors.subscription import Subscriber, Topics, racks_matter
+
+_Way = list[tuple[int, str, int]]  # (giver, topic, taker), from the one that has too many on
+
+
+class _Flow:
+    """Who holds what while it moves."""
+
+    def __init__(self, topics: Topics, members: Sequence[Subscriber], claims: Claims) -> None:
+        self.claims = claims
+        self.takers: dict[str, list[int]] = {t: [] for t in claims.holders}
+        for place, member in enumerate(members):
+            for topic in member.topics:
+                if topic in self.takers:
+                    self.takers[topic].append(place)
+        self.held = [
+            {t: set(ps) for t, ps in claims.kept_by(place, member.owned).items()}
+            for place, member in enumerate(members)
+        ]
+        self.loads = [sum(map(len, held.values())) for held in self.held]
+        self._members = members
+        self._racks = topics.racks
+        if not racks_matter(members, (r for t in claims.holders for r in topics.racks.get(t, ()))):
+            self._racks = {}
+        self._closed = bytearray(len(members))
+        self._closed_topics: set[str] = set()
+
+    # -- what is free ---------------------------------------------------------------------------------------------------
+
+    def give_out(self) -> None:
+        """Free partitions, of the topics with the fewest takers first, each to the taker that has fewest."""
+        free, width = self.claims.free(), len(self.loads)
+        for topic in sorted(free, key=lambda t: (len(self.takers[t]), t)):
+            takers = self.takers[topic]
+            if not takers:
+                continue
+            racks = self._racks.get(topic)
+            heap = [self.loads[place] * width + place for place in takers]
+            heapify(heap)
+            for partition in free[topic]:
+                load, place = divmod(heap[0], width)
+                if racks is not None:
+                    place = self._closest(takers, load, racks[partition], place)
+                self.loads[place] += 1
+                self.held[place].setdefault(topic, set()).add(partition)
+                if racks is None:
+                    heapreplace(heap, heap[0] + width)
+                else:
+                    heap[heap.index(load * width + place)] += width
+                    heapify(heap)
+
+    def _closest(self, takers: list[int], load: int, racks: frozenset[str], first: int) -> int:
+        """Of those that have fewest, one on a rack of the partition."""
+        near = (p for p in takers if self.loads[p] == load and self._members[p].rack in racks)
+        return next(near, first)
+
+    # -- what is too much -------------------------------------------------------------------------------------------------
+
+    def balance(self) -> None:
+        """Highest first, until nobody has two more than anyone within reach."""
+        heap = [(-load, place) for place, load in enumerate(self.loads)]
+        heapify(heap)
+        while heap:
+            load, place = heappop(heap)
+            if -load != self.loads[place] or self._closed[place]:
+                continue
+            way = self._way_down(place)
+            if way:
+                self._move_along(way)
+                heappush(heap, (-self.loads[place], place))
+                taker = way[-1][2]
+                heappush(heap, (-self.loads[taker], taker))
+
+    def _way_down(self, source: int) -> _Way:
+        """A way with the fewest moves to a member that has at least two fewer; empty, and what was seen closed, when
+        there is none."""
+        came: dict[int, tuple[int, str]] = {source: (-1, "")}
+        seen: set[str] = set()
+        here = deque([source])
+        dearer: list[tuple[int, str]] = []  # (giver, topic): one move more
+        while here or dearer:
+            if here:
+                giver = here.popleft()
+                steps: list[tuple[int, str]] = []
+                for topic, partitions in self.held[giver].items():
+                    if topic not in seen and topic not in self._closed_topics:
+                        free = self._has_free(giver, topic, partitions)
+                        (steps if free else dearer).append((giver, topic))
+            else:
+                steps, dearer = dearer, []
+            for giver, topic in steps:
+                if topic in seen:
+                    continue
+                seen.add(topic)
+                taker = self._reach(giver, topic, came, here, self.loads[source] - 2)
+                if taker >= 0:
+                    return self._traced(came, taker)
+        for place in came:
+            self._closed[place] = 1
+        self._closed_topics |= seen
+        return []
+
+    def _has_free(self, giver: int, topic: str, partitions: set[int]) -> bool:
+        """Whether one of them was not the giver's before, so that passing it on costs nothing."""
+        holders = self.claims.holders[topic]
+        return any(holders[p] != giver for p in partitions)
+
+    def _reach(self, giver: int, topic: str, came: dict[int, tuple[int, str]], here: deque[int], enough: int) -> int:
+        """Enters the topic's takers; of those that have few enough the one that has fewest, -1 if none has."""
+        loads, best, step = self.loads, -1, (giver, topic)
+        for taker in self.takers[topic]:
+            if taker not in came:
+                came[taker] = step
+                here.append(taker)
+                if loads[taker] <= enough:
+                    best, enough = taker, loads[taker] - 1
+        return best
+
+    @staticmethod
+    def _traced(came: dict[int, tuple[int, str]], taker: int) -> _Way:
+        way: _Way = []
+        while True:
+            giver, topic = came[taker]
+            if giver < 0:
+                return way[::-1]
+            way.append((giver, topic, taker))
+            taker = giver
+
+    def _move_along(self, way: _Way) -> None:
+        for giver, topic, taker in way:
+            holders = self.claims.holders[topic]
+            partitions = self.held[giver][topic]
+            # One that comes home, else one that is not at home here, else the last.
+            partition = min(partitions, key=lambda p: (holders[p] != taker, holders[p] == giver, -p))
+            self._pass_on(giver, topic, partition, taker)
+
+    def _pass_on(self, giver: int, topic: str, partition: int, taker: int) -> None:
+        partitions = self.held[giver][topic]
+        partitions.remove(partition)
+        if not partitions:
+            del self.held[giver][topic]
+        self.held[taker].setdefault(topic, set()).add(partition)
+        self.loads[giver] -= 1
+        self.loads[taker] += 1
+
+    # -- what need not have moved -----------------------------------------------------------------------------------------
+
+    def bring_home(self) -> None:
+        """A partition that moved goes back where it can be exchanged for one that nobody had."""
+        takers = {t: set(places) for t, places in self.takers.items()}
+        for place, held in enumerate(self.held):
+            away = [
+                (t, p, self.claims.holders[t][p])
+                for t, partitions in held.items()
+                for p in partitions
+                if self.claims.holders[t][p] not in (NOBODY, place)
+            ]
+            for topic, partition, home in away:
+                if self.loads[place] > self.loads[home]:
+                    self._pass_on(place, topic, partition, home)
+                    continue
+                spare = self._spare(home, place, takers)
+                if spare is not None:
+                    self._pass_on(place, topic, partition, home)
+                    self._pass_on(home, *spare, place)
+
+    def _spare(self, giver: int, taker: int, takers: dict[str, set[int]]) -> tuple[str, int] | None:
+        """A partition that the giver has but never had, and the taker could have."""
+        for topic, partitions in self.held[giver].items():
+            if taker in takers[topic]:
+                holders = self.claims.holders[topic]
+                for partition in partitions:
+                    if holders[partition] != giver:
+                        return topic, partition
+        return None
+
+    def release_moved(self) -> None:
+        for place, held in enumerate(self.held):
+            for topic, partitions in held.items():
+                holders = self.claims.holders[topic]
+                for partition in partitions:
+                    if holders[partition] not in (NOBODY, place):
+                        self.claims.release(topic, partition)
+
+
+def share_unequally(topics: Topics, members: Sequence[Subscriber], claims: Claims) -> Shares:
+    """``members`` in order; what each has afterwards."""
+    flow = _Flow(topics, members, claims)
+    flow.give_out()
+    flow.balance()
+    flow.bring_home()
+    flow.release_moved()
+    return [{t: sorted(ps) for t, ps in held.items()} for held in flow.held]

@@ -1,0 +1,55 @@
+"""What was polled as one Arrow table, without a Python object per record. Needs pyarrow and numpy (the extra `spark`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from coterie.client.errors import ConfigError
+from coterie.client.listener import TopicPartition
+from coterie.client.positions import Stored
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]]) -> pa.Table:
+    """Columns topic, partition, offset, timestamp (ms, UTC), key, value; rows in the order of their partitions.
+    ``polled``: per partition the offset to begin at, and batches. Raises ConfigError without pyarrow, BatchError,
+    CompressionError."""
+    try:
+        import numpy as np
+        import pyarrow as pa
+
+        from coterie.records.columnar import decode_columns
+    except ImportError as error:
+        raise ConfigError("Arrow tables need pyarrow and numpy: pip install 'coterie[spark]'") from error
+    schema = pa.schema(
+        [
+            ("topic", pa.dictionary(pa.int32(), pa.string())),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("ms", tz="UTC")),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+        ]
+    )
+    tables = []
+    for (topic, partition), (begin, stored) in polled.items():
+        columns = decode_columns(b"".join(batch.bytes() for batch in stored))
+        if columns is None:
+            continue
+        first = int(np.searchsorted(columns.offsets, begin))
+        columns = columns.slice(first, len(columns))
+        rows = len(columns)
+        names = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [topic])
+        arrays = [
+            names,
+            np.full(rows, partition, np.int32),
+            columns.offsets,
+            pa.array(columns.timestamps).cast(schema.field("timestamp").type),
+            columns.keys,
+            columns.values,
+        ]
+        tables.append(pa.Table.from_arrays(arrays, schema=schema))
+    return pa.concat_tables(tables) if tables else schema.empty_table()

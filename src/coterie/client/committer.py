@@ -1,0 +1,134 @@
+"""Commits and committed offsets: at the group's coordinator, looked up again when it moves; async ones in order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from coterie.client.cluster import Cluster
+from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError
+from coterie.client.listener import ConsumerInterceptor, OffsetAndMetadata, TopicPartition
+from coterie.client.membership import Membership
+from coterie.client.offsets import commit_offsets, committed_offsets
+from coterie.member.commits import Verdict, may_commit, verdict
+from coterie.wire.errors import ErrorCode
+
+R = TypeVar("R")
+Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
+Callback = Callable[[dict[TopicPartition, int], "Exception | None"], object]
+
+
+class Committer:
+    """Commits for a group, as its member while ``membership`` is set."""
+
+    def __init__(self, cluster: Cluster, group_id: str | None, interceptors: list[ConsumerInterceptor]) -> None:
+        self.membership: Membership | None = None
+        self.commits = 0
+        self._cluster, self._group_id, self._interceptors = cluster, group_id, interceptors
+        self._coordinator: int | None = None
+        self._pending: set[asyncio.Task[None]] = set()
+        self._fenced: KafkaError | None = None
+
+    def group_id(self) -> str:
+        if self._group_id is None:
+            raise ConfigError("committed offsets need a group.id")
+        return self._group_id
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Raises KafkaError."""
+        wanted = list(partitions)
+
+        async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
+            stable = self._cluster.settings["isolation.level"] == "read_committed"
+            return await committed_offsets(self._cluster, node, self.group_id(), wanted, require_stable=stable)
+
+        return await self._at_coordinator(ask)
+
+    async def commit(self, offsets: Offsets) -> None:
+        """Retried until it is made. Raises CommitFailedError, RebalanceInProgressError or another KafkaError."""
+        if self._pending:
+            await asyncio.wait(self._pending)
+        deadline_s = time.monotonic() + self._cluster.settings["default.api.timeout.ms"] / 1000
+        while True:
+            found = await self._once(offsets)
+            if found is None:
+                return
+            what, error = found
+            if what not in (Verdict.RETRY, Verdict.FIND_COORDINATOR) or time.monotonic() > deadline_s:
+                raise error
+            await asyncio.sleep(self._cluster.settings["retry.backoff.ms"] / 1000)
+
+    def commit_async(self, offsets: Offsets, callback: Callback | None) -> asyncio.Task[None]:
+        """Tried once; commits made one after the other arrive in that order. The task raises what `commit` would; with a
+        callback it is told instead."""
+        task = asyncio.create_task(self._tell(offsets, callback))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        task.add_done_callback(lambda t: t.cancelled() or t.exception())
+        return task
+
+    async def _tell(self, offsets: Offsets, callback: Callback | None) -> None:
+        found = (Verdict.GIVE_UP, self._fenced) if self._fenced is not None else await self._once(offsets)
+        error = None if found is None else found[1]
+        if callback is not None:
+            callback(_plain(offsets), error)
+        elif error is not None:
+            raise error
+
+    async def _once(self, offsets: Offsets) -> tuple[Verdict, KafkaError] | None:
+        """One try; None when it is made."""
+        machine = None if self.membership is None else self.membership.machine
+        if machine is not None:
+            may = may_commit(machine)
+            if may != Verdict.DONE:
+                return may, _error(may, ErrorCode.REBALANCE_IN_PROGRESS, machine.generation)
+        sent = ("", -1) if machine is None else (machine.member_id, machine.generation)
+        instance_id = None if machine is None else machine.config.group_instance_id
+        try:
+            if self._coordinator is None:
+                self._coordinator = await self._cluster.find_coordinator(self.group_id())
+            await commit_offsets(
+                self._cluster, self._coordinator, self.group_id(), offsets, sent[1], sent[0], instance_id
+            )
+        except KafkaError as error:
+            what = verdict(machine, error.code, sent)
+            if self.membership is not None:
+                self.membership.wake()
+            if what == Verdict.FIND_COORDINATOR:
+                self._coordinator = None
+            failed = (
+                _error(what, error.code, sent[1]) if what in (Verdict.REBALANCING, Verdict.COMMIT_FAILED) else error
+            )
+            if error.code == ErrorCode.FENCED_INSTANCE_ID and what == Verdict.GIVE_UP:
+                self._fenced = failed
+            return what, failed
+        self.commits += 1
+        for interceptor in self._interceptors:
+            interceptor.on_commit(_plain(offsets))
+        return None
+
+    async def _at_coordinator(self, work: Callable[[int], Awaitable[R]]) -> R:
+        """Runs ``work(node)``, looking the coordinator up again after errors that call for it."""
+        deadline_s = time.monotonic() + self._cluster.settings["default.api.timeout.ms"] / 1000
+        while True:
+            try:
+                if self._coordinator is None:
+                    self._coordinator = await self._cluster.find_coordinator(self.group_id())
+                return await work(self._coordinator)
+            except KafkaError as error:
+                if not error.code.retriable or time.monotonic() > deadline_s:
+                    raise
+                self._coordinator = None
+                await asyncio.sleep(self._cluster.settings["retry.backoff.ms"] / 1000)
+
+
+def _plain(offsets: Offsets) -> dict[TopicPartition, int]:
+    return {tp: o if isinstance(o, int) else o.offset for tp, o in offsets.items()}
+
+
+def _error(what: Verdict, code: ErrorCode, generation: int) -> KafkaError:
+    if what == Verdict.REBALANCING:
+        return RebalanceInProgressError()
+    return CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID if generation < 0 else code)

@@ -1,0 +1,132 @@
+"""Heartbeats while the event loop is held: a thread that sends the ones that the loop is late with.
+
+User code that blocks the loop (a long computation, time.sleep, a synchronous driver) would otherwise cost a member its
+session. The membership says after each of its turns when the next heartbeat is due (`Pulse`); when that passes and
+nothing came, this thread sends it over a connection of its own and warns once, naming the line that holds the loop. It
+never joins, syncs or assigns: whatever its heartbeat is told, the loop hears again with its own next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.errors import KafkaError
+from coterie.wire.declaration import Message
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+logger = logging.getLogger(__name__)
+
+GRACE_S = 0.1  # a busy loop may be that late without anything being wrong
+STALLED_S = 0.5
+_OURS = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The next heartbeat: where to, what, when, and until when the member counts as alive (max.poll.interval.ms)."""
+
+    address: tuple[str, int]
+    heartbeat: Message
+    due_s: float
+    interval_s: float
+    poll_deadline_s: float
+
+
+class HeartbeatThread:
+    """Runs from `start` to `stop`; ``pulse`` may be set from the loop at any time, None while none is due."""
+
+    def __init__(self, client_id: str) -> None:
+        self.pulse: Pulse | None = None
+        self.sent = 0  # heartbeats that the loop was too late for
+        self._client_id = client_id
+        self._loop_thread = threading.get_ident()
+        self._stopped = threading.Event()
+        self._socket: BrokerSocket | None = None
+        self._warned: Pulse | None = None
+        self._thread = threading.Thread(target=self._run, name="coterie-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Does not wait: the thread may be in the middle of a heartbeat."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        sent_for: Pulse | None = None
+        due_s = wake_s = 0.0
+        while True:
+            pulse = self.pulse
+            if pulse is not None:
+                if pulse is not sent_for:
+                    due_s = pulse.due_s
+                wake_s = due_s + GRACE_S
+            else:
+                wake_s = time.monotonic() + STALLED_S
+            if self._stopped.wait(max(wake_s - time.monotonic(), 0)):
+                break
+            self._tell_if_held(time.monotonic() - wake_s)
+            if pulse is not None and self.pulse is pulse:
+                sent_for, due_s = pulse, time.monotonic() + pulse.interval_s
+                self._stand_in(pulse)
+        self._close()
+
+    def _stand_in(self, pulse: Pulse) -> None:
+        now_s = time.monotonic()
+        if self._warned is not pulse:
+            self._warned = pulse
+            logger.warning(
+                "the event loop has been held by %s; heartbeats go out from a thread meanwhile. Move that work into "
+                "asyncio.to_thread, or make it shorter",
+                culprit(self._loop_thread),
+            )
+        request = pulse.heartbeat
+        if now_s > pulse.poll_deadline_s:
+            request = _leave(request)
+        try:
+            if self._socket is None:
+                self._socket = BrokerSocket(*pulse.address, self._client_id, timeout_s=max(pulse.interval_s, 1.0))
+            self._socket.request(request)
+            self.sent += 1
+        except (KafkaError, OSError):
+            self._close()  # the loop's own heartbeat will find out more
+
+    def _tell_if_held(self, late_s: float) -> None:
+        """When even this thread came too late, something held the whole interpreter."""
+        if late_s > STALLED_S:
+            logger.warning(
+                "a heartbeat is %.1f s late: the interpreter was held, last seen at %s, by code that does not release "
+                "the GIL",
+                late_s,
+                culprit(self._loop_thread),
+            )
+
+    def _close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _leave(heartbeat: Message) -> LeaveGroupRequest:
+    member_id: str = heartbeat.member_id  # type: ignore[attr-defined]
+    group_id: str = heartbeat.group_id  # type: ignore[attr-defined]
+    reason = "poll was not called for max.poll.interval.ms"
+    return LeaveGroupRequest(group_id, member_id, [MemberIdentity(member_id, None, reason)])
+
+
+def culprit(thread_id: int) -> str:
+    """The innermost line of that thread's stack that is neither asyncio's nor ours: "work.py:12 in handle"."""
+    frame = sys._current_frames().get(thread_id)
+    if frame is None:
+        return "a thread that has ended"
+    for summary in reversed(traceback.extract_stack(frame)):
+        if not summary.filename.startswith(_OURS) and "asyncio" not in Path(summary.filename).parts:
+            return f"{summary.filename}:{summary.lineno} in {summary.name}"
+    return "asyncio itself"

@@ -1,0 +1,129 @@
+"""Where each partition is read, and what of it is fetched and not handed out yet: batches, unfolded when polled."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from coterie.records.batch import BatchHeader, Record, batches, check_crc, decode_records, ends_transaction
+from coterie.wire.messages.fetch import PartitionData
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One fetched batch; ``data`` is that of the whole answer. ``skipped``: nothing in it is for the reader."""
+
+    data: bytes
+    at: int
+    header: BatchHeader
+    skipped: bool
+
+    def bytes(self) -> bytes:
+        return self.data[self.at : self.at + self.header.size]
+
+
+@dataclass(slots=True)
+class Position:
+    """``offset`` is that of the next record handed out, UNKNOWN until it is looked up; ``fetch_offset`` is ahead of it by
+    what is buffered."""
+
+    offset: int = UNKNOWN
+    fetch_offset: int = UNKNOWN
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    paused: bool = False
+    buffered_bytes: int = 0
+    stored: deque[Stored] = field(default_factory=deque)
+    _records: list[Record] = field(default_factory=list)
+    _next: int = 0
+    _after: int = UNKNOWN  # the offset after the batch that ``_records`` are of
+    _aborted_producers: set[int] = field(default_factory=set)
+
+    def start_at(self, offset: int) -> None:
+        self.offset = self.fetch_offset = offset
+
+    def is_buffered(self) -> bool:
+        return self._next < len(self._records) or bool(self.stored)
+
+    def store(self, data: PartitionData, *, committed_only: bool, check_crcs: bool) -> None:
+        """Takes a partition's part of an answer. Raises BatchError for a damaged one."""
+        self.high_watermark, self.last_stable_offset = data.high_watermark, data.last_stable_offset
+        aborted: list[tuple[int, int]] = []
+        for transaction in (data.aborted_transactions or ()) if committed_only else ():
+            heappush(aborted, (transaction.first_offset, transaction.producer_id))
+        raw = data.records or b""
+        for at, header in batches(raw):
+            if header.last_offset < self.fetch_offset:
+                continue
+            if check_crcs:
+                check_crc(raw, at, header)
+            skipped = header.is_control
+            if committed_only:
+                skipped = self._is_aborted(raw, at, header, aborted) or skipped
+            self.stored.append(Stored(raw, at, header, skipped))
+            self.buffered_bytes += header.size
+            self.fetch_offset = header.last_offset + 1
+        self._pass_over()
+
+    def _is_aborted(self, raw: bytes, at: int, header: BatchHeader, aborted: list[tuple[int, int]]) -> bool:
+        """Keeps count of which producers' transactions, of those that were aborted, are open here (KIP-98)."""
+        while aborted and aborted[0][0] <= header.last_offset:
+            self._aborted_producers.add(heappop(aborted)[1])
+        if header.is_control:
+            (marker, *_) = decode_records(raw, at, header)
+            if ends_transaction(marker) is False:
+                self._aborted_producers.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._aborted_producers
+
+    def _pass_over(self) -> None:
+        """Batches in front that hold nothing for the reader move the position on by themselves."""
+        while self.stored and self.stored[0].skipped and self._next >= len(self._records):
+            batch = self.stored.popleft()
+            self.buffered_bytes -= batch.header.size
+            self.offset = max(self.offset, batch.header.last_offset + 1)
+
+    def take(self, limit: int) -> list[Record]:
+        """Up to ``limit`` records; the position moves on past them. Raises BatchError, CompressionError."""
+        if self._next >= len(self._records) and not self._unfold():
+            return []
+        first = self._next
+        self._next = min(first + limit, len(self._records))
+        taken = self._records[first : self._next] if first or self._next < len(self._records) else self._records
+        if self._next == len(self._records):
+            self.offset, self._records, self._next = self._after, [], 0
+            self._pass_over()
+        else:
+            self.offset = self._records[self._next].offset
+        return taken
+
+    def _unfold(self) -> bool:
+        """The next batch becomes records; False when there is none."""
+        self._pass_over()
+        while self.stored:
+            batch = self.stored.popleft()
+            self.buffered_bytes -= batch.header.size
+            records = decode_records(batch.data, batch.at, batch.header)
+            if batch.header.base_offset < self.offset:
+                records = [r for r in records if r.offset >= self.offset]
+            self._after = batch.header.last_offset + 1
+            if records:
+                self._records, self._next = records, 0
+                return True
+            self.offset = self._after  # nothing but records before the position
+            self._pass_over()
+        return False
+
+    def take_batches(self, limit_bytes: int) -> Iterator[Stored]:
+        """Whole batches instead of records; the first may begin before the position."""
+        while self.stored and limit_bytes > 0:
+            batch = self.stored.popleft()
+            self.buffered_bytes -= batch.header.size
+            limit_bytes -= batch.header.size
+            if not batch.skipped:
+                yield batch
+            self.offset = batch.header.last_offset + 1

@@ -1,0 +1,240 @@
+"""Our assignors beside Apache Kafka's own Java classes, on seeded random inputs: groups that grow, shrink and change.
+
+Range and round robin must give the same, partition for partition. The sticky ones must be valid, never worse balanced,
+and where the balance is the same, never move more. The balance of an assignment is the sum over members of the square
+of what each has, which is lowest where no partition could go from one to another with two fewer.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from coterie.assignors import ASSIGNORS, Assignment, Owned, Subscriber, Topics
+from coterie.assignors.sticky import encode_sticky_user_data
+from coterie.conformance.kafka import jars
+
+RACKS = ("r1", "r2", "r3")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question: an assignor, the topics, the members."""
+
+    assignor: str
+    topics: Topics
+    members: tuple[Subscriber, ...]
+
+    def lines(self) -> Iterator[str]:
+        """What `Assign.java` reads."""
+        yield f"assignor {self.assignor}"
+        for name, count in self.topics.counts.items():
+            racks = self.topics.racks.get(name, ())
+            yield " ".join([f"topic {name} {count}", *("+".join(sorted(r)) or "-" for r in racks)])
+        for m in self.members:
+            owned = ",".join(f"{t}:{'+'.join(map(str, ps))}" for t, ps in m.owned.items() if ps) or "-"
+            topics = ",".join(sorted(m.topics)) or "-"
+            yield f"member {m.member_id} {m.group_instance_id or '-'} {m.generation} {m.rack or '-'} {topics} {owned}"
+        yield "end"
+
+    def ours(self) -> Assignment:
+        return ASSIGNORS[self.assignor].assign(self.topics, [_with_user_data(self.assignor, m) for m in self.members])
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What came of many cases."""
+
+    cases: int = 0
+    same: int = 0
+    better_balanced: int = 0
+    fewer_moves: int = 0
+    theirs_invalid: int = 0  # it gives partitions to a member that subscribes to nothing, if that one comes first
+    our_ms: float = 0.0
+    their_ms: float = 0.0
+    failures: list[str] = field(default_factory=list)
+
+
+def _with_user_data(assignor: str, member: Subscriber) -> Subscriber:
+    if assignor != "sticky" or member.generation < 0:
+        return member
+    return replace(member, user_data=encode_sticky_user_data(member.owned, member.generation))
+
+
+# -- random groups -----------------------------------------------------------------------------------------------------
+
+
+def random_case(rng: random.Random, assignor: str) -> Case:
+    """A group out of the blue, with what its members own taken from an earlier assignment of a group a little other."""
+    counts = {f"t{n}": rng.randint(1, 9) for n in range(rng.randint(1, 6))}
+    racks: dict[str, list[frozenset[str]]] = {}
+    if assignor == "range" and rng.random() < 0.5:
+        replicas = rng.randint(1, 3)
+        racks = {t: [frozenset(rng.sample(RACKS, replicas)) for _ in range(n)] for t, n in counts.items()}
+    topics = Topics(counts, racks)
+    equal = rng.random() < 0.4
+    names = sorted(counts)
+    members = []
+    for n in range(rng.randint(1, 9)):
+        subscribed = names if equal else rng.sample(names, rng.randint(0, len(names)))
+        instance = f"i{rng.randint(0, 99)}-{n}" if rng.random() < 0.3 else None
+        rack = rng.choice(RACKS) if racks and rng.random() < 0.8 else None
+        members.append(Subscriber(f"m{n}", frozenset(subscribed), instance, rack=rack))
+    case = Case(assignor, topics, tuple(members))
+    return _later(rng, case) if "sticky" in assignor and rng.random() < 0.8 else case
+
+
+def _later(rng: random.Random, case: Case) -> Case:
+    """The group after an assignment and a change: some gone, some new, topics that grew, came or went."""
+    assignment = case.ours()
+    members = [replace(m, owned=assignment[m.member_id], generation=3) for m in case.members]
+    for _ in range(rng.randint(0, 2)):
+        if len(members) > 1:
+            members.pop(rng.randrange(len(members)))
+    everything = frozenset(case.topics.counts)
+    members += [Subscriber(f"n{n}", everything) for n in range(rng.randint(0, 2))]
+    counts = dict(case.topics.counts)
+    if rng.random() < 0.3:
+        counts[rng.choice(sorted(counts))] += rng.randint(1, 4)
+    return Case(case.assignor, Topics(counts), tuple(members))
+
+
+# -- the judge ---------------------------------------------------------------------------------------------------------
+
+
+class JavaAssignors:
+    """Apache Kafka's classes in a JVM; needs a JDK, since it starts a source file."""
+
+    def __init__(self, version: str) -> None:
+        source = Path(__file__).with_name("Assign.java")
+        command = ["java", "-Xmx3g", "-cp", f"{jars(version)}/*", str(source)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def ask(self, case: Case) -> tuple[Assignment, float]:
+        """Its assignment, and the milliseconds it took."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n".join(case.lines()) + "\n")
+        self._process.stdin.flush()
+        assignment: Assignment = {}
+        took_ms = 0.0
+        for line in self._process.stdout:
+            words = line.split(maxsplit=2)
+            if words[0] == "end":
+                return assignment, took_ms
+            if words[0] == "ms":
+                took_ms = float(words[1])
+            else:
+                owned = assignment.setdefault(words[1], {})
+                for item in filter(None, (words[2] if len(words) > 2 else "").strip().split(",")):
+                    topic, _, partition = item.rpartition(":")
+                    owned.setdefault(topic, []).append(int(partition))
+        raise RuntimeError("the Java assignors ended without an answer; is a JDK (not only a JRE) on the PATH?")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(20)
+
+
+def compare(version: str, assignor: str, cases: Iterable[Case]) -> Comparison:
+    """Asks both about every case. Raises CannotRun."""
+    java, found = JavaAssignors(version), Comparison()
+
+    def ask_java(case: Case) -> Assignment:
+        assignment, took_ms = java.ask(case)
+        found.their_ms += took_ms
+        return assignment
+
+    def ask_us(case: Case) -> Assignment:
+        started = time.perf_counter()
+        assignment = case.ours()
+        found.our_ms += (time.perf_counter() - started) * 1000
+        return assignment
+
+    try:
+        for case in cases:
+            found.cases += 1
+            _judge(found, case, settled(case, ask_us), settled(case, ask_java))
+    finally:
+        java.close()
+    return found
+
+
+def settled(case: Case, ask: Callable[[Case], Assignment]) -> Assignment:
+    """The assignment; of a cooperative one what it comes to once nothing is held back (scenarios part 2.3)."""
+    before: Mapping[str, Owned] = {m.member_id: m.owned for m in case.members}
+    for generation in range(4, 9):
+        given = ask(case)
+        if case.assignor != "cooperative-sticky" or _sorted(given) == _sorted(before):
+            return given
+        before = given
+        members = [replace(m, owned=given.get(m.member_id, {}), generation=generation) for m in case.members]
+        case = replace(case, members=tuple(members))
+    return given
+
+
+def _judge(found: Comparison, case: Case, ours: Assignment, theirs: Assignment) -> None:
+    mine, other = _sorted(ours), _sorted(theirs)
+    found.same += mine == other
+    asked = "; ".join(case.lines())
+    if "sticky" not in case.assignor:
+        if mine != other:
+            found.failures.append(f"ours {mine}, theirs {other}: {asked}")
+        return
+    problem = invalid(case, ours)
+    if problem:
+        found.failures.append(f"{problem}: {asked}")
+    if invalid(case, theirs):
+        found.theirs_invalid += 1
+        return
+    our_balance, their_balance = balance(ours), balance(theirs)
+    our_moves, their_moves = moves(case, ours), moves(case, theirs)
+    if our_balance > their_balance:
+        found.failures.append(f"balance {our_balance}, theirs {their_balance}: {asked}")
+    elif our_balance == their_balance and our_moves > their_moves:
+        found.failures.append(f"{our_moves} moves, theirs {their_moves}: {asked}")
+    found.better_balanced += our_balance < their_balance
+    found.fewer_moves += our_balance == their_balance and our_moves < their_moves
+
+
+def _sorted(assignment: Mapping[str, Owned]) -> dict[str, list[tuple[str, int]]]:
+    return {m: sorted((t, p) for t, ps in owned.items() for p in ps) for m, owned in assignment.items()}
+
+
+def balance(assignment: Assignment) -> int:
+    """Lower is better."""
+    return sum(sum(map(len, owned.values())) ** 2 for owned in assignment.values())
+
+
+def moves(case: Case, assignment: Assignment) -> int:
+    """Partitions that a member had, still may have, and has no more."""
+    count = 0
+    for member in case.members:
+        has = assignment.get(member.member_id, {})
+        for topic, partitions in member.owned.items():
+            if topic in member.topics and topic in case.topics.counts:
+                count += len(set(partitions) - set(has.get(topic, ())))
+    return count
+
+
+def invalid(case: Case, assignment: Assignment) -> str:
+    """What is wrong with an assignment by itself; "" when nothing is."""
+    given: set[tuple[str, int]] = set()
+    for member in case.members:
+        if member.member_id not in assignment:
+            return f"{member.member_id} has no entry"
+        for topic, partitions in assignment[member.member_id].items():
+            if topic not in member.topics:
+                return f"{member.member_id} has {topic} unasked"
+            for partition in partitions:
+                if (topic, partition) in given:
+                    return f"{topic}-{partition} is given twice"
+                given.add((topic, partition))
+    return ""

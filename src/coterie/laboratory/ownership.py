@@ -1,0 +1,40 @@
+"""Who reads which partition when: how long each was without a reader, and who had to pause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coterie.laboratory.member_actor import MemberActor
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Ownership:
+    """Told of every change by the actors. Times in ms of the world's clock."""
+
+    actors: list[MemberActor] = field(default_factory=list)
+    unowned_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    unowned_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+    moves: int = 0
+    _last_owner: dict[TopicPartition, str] = field(default_factory=dict)
+
+    def changed(self, name: str, before: set[TopicPartition], after: set[TopicPartition], now_ms: int) -> None:
+        for partition in before - after:
+            self.unowned_since_ms.setdefault(partition, now_ms)
+            self.paused.add(name)
+        for partition in after - before:
+            since_ms = self.unowned_since_ms.pop(partition, None)
+            if since_ms is not None:
+                self.unowned_ms[partition] = self.unowned_ms.get(partition, 0) + now_ms - since_ms
+            self.moves += self._last_owner.get(partition, name) != name
+            self._last_owner[partition] = name
+
+    def measure(self) -> None:
+        """From here on: what was counted so far is forgotten."""
+        self.unowned_ms.clear()
+        self.paused.clear()
+        self.moves = 0

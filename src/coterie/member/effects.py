@@ -1,0 +1,69 @@
+"""What a member asks of its driver: each effect is said once, carried out, and reported back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.assignors import Subscriber
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FindCoordinator:
+    """Look the coordinator up, then call `coordinator_found` (or `lookup_failed`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send to the coordinator, then call `answered` or `lost_connection`."""
+
+    request: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Commit if that is automatic, tell the listener, then call `revoked`. ``lost``: they may have new owners already."""
+
+    partitions: tuple[TopicPartition, ...]
+    lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AssignGroup:
+    """We lead: look up ``topics``, run the assignor ``protocol``, then call `group_assigned`. From now on what
+    becomes of these topics is to be told with `topics_seen`."""
+
+    protocol: str
+    subscribers: tuple[Subscriber, ...]
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTopics:
+    """We lead, but a former life of ours has assigned already (KIP-814): only tell with `topics_seen` what becomes of
+    these topics."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A new generation's partitions, ``added`` of them new to us: tell the listener of those, fetch all."""
+
+    partitions: tuple[TopicPartition, ...]
+    generation: int
+    added: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The caller must hear of this; the member gives up."""
+
+    code: ErrorCode
+    message: str
+
+
+Effect = FindCoordinator | Send | Revoke | AssignGroup | WatchTopics | Assigned | Failed

@@ -1,0 +1,75 @@
+"""The requests a member sends, made of what it knows of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coterie.assignors import ASSIGNORS, Assignment, Owned
+from coterie.assignors.blobs import encode_assignment, encode_subscription
+from coterie.member.config import MemberConfig
+from coterie.member.effects import TopicPartition
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+PROTOCOL_TYPE = "consumer"
+MAX_REASON = 255  # characters, as the coordinator cuts it (KIP-800)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        grouped.setdefault(topic, []).append(partition)
+    return grouped
+
+
+def join_request(
+    config: MemberConfig,
+    member_id: str,
+    topics: frozenset[str],
+    owned: Iterable[TopicPartition],
+    generation: int,
+    last: tuple[Owned, int],
+    reason: str,
+) -> JoinGroupRequest:
+    """``last``: the last assignment and its generation, which eager sticky remembers after all was given up."""
+    protocols = []
+    had = by_topic(owned)
+    for name in config.assignors:
+        user_data = ASSIGNORS[name].user_data(*last)
+        metadata = encode_subscription(topics, had, generation, config.rack, user_data)
+        protocols.append(JoinGroupRequestProtocol(name, metadata))
+    return JoinGroupRequest(
+        config.group_id,
+        config.session_timeout_ms,
+        config.max_poll_interval_ms,
+        member_id,
+        config.group_instance_id,
+        PROTOCOL_TYPE,
+        protocols,
+        reason[:MAX_REASON],
+    )
+
+
+def sync_request(
+    config: MemberConfig, member_id: str, generation: int, protocol: str | None, assignments: Assignment
+) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        config.group_id,
+        generation,
+        member_id,
+        config.group_instance_id,
+        PROTOCOL_TYPE,
+        protocol,
+        [SyncGroupRequestAssignment(m, encode_assignment(partitions)) for m, partitions in assignments.items()],
+    )
+
+
+def heartbeat_request(config: MemberConfig, member_id: str, generation: int) -> HeartbeatRequest:
+    return HeartbeatRequest(config.group_id, generation, member_id, config.group_instance_id)
+
+
+def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
+    identity = MemberIdentity(member_id, None, reason[:MAX_REASON])
+    return LeaveGroupRequest(config.group_id, member_id, [identity])
