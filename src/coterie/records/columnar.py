@@ -7,13 +7,13 @@ stretch and what lies before the next one, of which `take` keeps every second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, Header, batches, payload
+from coterie.records.varints import record_starts, varints
 from coterie.wire.primitives import read_varint
 
 _PADDING = bytes(16)  # varints near the end may be looked at past it
@@ -54,15 +54,22 @@ def decode_columns(data: bytes, *, with_headers: bool = False) -> Columns | None
             headers.append(header)
     if not headers:
         return None
+    try:
+        return _columns(bodies, headers, with_headers)
+    except ValueError as error:
+        raise BatchError(f"a batch from offset {headers[0].base_offset} on cannot be read: {error}") from error
+
+
+def _columns(bodies: list[bytes], headers: list[BatchHeader], with_headers: bool) -> Columns:
     body = b"".join([*bodies, _PADDING])
-    starts = _record_starts(bodies, headers)
+    starts = record_starts(bodies, [h.record_count for h in headers])
     counts = [h.record_count for h in headers]
     base_offsets: Any = np.repeat(np.array([h.base_offset for h in headers], np.int64), counts)
     base_times: Any = np.repeat(np.array([h.base_timestamp for h in headers], np.int64), counts)
     append_time = np.array([bool(h.attributes & TIMESTAMP_TYPE_BIT) for h in headers])
     buffer = np.frombuffer(body, np.uint8)
-    deltas, at = _varints(buffer, starts + 1)  # past the attributes byte
-    offset_deltas, at = _varints(buffer, at)
+    deltas, at = varints(buffer, starts + 1)  # past the attributes byte
+    offset_deltas, at = varints(buffer, at)
     timestamps = base_times + deltas
     if append_time.any():
         appended: Any = np.repeat(np.array([h.max_timestamp for h in headers], np.int64), counts)
@@ -74,57 +81,9 @@ def decode_columns(data: bytes, *, with_headers: bool = False) -> Columns | None
     return Columns(base_offsets + offset_deltas, timestamps, types, keys, values, found)
 
 
-def _record_starts(bodies: Sequence[bytes], headers: Sequence[BatchHeader]) -> Any:
-    """Where each record's attributes byte stands in the joined bodies: the one loop over records."""
-    starts: list[int] = []
-    append = starts.append
-    base = 0
-    for body, header in zip(bodies, headers, strict=True):
-        at = 0
-        try:
-            for _ in range(header.record_count):
-                length = body[at]
-                if length < 0x80:
-                    at += 1
-                else:
-                    second = body[at + 1]
-                    if second < 0x80:
-                        length = (length & 0x7F) | second << 7
-                        at += 2
-                    else:
-                        length, at = read_varint(body, at)
-                        length <<= 1
-                append(base + at)
-                at += length >> 1
-        except IndexError as error:
-            raise BatchError("a batch holds fewer records than it says") from error
-        if at != len(body):
-            raise BatchError("the records do not fill their batch")
-        base += len(body)
-    return np.array(starts, np.int64)
-
-
-def _varints(buffer: Any, at: Any) -> tuple[Any, Any]:
-    """A zigzag varint at each position: the values, and the positions after them."""
-    byte = buffer[at].astype(np.int64)
-    value = byte & 0x7F
-    at = at + 1
-    shift = 7
-    going = np.nonzero(byte & 0x80)[0]
-    while going.size:
-        if shift > 63:
-            raise BatchError("a varint is longer than 10 bytes")
-        byte = buffer[at[going]].astype(np.int64)
-        value[going] |= (byte & 0x7F) << shift
-        at[going] += 1
-        shift += 7
-        going = going[(byte & 0x80) != 0]
-    return (value >> 1) ^ -(value & 1), at
-
-
 def _blobs(body: bytes, buffer: Any, at: Any) -> tuple[Any, Any]:
     """A length and so many bytes at each position, as an Arrow binary array; length -1 is null."""
-    lengths, at = _varints(buffer, at)
+    lengths, at = varints(buffer, at)
     missing = lengths < 0
     ends = at + np.where(missing, 0, lengths)
     if ends.size and (ends[-1] > len(body) - len(_PADDING) or (ends < at).any()):
