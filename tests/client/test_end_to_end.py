@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from coterie.client.errors import CommitFailedError
 from coterie.client.partitioner import murmur2
 from coterie.wire.errors import ErrorCode
 from tests.broker_process import BrokerProcess
+from tests.client.awaiting import until
 
 FAST = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2", "num.partitions": "4"}
 
@@ -34,13 +35,6 @@ async def running(settings: dict[str, str] | None = None, data: Path | None = No
 def group_of(address: dict[str, Any], group: str = "g", **more: Any) -> Consumer:
     quick = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200, "auto.offset.reset": "earliest"}
     return Consumer(address | quick | {"group.id": group} | more)
-
-
-async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        while not await condition():
-            pass
-    assert what
 
 
 async def produce(address: dict[str, Any], count: int, topic: str = "t", **settings: Any) -> None:

@@ -40,10 +40,12 @@ FLUSH_CHECK_MS = 250
 class Broker:
     """One broker. ``data`` None keeps everything in memory."""
 
-    def __init__(self, settings: BrokerSettings | None = None, data: Path | None = None) -> None:
+    def __init__(
+        self, settings: BrokerSettings | None = None, data: Path | None = None, clock: Clock | None = None
+    ) -> None:
         self.settings = settings or BrokerSettings()
         self.data = data
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.handlers = HANDLERS
         self.max_request_bytes: int = self.settings["socket.request.max.bytes"]
         self.node_id: int = self.settings["node.id"]
@@ -153,6 +155,10 @@ class Broker:
             return False
         self._connections.add(connection)
         return True
+
+    def connections(self) -> list[Connection]:
+        """Those open now."""
+        return list(self._connections)
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)

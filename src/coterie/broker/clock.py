@@ -12,3 +12,7 @@ class Clock:
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
         return int((time.monotonic() + self._offset_s) * 1000)
+
+    def jump(self, ms: int) -> None:
+        """Moves the clock, as a test of timeouts does instead of waiting."""
+        self._offset_s += ms / 1000

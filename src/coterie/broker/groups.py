@@ -18,7 +18,16 @@ from coterie.broker.topics import OFFSETS_TOPIC, Partition, Topics
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
 from coterie.coordinator.partitioning import partition_for
-from coterie.coordinator.shard import Command, Decision, ExpireOffsets, Shard, Step, TopicsDeleted, drive
+from coterie.coordinator.shard import (
+    Command,
+    DeadlineExpired,
+    Decision,
+    ExpireOffsets,
+    Shard,
+    Step,
+    TopicsDeleted,
+    drive,
+)
 from coterie.coordinator.state import Group
 from coterie.coordinator.telling import Teller
 from coterie.journal import JournalLine
@@ -266,6 +275,19 @@ class GroupCoordinator:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
         seat.shard.end_transaction(marker.producer_id, committed, now_ms)
         seat.partition.appended()
+
+    def expire_member(self, group_id: str, member_id: str) -> None:
+        """Ends a member's session now, as if it had been silent for its whole length. Raises Refusal."""
+        seat = self._seat(group_id)
+        command = DeadlineExpired(group_id, member_id, at_once=True)
+        self._drive(seat, seat.shard.submit(command, Context(self._clock.now_ms())))
+        self._arm(seat)
+
+    def time_jumped(self) -> None:
+        """The clock was moved: what is due now acts now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fire()
 
     # -- time -------------------------------------------------------------------------------------------------------
 

@@ -85,6 +85,7 @@ class Connection(asyncio.Protocol):
         self._host = ""
         self._local: tuple[str, int] = ("", 0)
         self.last_used_s = 0.0
+        self.client_id = ""
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -149,6 +150,7 @@ class Connection(asyncio.Protocol):
         except _UNREADABLE as error:
             self._cut_off(f"a request that cannot be read: {error}")
             return False
+        self.client_id = head.client_id or ""
         call = Call(head.api_version, head.client_id or "", self._host, self._local)
         try:
             result = self._broker.handlers[head.api_key](self._broker, request, call)

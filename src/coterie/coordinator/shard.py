@@ -45,10 +45,12 @@ from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 @dataclass(frozen=True, slots=True)
 class DeadlineExpired:
-    """Our own command: a member's deadline has passed; "" for a deadline of the group itself."""
+    """Our own command: a member's deadline has passed; "" for a deadline of the group itself. ``at_once``: whether it has
+    or not, as a test wants it."""
 
     group_id: str
     member_id: str = ""
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,9 @@ class Shard:
             case OffsetDeleteRequest():
                 return decide_offset_delete(group, exists, command, ctx)
             case DeadlineExpired():
-                return decide_member_expired(group, command.member_id, ctx) if command.member_id else Outcome()
+                if not command.member_id:
+                    return Outcome()
+                return decide_member_expired(group, command.member_id, ctx, at_once=command.at_once)
             case DeleteGroup():
                 outcome = decide_delete_group(group, exists)
                 answer = DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, ErrorCode.NONE)])

@@ -1,0 +1,17 @@
+"""For those who test consumers: a broker in the test's own process, with hands on the group protocol.
+
+`coterie.pytest_plugin` makes it the fixture ``coterie_broker``; without pytest, `LocalBroker` is a context manager:
+
+    with LocalBroker() as broker:
+        broker.create_topic("orders", 6)
+        ...any client in any language connects to broker.bootstrap_servers...
+        broker.fail("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE, times=2)
+        broker.until_stable("billing", members=2)
+"""
+
+from __future__ import annotations
+
+from coterie.testing.local_broker import LocalBroker
+from coterie.wire.errors import ErrorCode
+
+__all__ = ["ErrorCode", "LocalBroker"]

@@ -1,0 +1,191 @@
+"""What a test may do to requests on their way to the coordinator: hold them, fail them, count them.
+
+A rule names an API by Kafka's name (``JoinGroup``) and perhaps a group and a client; it stands before the broker's own
+handler, so that what is not touched is answered just as always.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from coterie.broker.pending import Pending
+from coterie.broker.server import Call, Handler
+from coterie.coordinator.outcome import Context
+from coterie.coordinator.shard import refuse
+from coterie.wire.apis import APIS
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchResponse
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdResponse
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from coterie.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+API_KEYS = {api.name: key for key, api in APIS.items()}
+_BY_THE_CORE = {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "TxnOffsetCommit", "OffsetDelete"}
+
+
+def _find_coordinator(request: Any, code: ErrorCode) -> Message:
+    keys = request.coordinator_keys or [request.key]
+    return FindCoordinatorResponse(
+        error_code=code,
+        error_message=code.text,
+        node_id=-1,
+        port=-1,
+        coordinators=[Coordinator(k, -1, "", -1, code, code.text) for k in keys],
+    )
+
+
+def _offset_fetch(request: Any, code: ErrorCode) -> Message:
+    """A code of topics (UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, ...) goes to the partitions."""
+    groups = [OffsetFetchResponseGroup(g.group_id, error_code=code) for g in request.groups]
+    if code in _OF_PARTITIONS:
+        groups = [
+            OffsetFetchResponseGroup(
+                g.group_id,
+                topics=[
+                    OffsetFetchResponseTopics(
+                        t.name,
+                        t.topic_id,
+                        [OffsetFetchResponsePartition(p, -1, error_code=code) for p in t.partition_indexes],
+                    )
+                    for t in g.topics or ()
+                ],
+            )
+            for g in request.groups
+        ]
+        topics = [
+            OffsetFetchResponseTopic(
+                t.name, [OffsetFetchResponsePartition(p, -1, error_code=code) for p in t.partition_indexes]
+            )
+            for t in request.topics or ()
+        ]
+        return OffsetFetchResponse(topics=topics, groups=groups)
+    return OffsetFetchResponse(error_code=code, groups=groups)
+
+
+_OF_PARTITIONS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+}
+
+
+def _produce(request: Any, code: ErrorCode) -> Message:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                t.name, t.topic_id, [PartitionProduceResponse(p.index, code, -1) for p in t.partition_data]
+            )
+            for t in request.topic_data
+        ]
+    )
+
+
+def _list_offsets(request: Any, code: ErrorCode) -> Message:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                t.name, [ListOffsetsPartitionResponse(p.partition_index, code) for p in t.partitions]
+            )
+            for t in request.topics
+        ]
+    )
+
+
+_REFUSALS: dict[str, Callable[[Any, ErrorCode], Message]] = {
+    **dict.fromkeys(_BY_THE_CORE, lambda request, code: refuse(request, code, Context(0))),
+    "FindCoordinator": _find_coordinator,
+    "OffsetFetch": _offset_fetch,
+    "Produce": _produce,
+    "Fetch": lambda request, code: FetchResponse(error_code=code),
+    "ListOffsets": _list_offsets,
+    "InitProducerId": lambda request, code: InitProducerIdResponse(error_code=code),
+    "Metadata": lambda request, code: MetadataResponse(
+        topics=[MetadataResponseTopic(code, t.name, t.topic_id) for t in request.topics or ()]
+    ),
+}
+FAILABLE = tuple(sorted(_REFUSALS))
+
+
+@dataclass(eq=False)
+class Rule:
+    """Which requests, and what becomes of them: failed with ``code``, or held while ``code`` is None."""
+
+    api: str
+    group: str | None
+    client_id: str | None
+    times: int
+    code: ErrorCode | None = None
+    lost: bool = False  # carried out, but the answer is never sent
+    held: list[Callable[[], None]] = field(default_factory=list)
+
+    def matches(self, api: str, request: Any, call: Call) -> bool:
+        group = getattr(request, "group_id", None)
+        return (
+            self.times > 0
+            and api == self.api
+            and self.group in (None, group)
+            and self.client_id in (None, call.client_id)
+        )
+
+
+class Faults:
+    """The rules in force; `wrap` puts them before a broker's handlers."""
+
+    def __init__(self) -> None:
+        self.rules: list[Rule] = []
+        self.asked: Counter[str] = Counter()
+
+    def wrap(self, handlers: dict[int, Handler]) -> dict[int, Handler]:
+        return {key: self._before(APIS[key].name, handler) for key, handler in handlers.items()}
+
+    def _before(self, api: str, handler: Handler) -> Handler:
+        def handle(broker: Broker, request: Any, call: Call) -> Message | Pending | None:
+            self.asked[api] += 1
+            rule = next((r for r in self.rules if r.matches(api, request, call)), None)
+            if rule is None:
+                return handler(broker, request, call)
+            rule.times -= 1
+            if rule.code is not None:
+                return _REFUSALS[api](request, rule.code)
+            return self._hold(rule, lambda: handler(broker, request, call))
+
+        return handle
+
+    @staticmethod
+    def _hold(rule: Rule, go_on: Callable[[], Message | Pending | None]) -> Pending:
+        held = Pending()
+
+        def answer(result: Message | Pending | None) -> None:
+            if isinstance(result, Pending) and result.response is None:
+                result.notify = lambda: answer(result)
+            elif isinstance(result, Pending):
+                assert result.response is not None
+                held.answer(result.response)
+            elif result is not None:
+                held.answer(result)
+
+        if rule.lost:
+            go_on()
+        else:
+            rule.held.append(lambda: answer(go_on()))
+        return held

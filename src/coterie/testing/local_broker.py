@@ -1,0 +1,286 @@
+"""A whole broker in this process: its own thread and loop, a real socket on loopback, everything in memory.
+
+All methods may be called from any thread, also from inside a running event loop: they wait for the broker's thread,
+never for the caller's own loop. Waiters look at the group's state and say in their error where it stands and whom it
+waits for; in an async test they go to a thread, so that the test's own consumers go on:
+``await asyncio.to_thread(broker.until_stable, "g")``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from coterie.broker.broker import Broker
+from coterie.broker.settings import BrokerSettings
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.errors import check
+from coterie.client.partitioner import partition_for_key
+from coterie.coordinator.explain import explain_group
+from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.state import Phase
+from coterie.journal import JournalLine
+from coterie.records.batch import encode_batch
+from coterie.testing.faults import API_KEYS, FAILABLE, Faults, Rule
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+T = TypeVar("T")
+START_S = 10.0
+WAIT_S = 10.0
+LOOK_EVERY_S = 0.005
+PRODUCE_VERSION = 12
+DEFAULTS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1",
+    "offsets.topic.num.partitions": "1",
+    "num.partitions": "3",
+}
+
+
+class LocalBroker:
+    """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self.faults = Faults()
+        self.journal: list[JournalLine] = []
+        self._settings = DEFAULTS | dict(settings or {})
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="coterie-broker", daemon=True)
+        self._epoch = 0
+
+    def start(self) -> LocalBroker:
+        self._thread.start()
+        self.host, self.port = self._on_loop(self._start(), START_S)
+        return self
+
+    async def _start(self) -> tuple[str, int]:
+        self.broker = Broker(BrokerSettings(self._settings))
+        self.broker.handlers = self.faults.wrap(self.broker.handlers)
+        address = await self.broker.start("127.0.0.1", 0)
+        self.broker.groups.listeners.append(self.journal.append)
+        return address
+
+    def stop(self) -> None:
+        self._on_loop(self.broker.stop(), START_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_S)
+        self._loop.close()
+
+    def __enter__(self) -> LocalBroker:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT, as every client takes it."""
+        return f"{self.host}:{self.port}"
+
+    # -- topics and records -------------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Raises KafkaError."""
+        items = [CreatableTopicConfig(k, v) for k, v in (configs or {}).items()]
+        for result in self._ask(CreateTopicsRequest([CreatableTopic(name, partitions, -1, [], items)])).topics:
+            check(result.error_code, result.error_message)
+
+    def produce(self, topic: str, *values: bytes, key: bytes | None = None, partition: int | None = None) -> None:
+        """Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError."""
+        if partition is None:
+            count = len(self.broker.topics.by_name[topic].partitions)
+            partition = 0 if key is None else partition_for_key(key, count)
+        batch = encode_batch([(int(time.time() * 1000), key, value, ()) for value in values])
+        data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
+        for answered in self._ask(ProduceRequest(None, -1, 30_000, data)).responses:
+            check(answered.partition_responses[0].error_code)
+
+    def _ask(self, request: Any) -> Any:
+        socket = BrokerSocket(self.host, self.port, "coterie-testing")
+        try:
+            return socket.request(request, highest=PRODUCE_VERSION)
+        finally:
+            socket.close()
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """The group's committed offsets."""
+
+        def look() -> dict[tuple[str, int], int]:
+            found = self.broker.groups.group(group)
+            return {} if found is None else {tp: o.offset for tp, o in found.offsets.items()}
+
+        return self._call(look)
+
+    # -- hands on the protocol ----------------------------------------------------------------------------------------
+
+    def members(self, group: str) -> dict[str, str]:
+        """Member id -> client id of those in the group now."""
+
+        def look() -> dict[str, str]:
+            found = self.broker.groups.group(group)
+            return {} if found is None else {m.member_id: m.client_id for m in found.members.values()}
+
+        return self._call(look)
+
+    def expire(self, group: str, member: str) -> None:
+        """Ends a member's session now; ``member`` is its member id, or its client id. Raises LookupError."""
+        found = [m for m, client_id in self.members(group).items() if member in (m, client_id)]
+        if not found:
+            raise LookupError(f"group {group} has no member {member}; it has {self.members(group) or 'none'}")
+        for member_id in found:
+            self._call(lambda member_id=member_id: self.broker.groups.expire_member(group, member_id))  # type: ignore[misc]
+
+    @contextlib.contextmanager
+    def hold(
+        self, api: str, *, group: str | None = None, client_id: str | None = None, times: int = 1
+    ) -> Iterator[Rule]:
+        """The next so many requests of that API wait at the door until the with-block ends; the rule's ``held`` has those
+        that came."""
+        rule = self._add(Rule(_known(api, API_KEYS), group, client_id, times))
+        try:
+            yield rule
+        finally:
+            self._call(lambda: self._release(rule))
+
+    def _release(self, rule: Rule) -> None:
+        self.faults.rules.remove(rule)
+        while rule.held:
+            rule.held.pop(0)()
+
+    def fail(
+        self, api: str, code: ErrorCode, *, times: int = 1, group: str | None = None, client_id: str | None = None
+    ) -> Rule:
+        """The next so many requests of that API are answered with that code, and not carried out."""
+        return self._add(Rule(_known(api, FAILABLE), group, client_id, times, code))
+
+    def lose_answer(self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None) -> Rule:
+        """The next so many requests of that API are carried out, and never answered."""
+        return self._add(Rule(_known(api, API_KEYS), group, client_id, times, lost=True))
+
+    def _add(self, rule: Rule) -> Rule:
+        self._call(lambda: self.faults.rules.append(rule))
+        return rule
+
+    def asked(self, api: str) -> int:
+        """How many requests of that API came so far."""
+        return self.faults.asked[_known(api, API_KEYS)]
+
+    def drop_connections(self, client_id: str | None = None) -> int:
+        """Cuts every connection, or those of one client; returns how many."""
+
+        def drop() -> int:
+            found = [c for c in self.broker.connections() if client_id in (None, c.client_id)]
+            for connection in found:
+                connection.close()
+            return len(found)
+
+        return self._call(drop)
+
+    def move_coordinator(self, group: str) -> None:
+        """As if another broker had taken the group over: whoever waits is told NOT_COORDINATOR and has to look it up
+        again; members and offsets are loaded from the log."""
+        self._epoch += 1
+
+        def move() -> None:
+            self.broker.groups.ready()
+            index = partition_for(group, len(self.broker.topics.offsets_topic().partitions))
+            self.broker.groups.resign(index, 2 * self._epoch)
+            self._loop.call_soon(self.broker.groups.elect, index, 2 * self._epoch + 1)
+
+        self._call(move)
+
+    def jump(self, ms: int) -> None:
+        """Moves the broker's clock on; sessions and timeouts that are over then, end now."""
+
+        def jump() -> None:
+            self.broker.clock.jump(ms)
+            self.broker.groups.time_jumped()
+
+        self._call(jump)
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def until_stable(self, group: str, members: int | None = None, timeout_s: float = WAIT_S) -> int:
+        """Waits until the group is Stable (with so many members); returns its generation. Raises TimeoutError that says
+        what the group is waiting for."""
+
+        def stable() -> int:
+            found = self.broker.groups.group(group)
+            settled = found is not None and found.phase == Phase.STABLE and members in (None, len(found.members))
+            return found.generation if settled and found is not None else 0
+
+        wanted = f"group {group} is not Stable" + ("" if members is None else f" with {members} members")
+        return self._until(stable, wanted, lambda: self.explain(group), timeout_s)
+
+    def until_held(self, rule: Rule, count: int = 1, timeout_s: float = WAIT_S) -> None:
+        """Waits until so many requests wait at the door."""
+        self._until(lambda: len(rule.held) >= count, f"no {rule.api} came", lambda: "", timeout_s)
+
+    def until_asked(self, api: str, count: int, timeout_s: float = WAIT_S) -> None:
+        """Waits until so many requests of that API have come in all."""
+        self._until(lambda: self.asked(api) >= count, f"{api} came fewer than {count} times", lambda: "", timeout_s)
+
+    def until_committed(self, group: str, offsets: Mapping[tuple[str, int], int], timeout_s: float = WAIT_S) -> None:
+        """Waits until the group has committed at least these offsets."""
+
+        def there() -> bool:
+            has = self.committed(group)
+            return all(has.get(tp, -1) >= offset for tp, offset in offsets.items())
+
+        self._until(there, f"{group} has not committed {dict(offsets)}", lambda: str(self.committed(group)), timeout_s)
+
+    def _until(self, done: Callable[[], T], wanted: str, why: Callable[[], str], timeout_s: float) -> T:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            result: T = self._call(done)
+            if result:
+                return result
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"{wanted} after {timeout_s:g} s. {why()}".rstrip())
+            time.sleep(LOOK_EVERY_S)
+
+    def explain(self, group: str) -> str:
+        """Where the group stands and whom it waits for, in a sentence."""
+
+        def look() -> str:
+            found = self.broker.groups.group(group)
+            if found is None:
+                return "There is no such group."
+            said = explain_group(found, self.broker.clock.now_ms(), self.broker.groups.config)
+            return f"It is {said['state']} with {len(found.members)} members, generation {found.generation}: {said['verdict']}."
+
+        return self._call(look)
+
+    def story(self) -> list[str]:
+        """The journal of all groups so far, a line each."""
+        lines: Iterable[JournalLine] = list(self.journal)
+        first_ms = next(iter(self.journal)).time_ms if self.journal else 0
+        return [
+            f"{(line.time_ms - first_ms) / 1000:8.3f} s  {line.group} generation {line.generation}: {line.event}"
+            f" ({line.state_from} -> {line.state_to})  {line.why()}".rstrip()
+            for line in lines
+        ]
+
+    # -- its thread ---------------------------------------------------------------------------------------------------
+
+    def _call(self, what: Callable[[], T]) -> T:
+        async def on_loop() -> T:
+            return what()
+
+        result: T = self._on_loop(on_loop(), START_S)
+        return result
+
+    def _on_loop(self, work: Any, timeout_s: float) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+
+
+def _known(api: str, names: Iterable[str]) -> str:
+    if api not in names:
+        raise ValueError(f"there is no {api} here; there are {', '.join(sorted(names))}")
+    return api
