@@ -6,51 +6,14 @@ import pytest
 
 from coterie.assignors import Topics
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.member.config import MemberConfig, Stage
-from coterie.member.effects import Assigned, AssignGroup, Effect, Failed, FindCoordinator, Revoke, Send
-from coterie.member.machine import MemberMachine
-from coterie.wire.declaration import Message
+from coterie.member.config import Stage
+from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, Revoke
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-
-class Driven:
-    """A machine and the requests it has out."""
-
-    def __init__(self, **config: object) -> None:
-        self.machine = MemberMachine(MemberConfig("g", **config))  # type: ignore[arg-type]
-        self.now_ms = 0
-
-    def next(self) -> list[Effect]:
-        found: list[Effect] = []
-        while effects := self.machine.next(self.now_ms):
-            found += effects
-        return found
-
-    def sent(self) -> Message:
-        (effect,) = self.next()
-        assert isinstance(effect, Send)
-        return effect.request
-
-    def answer(self, request: Message, response: Message) -> None:
-        self.machine.answered(request, response, self.now_ms)
-
-    def to_join(self) -> Message:
-        self.machine.subscribe(frozenset({"t"}), self.now_ms)
-        assert self.next() == [FindCoordinator()]
-        self.machine.coordinator_found()
-        return self.sent()
-
-    def to_stable(self, partitions: list[int]) -> None:
-        """Joins as a follower of generation 1 and owns these partitions of t."""
-        joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader="other", member_id="me")
-        self.answer(self.to_join(), joined)
-        self.answer(self.sent(), SyncGroupResponse(assignment=encode_assignment({"t": partitions})))
-        owned = tuple(("t", p) for p in partitions)
-        assert self.next() == [Assigned(owned, 1, owned)]
+from tests.member.driven import Driven
 
 
 def test_a_follower_joins_syncs_and_owns() -> None:
