@@ -21,7 +21,7 @@ COOPERATIVE = {"assignors": ("cooperative-sticky",)}
 OWNED = (("t", 0), ("t", 1))
 
 
-# -- timers (HeartbeatTest) ----------------------------------------------------------------------------------------------
+# -- timers (HeartbeatTest) ------------------------------------- -----------------------------------------
 
 
 def test_heartbeats_are_due_after_the_interval() -> None:
@@ -71,7 +71,7 @@ def test_the_poll_deadline_is_apart_from_heartbeats() -> None:
     assert driven.machine.stage == Stage.OUTSIDE
 
 
-# -- finding the coordinator -----------------------------------------------------------------------------------------------
+# -- finding the coordinator ------------------------------------ -----------------------------------------
 
 
 def test_one_lookup_at_a_time_and_pauses_that_double() -> None:
@@ -94,7 +94,7 @@ def test_one_lookup_at_a_time_and_pauses_that_double() -> None:
     assert pauses == [100, 200, 400, 800, 1_000, 1_000]
 
 
-# -- join and sync ---------------------------------------------------------------------------------------------------------
+# -- join and sync ---------------------------------------------- -----------------------------------------
 
 
 def test_member_id_required() -> None:
@@ -333,7 +333,7 @@ def test_the_reason_travels_and_is_cut() -> None:
     assert leave.members[0].reason == "y" * 255
 
 
-# -- leading -----------------------------------------------------------------------------------------------------------------
+# -- leading ---------------------------------------------------- -----------------------------------------
 
 
 def led(driven: Driven, join: JoinGroupRequest, *members: JoinGroupResponseMember, generation: int = 1) -> AssignGroup:
@@ -451,7 +451,7 @@ def test_a_cooperative_assignor_may_not_hand_over_in_one_step(monkeypatch: pytes
         assert isinstance(effect, Failed) == refused
 
 
-# -- giving up and taking --------------------------------------------------------------------------------------
+# -- giving up and taking --------------------------------------- -----------------------------------------
 
 
 def test_cooperative_keeps_what_it_keeps() -> None:
@@ -558,7 +558,7 @@ def test_assignors_that_share_no_protocol_are_refused(monkeypatch: pytest.Monkey
         MemberMachine(MemberConfig("g", assignors=("only", "range")))
 
 
-# -- leaving -----------------------------------------------------------------------------------------------------------------
+# -- leaving ---------------------------------------------------- -----------------------------------------
 
 
 def test_who_leaves_and_how() -> None:

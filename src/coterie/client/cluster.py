@@ -31,6 +31,7 @@ class TopicInfo:
     error: ErrorCode = ErrorCode.NONE
     internal: bool = False
     racks: list[frozenset[str]] = field(default_factory=list)
+    epochs: dict[int, int] = field(default_factory=dict)  # each partition's leader epoch, -1 where it is not told
 
 
 @dataclass(slots=True)
@@ -119,6 +120,7 @@ class Cluster:
             racks = [frozenset(rack_of[n] for n in p.replica_nodes if n in rack_of) for p in ordered]
             name = topic.name or ""
             found[name] = TopicInfo(topic.topic_id, leaders, error_of(topic.error_code), topic.is_internal, racks)
+            found[name].epochs = {p.partition_index: p.leader_epoch for p in ordered}
         self._known.topics.update(found)
         self._known.updated_s = time.monotonic()
         return found
@@ -142,6 +144,11 @@ class Cluster:
     def leader(self, topic: str, partition: int) -> int | None:
         info = self._known.topics.get(topic)
         return None if info is None else info.leaders.get(partition)
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """-1 where it is not known."""
+        info = self._known.topics.get(topic)
+        return -1 if info is None else info.epochs.get(partition, -1)
 
     def forget(self, topic: str) -> None:
         """The next look at the topic asks the broker."""

@@ -46,11 +46,17 @@ class Committer:
 
         return await self._at_coordinator(ask)
 
-    async def commit(self, offsets: Offsets) -> None:
-        """Retried until it is made. Raises CommitFailedError, RebalanceInProgressError or another KafkaError."""
-        if self._pending:
-            await asyncio.wait(self._pending)
-        deadline_s = time.monotonic() + self._cluster.settings["default.api.timeout.ms"] / 1000
+    async def commit(self, offsets: Offsets, timeout_s: float) -> None:
+        """Retried until it is made or the time is over; async commits made before are waited for first. Raises
+        CommitFailedError, RebalanceInProgressError or another KafkaError."""
+        try:
+            await asyncio.wait_for(self._until_made(offsets, time.monotonic() + timeout_s), timeout_s)
+        except TimeoutError as error:
+            text = f"the commit was not made within {timeout_s:g} s"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
+
+    async def _until_made(self, offsets: Offsets, deadline_s: float) -> None:
+        await self.async_commits_done()
         while True:
             found = await self._once(offsets)
             if found is None:
@@ -59,6 +65,10 @@ class Committer:
             if what not in (Verdict.RETRY, Verdict.FIND_COORDINATOR) or time.monotonic() > deadline_s:
                 raise error
             await asyncio.sleep(self._cluster.settings["retry.backoff.ms"] / 1000)
+
+    async def async_commits_done(self) -> None:
+        if self._pending:
+            await asyncio.wait(self._pending)
 
     def commit_async(self, offsets: Offsets, callback: Callback | None) -> asyncio.Task[None]:
         """Tried once; commits made one after the other arrive in that order. The task raises what `commit` would; with a
@@ -85,7 +95,7 @@ class Committer:
             if may != Verdict.DONE:
                 return may, _error(may, ErrorCode.REBALANCE_IN_PROGRESS, machine.generation)
         sent = ("", -1) if machine is None else (machine.member_id, machine.generation)
-        instance_id = None if machine is None else machine.config.group_instance_id
+        instance_id = machine.config.group_instance_id if machine is not None and machine.member_id else None
         try:
             if self._coordinator is None:
                 self._coordinator = await self._cluster.find_coordinator(self.group_id())

@@ -28,14 +28,13 @@ from coterie.client.membership import Membership
 from coterie.client.offsets import list_offsets
 from coterie.client.positions import UNKNOWN
 from coterie.client.settings import ClientSettings, made
+from coterie.client.starting import StartingPositions
 from coterie.member.effects import Assigned, Revoke
 from coterie.records.batch import Record
-from coterie.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_RESET = {"earliest": -2, "latest": -1}
 ARROW_BYTES = 16 * 1024 * 1024
 
 
@@ -50,6 +49,7 @@ class Consumer:
         self._fetcher = Fetcher(self._cluster)
         self._group_id: str | None = self.settings["group.id"]
         self._committer = Committer(self._cluster, self._group_id, self._interceptors)
+        self._starts = StartingPositions(self._cluster, self._fetcher, self._committer, self._group_id is not None)
         self._membership: Membership | None = None
         self._listener = RebalanceListener()
         self._positions_task: asyncio.Task[None] | None = None
@@ -106,7 +106,7 @@ class Consumer:
         await self._cluster.topics({t for t, _ in wanted})
         self._fetcher.assign(wanted)
         self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
-        await self._find_positions()
+        await self._starts.find()
 
     def assignment(self) -> set[TopicPartition]:
         return set(self._fetcher.positions)
@@ -250,36 +250,12 @@ class Consumer:
         if task is None:
             if not self._fetcher.unknown() and not self._fetcher.out_of_range:
                 return
-            task = self._positions_task = asyncio.create_task(self._find_positions())
+            task = self._positions_task = asyncio.create_task(self._starts.find())
         if not task.done():
             await asyncio.wait({task}, timeout=max(deadline_s - time.monotonic(), 0))
         if task.done():
             self._positions_task = None
             task.result()
-
-    async def _find_positions(self) -> None:
-        """For new partitions the committed offset, else by auto.offset.reset; so too where the offset does not exist."""
-        new = self._fetcher.unknown()
-        await self._cluster.topics({t for t, _ in new})
-        known = await self._committer.committed(new) if self._group_id is not None and new else {}
-        found = {tp: known[tp].offset for tp in new if tp in known and known[tp].offset >= 0}
-        lost = list(self._fetcher.out_of_range)
-        found.update(await self._reset([tp for tp in new if tp not in found] + lost))
-        unknown = set(self._fetcher.unknown())
-        for partition, offset in found.items():
-            # Sought or revoked meanwhile: then that counts.
-            if partition in unknown or partition in self._fetcher.out_of_range:
-                self._fetcher.seek(partition, offset)
-
-    async def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        if not partitions:
-            return {}
-        policy = self.settings["auto.offset.reset"]
-        if policy == "none":
-            topic, partition = partitions[0]
-            text = f"{topic}-{partition} has no offset to start from, and auto.offset.reset is none"
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
-        return await self._offsets(dict.fromkeys(partitions, _RESET[policy]))
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that poll returns; -1 while it is not known yet. Raises KeyError for a partition
@@ -350,12 +326,15 @@ class Consumer:
         """As `committed`, with leader epoch and text."""
         return await self._committer.committed(partitions)
 
-    async def commit(self, offsets: Offsets | None = None) -> None:
-        """Commits positions, or the offsets given, and waits for it. Raises CommitFailedError when the group has moved on,
-        RebalanceInProgressError while it rebalances."""
+    async def commit(self, offsets: Offsets | None = None, timeout_ms: int | None = None) -> None:
+        """Commits positions, or the offsets given, and waits for it, default.api.timeout.ms at most. Raises
+        CommitFailedError when the group has moved on, RebalanceInProgressError while it rebalances."""
         wanted = self._consumed() if offsets is None else offsets
+        limit_ms = self.settings["default.api.timeout.ms"] if timeout_ms is None else timeout_ms
         if wanted:
-            await self._committer.commit(wanted)
+            await self._committer.commit(wanted, limit_ms / 1000)
+        else:
+            await self._committer.async_commits_done()
 
     def commit_async(self, offsets: Offsets | None = None, callback: Callback | None = None) -> asyncio.Task[None]:
         """Sends a commit and does not wait or retry; ``callback(offsets, error or None)`` hears of it, or the task."""
@@ -384,8 +363,8 @@ class Consumer:
             return
         limit_s = self.settings["max.poll.interval.ms"] / 1000 if timeout_s is None else timeout_s
         try:
-            await asyncio.wait_for(self._committer.commit(wanted), limit_s)
-        except (KafkaError, TimeoutError):
+            await self._committer.commit(wanted, limit_s)
+        except KafkaError:
             return  # the next owner starts at the commit before
 
     # -- metrics ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterable
@@ -19,13 +20,17 @@ from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.client.settings import ClientSettings, assignor_names
 from coterie.member.config import MemberConfig, Stage
 from coterie.member.effects import Assigned, AssignGroup, Effect, Failed, FindCoordinator, Revoke, Send, WatchTopics
+from coterie.member.errors import leave_refusal
 from coterie.member.machine import MemberMachine
 from coterie.member.requests import heartbeat_request
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupResponse
 from coterie.wire.messages.sync_group import SyncGroupResponse
+
+logger = logging.getLogger(__name__)
 
 METADATA_CHECK_S = 1.0
 JOIN_GRACE_S = 5.0  # beyond the rebalance timeout, in which a JoinGroup may wait for the whole group
@@ -203,7 +208,7 @@ class Membership:
             await self._cluster.coordinator_connection(self._coordinator)
             self.machine.coordinator_found()
         except KafkaError as error:
-            if error.code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            if not error.code.retriable:
                 self._complain(error)
             self.machine.lookup_failed(_now_ms())
         self._wake.set()
@@ -216,6 +221,11 @@ class Membership:
         try:
             connection = await self._cluster.coordinator_connection(self._coordinator)
             response = await connection.request(request, answer_type(request), timeout_s)
+            if isinstance(response, LeaveGroupResponse):
+                code = leave_refusal(response)
+                if code:
+                    logger.warning("leaving group %s was refused: %s", self.machine.config.group_id, code.name)
+                return
             self.counts[_COUNTED.get(type(response), "heartbeats")] += 1
             self.machine.answered(request, response, _now_ms())
         except KafkaError as error:

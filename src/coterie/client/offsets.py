@@ -27,6 +27,12 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from coterie.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 
 NAMES_UP_TO = 9  # from v10 on OffsetCommit and OffsetFetch speak of topic ids
 STABLE_FROM = 7
@@ -55,6 +61,28 @@ async def list_offsets(
             for p in answered.partitions:
                 check(p.error_code, f"{answered.name}-{p.partition_index}")
                 found[answered.name, p.partition_index] = p.offset
+    return found
+
+
+async def diverged(
+    cluster: Cluster, positions: Mapping[TopicPartition, OffsetAndMetadata]
+) -> dict[TopicPartition, int]:
+    """Of positions from an older leader's time, those behind which that leader's log was cut: where the common part ends
+    (KIP-320). Raises KafkaError."""
+    found: dict[TopicPartition, int] = {}
+    for (topic, partition), said in positions.items():
+        current = cluster.leader_epoch(topic, partition)
+        leader = cluster.leader(topic, partition)
+        if leader is None or not 0 <= said.leader_epoch < current:
+            continue
+        asked = OffsetForLeaderPartition(partition, current, said.leader_epoch)
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic, [asked])])
+        response: OffsetForLeaderEpochResponse = await cluster.request(request, leader)
+        for answered in response.topics:
+            for p in answered.partitions:
+                check(p.error_code, f"{topic}-{partition}")
+                if 0 <= p.end_offset < said.offset:
+                    found[topic, partition] = p.end_offset
     return found
 
 

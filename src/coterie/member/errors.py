@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.leave_group import LeaveGroupResponse
 
 
 class Remedy(Enum):
@@ -29,6 +30,16 @@ _REMEDIES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: Remedy.GIVE_UP,
     ErrorCode.GROUP_MAX_SIZE_REACHED: Remedy.GIVE_UP,
 }
+
+
+def leave_refusal(response: LeaveGroupResponse) -> ErrorCode:
+    """What went wrong with our leaving: the error of the whole, or of our one entry. An answer that names several members
+    is one that we did not ask for."""
+    if response.error_code or not response.members:
+        return error_of(response.error_code)
+    if len(response.members) > 1:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return error_of(response.members[0].error_code)
 
 
 def remedy_for(code: ErrorCode) -> Remedy:

@@ -1,0 +1,60 @@
+"""Where reading begins: the committed offset, else what auto.offset.reset says; so too where the offset is gone."""
+
+from __future__ import annotations
+
+import logging
+
+from coterie.client.cluster import Cluster
+from coterie.client.committer import Committer
+from coterie.client.errors import KafkaError
+from coterie.client.fetcher import Fetcher
+from coterie.client.listener import OffsetAndMetadata, TopicPartition
+from coterie.client.offsets import diverged, list_offsets
+from coterie.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+_RESET = {"earliest": -2, "latest": -1}
+
+
+class StartingPositions:
+    """Looks up what the fetcher does not know."""
+
+    def __init__(self, cluster: Cluster, fetcher: Fetcher, committer: Committer, in_group: bool) -> None:
+        self._cluster, self._fetcher, self._committer, self._in_group = cluster, fetcher, committer, in_group
+        self._policy = cluster.settings["auto.offset.reset"]
+
+    async def find(self) -> None:
+        """Raises KafkaError; then everything is looked up again with the next call."""
+        new = self._fetcher.unknown()
+        await self._cluster.topics({t for t, _ in new})
+        committed = await self._committer.committed(new) if self._in_group and new else {}
+        found = await self._checked({tp: said for tp, said in committed.items() if said.offset >= 0})
+        lost = list(self._fetcher.out_of_range)
+        found.update(await self._reset([tp for tp in new if tp not in found] + lost))
+        unknown = set(self._fetcher.unknown())
+        for partition, offset in found.items():
+            # Sought or revoked meanwhile: then that counts.
+            if partition in unknown or partition in self._fetcher.out_of_range:
+                self._fetcher.seek(partition, offset)
+
+    async def _checked(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, int]:
+        """An offset behind which a new leader cut its log begins where the logs still agree (KIP-320)."""
+        found = {tp: said.offset for tp, said in committed.items()}
+        for (topic, partition), offset in (await diverged(self._cluster, committed)).items():
+            if self._policy == "none":
+                text = f"{topic}-{partition} was cut at {offset}, before its committed offset {found[topic, partition]}"
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+            logger.warning("%s-%d was cut by a new leader: it is read again from %d", topic, partition, offset)
+            found[topic, partition] = offset
+        return found
+
+    async def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        if self._policy == "none":
+            topic, partition = partitions[0]
+            text = f"{topic}-{partition} has no offset to start from, and auto.offset.reset is none"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+        stable = self._cluster.settings["isolation.level"] == "read_committed"
+        return await list_offsets(self._cluster, dict.fromkeys(partitions, _RESET[self._policy]), committed=stable)

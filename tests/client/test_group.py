@@ -1,0 +1,515 @@
+"""A consumer in its group, on a real socket (scenarios part 3.3 and 3.4): joins that wait, callbacks, wake-ups, metadata,
+heartbeats while the loop is held, closing. The machine alone is in tests/member."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+import time
+
+import pytest
+
+from coterie.client import (
+    ConfigError,
+    Consumer,
+    ConsumerGroupMetadata,
+    KafkaError,
+    RebalanceListener,
+    WakeupError,
+)
+from coterie.client.membership import JOIN_GRACE_S, member_config
+from coterie.client.settings import ClientSettings
+from coterie.member.errors import leave_refusal
+from coterie.testing import ErrorCode, LocalBroker
+from coterie.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
+from tests.client.group import member, polled, settled
+
+
+@pytest.fixture
+def broker(coterie_broker: LocalBroker) -> LocalBroker:
+    coterie_broker.create_topic("t", 2)
+    return coterie_broker
+
+
+# -- settings --------------------------------------------------- -----------------------------------------
+
+
+def test_assignors_by_name_or_by_class_name() -> None:
+    """shouldInstantiateNewAssignors, shouldInstantiateFromListOfOldAndNewClassTypes, shouldThrowKafkaExceptionOnNonAssignor,
+    shouldThrowKafkaExceptionOnAssignorNotFound, shouldThrowKafkaExceptionOnListWithNonAssignorClassType"""
+
+    def assignors(given: object) -> tuple[str, ...]:
+        return member_config(ClientSettings({"partition_assignment_strategy": given}), "g").assignors
+
+    assert assignors("org.apache.kafka.clients.consumer.CooperativeStickyAssignor") == ("cooperative-sticky",)
+    assert assignors(["range", "org.apache.kafka.clients.consumer.StickyAssignor"]) == ("range", "sticky")
+    for wrong in ("java.lang.String", ["range", "nothing"], ""):
+        with pytest.raises(ConfigError, match="there is no assignor"):
+            assignors(wrong)
+
+
+def test_a_join_may_wait_for_the_whole_group(broker: LocalBroker) -> None:
+    """testJoinGroupRequestTimeout, testJoinGroupRequestTimeoutLowerBoundedByDefaultRequestTimeout,
+    testJoinGroupRequestMaxTimeout: the rebalance timeout and 5 s, at least the request timeout, and no overflow."""
+    assert JOIN_GRACE_S == 5
+
+    async def story() -> None:
+        # A join that waits longer than request.timeout.ms, but not than max.poll.interval.ms, is waited for.
+        async with member(broker, request_timeout_ms=200, max_poll_interval_ms=2**31 - 1) as one:
+            with broker.hold("JoinGroup") as held:
+                one.subscribe(["t"])
+                await asyncio.to_thread(broker.until_held, held)
+                await asyncio.sleep(0.4)
+                assert broker.asked("JoinGroup") == 1
+            await polled(one, lambda: len(one.assignment()) == 2)
+
+    asyncio.run(story())
+
+
+# -- joining ---------------------------------------------------- -----------------------------------------
+
+
+def test_a_join_goes_on_while_polls_time_out(broker: LocalBroker) -> None:
+    """testTimeoutAndRetryJoinGroupIfNeeded, testReturnUponRetriableErrorAndExpiredTimer"""
+
+    async def story() -> None:
+        async with member(broker) as one:
+            broker.fail("JoinGroup", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            with broker.hold("JoinGroup") as held:
+                one.subscribe(["t"])
+                for _ in range(5):
+                    started = time.monotonic()
+                    assert await one.poll(20) == {}
+                    assert time.monotonic() - started < 1
+                await asyncio.to_thread(broker.until_held, held)
+                assert await one.poll(20) == {}
+                assert len(held.held) == 1, "the one in flight is picked up, no other is sent"
+            await polled(one, lambda: len(one.assignment()) == 2)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "JoinGroup", "SyncGroup"])
+@pytest.mark.parametrize("sent_first", [True, False])
+def test_a_wakeup_loses_nothing(broker: LocalBroker, api: str, sent_first: bool) -> None:
+    """testWakeupAfterJoinGroupSent, testWakeupAfterJoinGroupSentExternalCompletion, testWakeupAfterJoinGroupReceived,
+    testWakeupAfterJoinGroupReceivedExternalCompletion, testWakeupAfterSyncGroupSentExternalCompletion,
+    testWakeupAfterSyncGroupReceived, testWakeupAfterSyncGroupReceivedExternalCompletion,
+    testWakeupFromEnsureCoordinatorReady, testWakeupDuringJoin: raised once, and the same round goes on to its end."""
+    heard: list[str] = []
+
+    class Listener(RebalanceListener):
+        def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+            heard.append(f"assigned {len(partitions)}")
+
+    async def story() -> None:
+        async with member(broker) as one:
+            with broker.hold(api) as held:
+                one.subscribe(["t"], Listener())
+                if sent_first:
+                    await asyncio.to_thread(broker.until_held, held)
+                one.wakeup()
+                with pytest.raises(WakeupError):
+                    await one.poll(1_000)
+                assert await one.poll(0) == {}
+            await polled(one, lambda: len(one.assignment()) == 2)
+            assert heard == ["assigned 2"]
+            assert broker.until_stable("g") == 1
+
+    asyncio.run(story())
+
+
+def test_a_callback_that_is_cancelled_runs_again(broker: LocalBroker) -> None:
+    """testWakeupFromAssignmentCallback, testWakeupInOnJoinComplete"""
+    heard: list[str] = []
+
+    class Listener(RebalanceListener):
+        async def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+            heard.append("begins")
+            if len(heard) == 1:
+                await asyncio.sleep(60)
+            heard.append("ends")
+
+    async def story() -> None:
+        async with member(broker) as one:
+            one.subscribe(["t"], Listener())
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(polled(one, lambda: False), 1)
+            await polled(one, lambda: "ends" in heard)
+            assert heard == ["begins", "begins", "ends"]
+            assert len(one.assignment()) == 2
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.SASL_AUTHENTICATION_FAILED])
+def test_who_may_not_look_the_coordinator_up_is_told(broker: LocalBroker, code: ErrorCode) -> None:
+    """testGroupDescribeUnauthorized, testAuthenticationErrorInEnsureCoordinatorReady,
+    testAuthenticationFailureInEnsureActiveGroup"""
+
+    async def story() -> None:
+        async with member(broker) as one:
+            broker.fail("FindCoordinator", code)
+            one.subscribe(["t"])
+            with pytest.raises(KafkaError) as raised:
+                await polled(one, lambda: one.assignment())
+            assert raised.value.code == code
+
+    asyncio.run(story())
+
+
+def test_an_error_nobody_foresaw_surfaces_in_poll(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """testUncaughtExceptionInHeartbeatThread"""
+
+    async def story() -> None:
+        async with await settled(member(broker), 2) as one:
+            assert one._membership is not None
+            monkeypatch.setattr(one._membership.machine, "answered", lambda *_: 1 / 0)
+            with pytest.raises(KafkaError, match="division by zero"):
+                await polled(one, lambda: False)
+
+    asyncio.run(story())
+
+
+# -- callbacks -------------------------------------------------- -----------------------------------------
+
+
+def test_all_callbacks_run_and_the_first_error_is_raised(broker: LocalBroker) -> None:
+    """testRevokeExceptionThrownFirstNonBlockingSubCallbacks, testOnAssignmentExceptionThrownFirstNonBlockingSubCallbacks,
+    testOnPartitionsAssignExceptionThrownWhenNoPreviousThrownCallbacks,
+    testOnRevokeExceptionShouldBeRenderedIfNotKafkaException, testOnAssignmentExceptionShouldBeRenderedIfNotKafkaException,
+    testOnPartitionsAssignExceptionShouldBeRenderedIfNotKafkaException: the listener's own exception, as it was raised."""
+    heard: list[str] = []
+
+    class Listener(RebalanceListener):
+        def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+            heard.append("revoked")
+            raise ValueError("revoking failed")
+
+        def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+            heard.append("assigned")
+            if "revoked" in heard:
+                raise ValueError("assigning failed")
+
+    async def story() -> None:
+        one = member(broker, partition_assignment_strategy="cooperative-sticky")
+        one.subscribe(["t"], Listener())
+        await polled(one, lambda: len(one.assignment()) == 2)
+        async with member(broker, "two", partition_assignment_strategy="cooperative-sticky") as two:
+            two.subscribe(["t"])
+            errors: list[str] = []
+            async with asyncio.timeout(20):
+                while len(two.assignment()) != 1:
+                    came = await asyncio.gather(one.poll(10), two.poll(10), return_exceptions=True)
+                    errors += [str(error) for error in came if isinstance(error, ValueError)]
+            assert errors[0] == "revoking failed"
+            assert set(errors) <= {"revoking failed", "assigning failed"}
+            assert heard[:3] == ["assigned", "revoked", "assigned"], "the second ran although the first had failed"
+        with pytest.raises(ValueError, match="revoking failed"):
+            await one.close()
+
+    asyncio.run(story())
+
+
+def test_group_metadata_is_new_when_callbacks_run(broker: LocalBroker) -> None:
+    """testGetGroupMetadata, shouldUpdateConsumerGroupMetadataBeforeCallbacks"""
+    seen: list[ConsumerGroupMetadata] = []
+
+    async def story() -> None:
+        one = member(broker, group_instance_id="i")
+        assert one.group_metadata() == ConsumerGroupMetadata("g")
+
+        class Listener(RebalanceListener):
+            def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+                seen.append(one.group_metadata())
+
+        one.subscribe(["t"], Listener())
+        await polled(one, lambda: seen)
+        (member_id,) = broker.members("g")
+        assert seen == [ConsumerGroupMetadata("g", 1, member_id, "i")]
+        await one.close()
+
+    asyncio.run(story())
+
+
+def test_metrics_count_and_are_readable_from_any_thread(broker: LocalBroker) -> None:
+    """testMetrics, testThreadSafeAssignedPartitionsMetric"""
+    broker.produce("t", b"a", b"b")
+
+    async def story() -> None:
+        async with await settled(member(broker), 2) as one:
+            await polled(one, lambda: one.position(("t", 0)) == 2)
+            await one.commit()
+            await asyncio.to_thread(broker.until_asked, "Heartbeat", 2)
+            found: list[dict[str, float]] = []
+            thread = threading.Thread(target=lambda: found.append(one.metrics()))
+            thread.start()
+            thread.join()
+            (metrics,) = found
+            assert (metrics["records_consumed"], metrics["assigned_partitions"], metrics["rebalances"]) == (2, 2, 1)
+            assert metrics["commits"] >= 1
+            assert metrics["joins"] >= 1
+            assert metrics["syncs"] == 1
+            assert metrics["failed_rebalances"] == 0
+            assert 0 <= metrics["last_rebalance_seconds_ago"] < 20
+
+    asyncio.run(story())
+
+
+# -- topics ----------------------------------------------------- -----------------------------------------
+
+
+def test_an_unauthorized_topic_fails_the_poll_and_can_be_mended(broker: LocalBroker) -> None:
+    """testSubscriptionChangeWithAuthorizationFailure"""
+
+    async def story() -> None:
+        async with member(broker, metadata_max_age_ms=60_000) as one:
+            broker.fail("Metadata", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            one.subscribe(["t"])
+            with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+                await polled(one, lambda: False)
+            broker.create_topic("other", 1)
+            one.subscribe(["other"])
+            await polled(one, lambda: one.assignment() == {("other", 0)})
+
+    asyncio.run(story())
+
+
+def test_topics_that_appear_later(broker: LocalBroker) -> None:
+    """testRebalanceAfterTopicUnavailableWithSubscribe, testRebalanceAfterTopicUnavailableWithPatternSubscribe,
+    testRebalanceAfterNotMatchingTopicUnavailableWithPatternSubscribe"""
+
+    async def story() -> None:
+        quiet = {"allow_auto_create_topics": False}
+        async with member(broker, **quiet) as one, member(broker, "two", group_id="h", **quiet) as two:
+            one.subscribe(["late"])
+            two.subscribe(re.compile("l.*"))
+            for _ in range(3):
+                assert await one.poll(20) == {}
+                assert await two.poll(20) == {}
+            broker.create_topic("late", 1)
+            await polled(one, lambda: one.assignment() == {("late", 0)})
+            await polled(two, lambda: two.assignment() == {("late", 0)})
+            assert two.subscription() == {"late"}
+            generation = broker.until_stable("h")
+            broker.create_topic("other", 1)
+            await asyncio.sleep(0.3)
+            await two.poll(20)
+            assert broker.until_stable("h") == generation, "a topic that does not match means nothing"
+
+    asyncio.run(story())
+
+
+def test_internal_topics_match_only_when_told_to(broker: LocalBroker) -> None:
+    """testExcludeInternalTopicsConfigOption, testIncludeInternalTopicsConfigOption"""
+
+    async def story() -> None:
+        async with await settled(member(broker, group_id="first"), 2) as first:
+            await first.commit({("t", 0): 0})
+            async with (
+                member(broker, "two", exclude_internal_topics=False) as two,
+                member(broker, group_id="h") as three,
+            ):
+                two.subscribe(re.compile("__consumer.*|t"))
+                three.subscribe(re.compile("__consumer.*|t"))
+                await polled(two, lambda: {t for t, _ in two.assignment()} == {"__consumer_offsets", "t"})
+                await polled(three, lambda: {t for t, _ in three.assignment()} == {"t"})
+
+    asyncio.run(story())
+
+
+def test_subscribing_and_assigning_do_not_mix(broker: LocalBroker) -> None:
+    async def story() -> None:
+        async with member(broker) as one:
+            await one.assign([("t", 0)])
+            with pytest.raises(ConfigError, match="cannot be mixed"):
+                one.subscribe(["t"])
+            await one.unsubscribe()
+            with pytest.raises(ConfigError, match="takes a list"):
+                one.subscribe("t")
+            one.subscribe(["t"])
+            with pytest.raises(ConfigError, match="cannot be mixed"):
+                await one.assign([("t", 0)])
+
+    asyncio.run(story())
+
+
+# -- heartbeats ------------------------------------------------- -----------------------------------------
+
+
+def test_heartbeats_go_out_while_user_code_holds_the_loop(
+    broker: LocalBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """testPollHeartbeatAwakesHeartbeatThread, testHeartbeatThreadClose, and the issue's own: held for longer than the
+    session, the member stays in, and a warning names the line that holds the loop."""
+    lost: list[object] = []
+
+    class Listener(RebalanceListener):
+        def on_partitions_lost(self, partitions: list[tuple[str, int]]) -> None:
+            lost.extend(partitions)
+
+    async def story() -> None:
+        async with member(broker, session_timeout_ms=600) as one:
+            one.subscribe(["t"], Listener())
+            await polled(one, lambda: len(one.assignment()) == 2)
+            before = broker.asked("Heartbeat")
+            hold_the_loop(1.2)
+            assert broker.asked("Heartbeat") - before >= 4
+            assert broker.members("g"), "twice its session, and still a member"
+            await one.poll(50)
+            assert (lost, one.generation) == ([], 1)
+            thread = one._membership._thread._thread if one._membership is not None else None
+        assert thread is not None
+        thread.join(5)
+        assert not thread.is_alive()
+
+    def hold_the_loop(seconds: float) -> None:
+        time.sleep(seconds)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(story())
+    (warning,) = [r.getMessage() for r in caplog.records if "has been held" in r.getMessage()]
+    assert re.search(r"held by .*test_group\.py:\d+ in hold_the_loop", warning)
+
+
+def test_a_member_that_is_stuck_leaves_even_while_it_holds_the_loop(broker: LocalBroker) -> None:
+    """max.poll.interval.ms holds for the thread, too."""
+
+    async def story() -> None:
+        async with await settled(member(broker, max_poll_interval_ms=300), 2):
+            time.sleep(0.8)
+            assert broker.members("g") == {}
+
+    asyncio.run(story())
+
+
+def test_a_coordinator_that_is_gone_is_found_again(broker: LocalBroker) -> None:
+    """testCoordinatorDisconnect"""
+
+    async def story() -> None:
+        async with await settled(member(broker), 2) as one:
+            broker.drop_connections("one")
+            asked = broker.asked("Heartbeat")
+            await asyncio.to_thread(broker.until_asked, "Heartbeat", asked + 2)
+            assert (len(one.assignment()), broker.until_stable("g")) == (2, 1)
+
+    asyncio.run(story())
+
+
+# -- leaving ---------------------------------------------------- -----------------------------------------
+
+
+def test_what_the_answer_to_leaving_means() -> None:
+    """testHandleNormalLeaveGroupResponse, testHandleLeaveGroupResponseWithEmptyMemberResponse,
+    testHandleLeaveGroupResponseWithException, testHandleMultipleMembersLeaveGroupResponse"""
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    assert leave_refusal(LeaveGroupResponse(members=[MemberResponse("me")])) == ErrorCode.NONE
+    assert leave_refusal(LeaveGroupResponse()) == ErrorCode.NONE
+    assert leave_refusal(LeaveGroupResponse(members=[MemberResponse("me", error_code=unknown)])) == unknown
+    assert leave_refusal(LeaveGroupResponse(error_code=unknown)) == unknown
+    two = [MemberResponse("me"), MemberResponse("other")]
+    assert leave_refusal(LeaveGroupResponse(members=two)) == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize("member_still", [True, False])
+def test_unsubscribing_revokes_or_loses(broker: LocalBroker, member_still: bool) -> None:
+    """testUnsubscribeWithValidGeneration, testUnsubscribeWithInvalidGeneration"""
+    heard: list[str] = []
+
+    class Listener(RebalanceListener):
+        def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+            heard.append("revoked")
+
+        def on_partitions_lost(self, partitions: list[tuple[str, int]]) -> None:
+            heard.append("lost")
+
+    async def story() -> None:
+        async with member(broker) as one:
+            one.subscribe(["t"], Listener())
+            await polled(one, lambda: len(one.assignment()) == 2)
+            if not member_still:
+                broker.expire("g", "one")
+                assert one._membership is not None
+                while one._membership.machine.generation >= 0:
+                    await asyncio.sleep(0.01)
+            await one.unsubscribe()
+            assert heard == ["revoked" if member_still else "lost"]
+            assert (one.assignment(), one.subscription()) == (set(), set())
+            await settled(one, 2)
+
+    asyncio.run(story())
+
+
+def test_after_leaving_commits_name_no_member(broker: LocalBroker) -> None:
+    """testCommitAfterLeaveGroup"""
+
+    async def story() -> None:
+        async with await settled(member(broker, enable_auto_commit=False), 2) as one:
+            await one.unsubscribe()
+            assert broker.members("g") == {}
+            await one.assign([("t", 0)])
+            await one.commit({("t", 0): 7})
+            assert broker.committed("g") == {("t", 0): 7}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("how", ["dynamic", "manual"])
+def test_closing_commits_and_leaves(broker: LocalBroker, how: str) -> None:
+    """testCloseDynamicAssignment, testCloseManualAssignment, testCloseCoordinatorNotKnownWithCommits"""
+    broker.produce("t", b"a", b"b")
+
+    async def story() -> None:
+        one = member(broker)
+        if how == "dynamic":
+            await settled(one, 2)
+        else:
+            await one.assign([("t", 0)])
+        await polled(one, lambda: one.position(("t", 0)) == 2)
+        await one.close()
+        assert broker.committed("g")["t", 0] == 2
+        assert broker.members("g") == {}
+        await one.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await one.poll()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "OffsetCommit", "LeaveGroup"])
+def test_closing_takes_no_longer_than_it_may(broker: LocalBroker, api: str) -> None:
+    """testCloseCoordinatorUnavailableNoCommits, testCloseTimeoutCoordinatorUnavailableForCommit,
+    testCloseMaxWaitCoordinatorUnavailableForCommit, testCloseNoResponseForCommit, testCloseNoResponseForLeaveGroup"""
+    broker.produce("t", b"a")
+
+    async def story() -> None:
+        one = await settled(member(broker), 2)
+        await polled(one, lambda: one.position(("t", 0)) == 1)
+        with broker.hold(api, times=100):
+            started = time.monotonic()
+            await one.close(timeout_ms=300)
+            assert time.monotonic() - started < 3
+
+    asyncio.run(story())
+
+
+def test_closing_at_once_where_there_is_nothing_to_do(broker: LocalBroker) -> None:
+    """testCloseNoWait, testCloseCoordinatorNotKnownNoCommits, testCloseCoordinatorNotKnownManualAssignment"""
+
+    async def story() -> None:
+        started = time.monotonic()
+        await Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}).close(timeout_ms=0)
+        one = member(broker, enable_auto_commit=False)
+        await one.assign([("t", 0)])
+        await one.close(timeout_ms=0)
+        with broker.hold("FindCoordinator", times=100):
+            two = member(broker)
+            two.subscribe(["t"])
+            await two.poll(20)
+            await two.close(timeout_ms=0)
+        assert time.monotonic() - started < 3
+        assert (broker.asked("OffsetCommit"), broker.asked("LeaveGroup")) == (0, 0)
+
+    asyncio.run(story())
