@@ -10,6 +10,12 @@ import pytest
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
@@ -18,9 +24,10 @@ from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopic
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.explain_group import ExplainGroupRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.list_groups import ListGroupsRequest
@@ -89,6 +96,9 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
     32: lambda m: DescribeConfigsRequest(
         [DescribeConfigsResource(TOPIC, "t", None), DescribeConfigsResource(BROKER, "1", None)], True, True
     ),
+    24: lambda m: AddPartitionsToTxnRequest("x", m["producer"], 0, [AddPartitionsToTxnTopic("t", [1])]),
+    25: lambda m: AddOffsetsToTxnRequest("x", m["producer"], 0, "g"),
+    26: lambda m: EndTxnRequest("x", m["producer"], 0, True),
     37: lambda m: CreatePartitionsRequest([CreatePartitionsTopic("t", 4)], 1000),
     42: lambda m: DeleteGroupsRequest(["simple"]),
     47: lambda m: OffsetDeleteRequest("simple", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])]),
@@ -123,7 +133,11 @@ async def prepare(client: Client) -> Made:
     protocols = [JoinGroupRequestProtocol("range", b"m")]
     join = JoinGroupRequest("live", 10_000, 10_000, "", None, "consumer", protocols)
     joined = await client.ask(join, JoinGroupResponse, 3)
-    return {"topic_id": next(t.topic_id for t in described.topics if t.name == "t"), "member": joined.member_id}
+    producer = await client.ask(InitProducerIdRequest("x", 60_000), InitProducerIdResponse, 4)
+    added = AddPartitionsToTxnRequest("x", producer.producer_id, 0, [AddPartitionsToTxnTopic("t", [0])])
+    await client.ask(added, AddPartitionsToTxnResponse, 3)
+    topic_id = next(t.topic_id for t in described.topics if t.name == "t")
+    return {"topic_id": topic_id, "member": joined.member_id, "producer": producer.producer_id}
 
 
 CASES = [(k, v) for k in REQUESTS for v in range(APIS[k].advertised.first, APIS[k].advertised.last + 1)]

@@ -25,6 +25,7 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.server import Call, Connection
 from coterie.broker.settings import BrokerSettings, SettingError, read_properties
 from coterie.broker.topics import Topics
+from coterie.broker.transactions import TransactionCoordinator
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ class Broker:
         self.flusher = Flusher(self.loop, self._disk_failed)
         self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
         self.groups.start()
+        self.transactions = TransactionCoordinator(
+            self.settings, self.topics, self.groups, self.clock, self.producer_id
+        )
         self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
         self._keep_house()
         address = self._server.sockets[0].getsockname()
@@ -169,10 +173,15 @@ class Broker:
         every = [
             (self.settings["log.retention.check.interval.ms"], self._retain),
             (self.settings["offsets.retention.check.interval.ms"], self.groups.expire_offsets),
+            (
+                self.settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
+                self.transactions.abort_timed_out,
+            ),
             (10_000, self._close_idle),
             (FLUSH_CHECK_MS, self._flush_due),
         ]
         self._upkeep = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
+        self._upkeep.append(self.loop.create_task(self.transactions.load()))
         self.cleaner = Cleaner(self.topics, self.clock, self.settings["log.cleaner.backoff.ms"])
         self._upkeep.append(self.loop.create_task(self.cleaner.run(self.groups.loaded())))
 

@@ -19,7 +19,8 @@ from coterie.wire.errors import ErrorCode, Refusal
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, JOURNAL_TOPIC})
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, JOURNAL_TOPIC})
 MAX_PARTITIONS = 100_000
 _KAFKA_METADATA = "__cluster_metadata"
 _CLEAN = ".kafka_cleanshutdown"
@@ -94,7 +95,7 @@ class Topics:
             if dash and index.isdigit() and is_log and topic_name != _KAFKA_METADATA:
                 found[topic_name] = max(found.get(topic_name, 0), int(index) + 1)
         for topic_name, count in found.items():
-            configs = self._offsets_configs() if topic_name == OFFSETS_TOPIC else {}
+            configs = self._offsets_configs() if topic_name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) else {}
             topic = Topic(topic_name, self._adopted_id(topic_name), dict(configs))
             self._open(topic, count, clean=clean, starts=starts)
             self._register(topic)
@@ -205,6 +206,12 @@ class Topics:
 
     def _offsets_configs(self) -> dict[str, str]:
         return {"cleanup.policy": "compact", "segment.bytes": str(self._settings["offsets.topic.segment.bytes"])}
+
+    def transactions_topic(self) -> Topic:
+        """`__transaction_state`, made at first use."""
+        count = self._settings["transaction.state.log.num.partitions"]
+        found = self.by_name.get(TRANSACTIONS_TOPIC)
+        return found or self.create(TRANSACTIONS_TOPIC, count, dict(self._offsets_configs()))
 
     def journal_topic(self) -> Topic:
         """`__coterie_journal`, made at first use."""

@@ -1,7 +1,13 @@
-"""The producer: batches per partition, compressed, idempotent, retried in order.
+"""The producer: batches per partition, compressed, idempotent, retried in order; transactional where it has an id.
 
 One batch of a partition is in flight at a time, so order holds over retries; a retried batch keeps its sequence
 number, and the broker drops what it has already.
+
+    async with Producer({"transactional.id": "mover"}) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send("out", b"value")
+            await producer.send_offsets_to_transaction({("in", 0): 7}, consumer.group_metadata())
 """
 
 from __future__ import annotations
@@ -10,14 +16,16 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from coterie.client.cluster import Cluster
-from coterie.client.errors import KafkaError, check
+from coterie.client.errors import ConfigError, KafkaError, check
+from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.client.partitioner import partition_for_key
 from coterie.client.settings import ClientSettings
-from coterie.records.batch import Header, encode_batch
+from coterie.client.transactions import State, TransactionManager
+from coterie.records.batch import TRANSACTIONAL_BIT, Header, encode_batch
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
@@ -30,7 +38,12 @@ from coterie.wire.messages.produce import (
 )
 
 RECORD_OVERHEAD_BYTES = 20
+NAMES_UP_TO = 11  # v12 means transactions of version 2 (KIP-890), from v13 on topics go by id
+Partitioner = Callable[[str, bytes | None, int], int]  # (topic, key, number of partitions) -> partition
 _SEQUENCES = 2**31
+
+
+Report = Callable[["KafkaError | None", str, int, int], object]
 
 
 class Delivery:
@@ -44,6 +57,19 @@ class Delivery:
     def __await__(self) -> Generator[Any, None, tuple[int, int]]:
         base = yield from self._batch.done.__await__()
         return self._batch.partition, base + self._place
+
+    def report_to(self, callback: Report) -> None:
+        """``callback(error or None, topic, partition, offset)`` once it is known; the offset is -1 after an error."""
+
+        def told(done: asyncio.Future[int]) -> None:
+            error = None if done.cancelled() else done.exception()
+            batch = self._batch
+            if isinstance(error, KafkaError):
+                callback(error, batch.topic, batch.partition, -1)
+            elif not done.cancelled():
+                callback(None, batch.topic, batch.partition, max(done.result() + self._place, -1))
+
+        self._batch.done.add_done_callback(told)
 
 
 class _Batch:
@@ -69,6 +95,13 @@ class Producer:
         self._codec = CODEC_BY_NAME[self.settings["compression.type"]]
         self._acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[str(self.settings["acks"])]
         self._idempotent = self.settings["enable.idempotence"] and self._acks == -1
+        transactional_id: str | None = self.settings["transactional.id"]
+        self._transactions: TransactionManager | None = None
+        if transactional_id is not None:
+            if not self._idempotent:
+                raise ConfigError("a transactional.id needs acks=all and enable.idempotence=true")
+            self._transactions = TransactionManager(self._cluster, transactional_id)
+        self._partitioner: Partitioner | None = self.settings["partitioner"]
         self._producer_id, self._epoch = -1, -1
         self._sequences: dict[tuple[str, int], int] = {}
         self._open: dict[tuple[str, int], _Batch] = {}
@@ -100,8 +133,12 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
+        on_delivery: Report | None = None,
     ) -> Delivery:
-        """Puts a record into its batch; waits only for metadata, or for room in buffer.memory. Raises KafkaError."""
+        """Puts a record into its batch; waits only for metadata, or for room in buffer.memory. The delivery may be awaited,
+        and ``on_delivery`` hears of it. Raises KafkaError."""
+        if self._transactions is not None:
+            self._transactions.require(State.IN_TRANSACTION)
         count = self._counts.get(topic) or await self._partitions(topic)
         if partition is None:
             partition = self._choose(topic, key, count)
@@ -128,7 +165,10 @@ class Producer:
         batch.items.append((int(time.time() * 1000) if timestamp_ms is None else timestamp_ms, key, value, headers))
         batch.size += size
         self._buffered += size
-        return Delivery(batch, len(batch.items) - 1)
+        delivery = Delivery(batch, len(batch.items) - 1)
+        if on_delivery is not None:
+            delivery.report_to(on_delivery)
+        return delivery
 
     async def _partitions(self, topic: str) -> int:
         deadline = time.monotonic() + self._cluster.timeout_s
@@ -143,6 +183,8 @@ class Producer:
             await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
 
     def _choose(self, topic: str, key: bytes | None, count: int) -> int:
+        if self._partitioner is not None:
+            return self._partitioner(topic, key, count)
         if key is None:
             return self._sticky.setdefault(topic, hash(id(self)) % count) % count
         found = self._partition_by_key.get((key, count))
@@ -197,7 +239,9 @@ class Producer:
 
     async def _send(self, leader: int, batches: list[_Batch]) -> None:
         try:
-            if self._idempotent and self._producer_id < 0:
+            if self._transactions is not None:
+                await self._transactions.add([(b.topic, b.partition) for b in batches])
+            elif self._idempotent and self._producer_id < 0:
                 await self._get_producer_id()
             request = self._request(batches)
             connection = await self._cluster.connection(leader)
@@ -206,7 +250,7 @@ class Producer:
                 for batch in batches:
                     self._finished(batch, -1)
                 return
-            response = await connection.request(request, ProduceResponse, self._cluster.timeout_s, highest=12)
+            response = await connection.request(request, ProduceResponse, self._cluster.timeout_s, highest=NAMES_UP_TO)
             results = {(t.name, p.index): p for t in response.responses for p in t.partition_responses}
             for batch in batches:
                 self._settle(batch, results[batch.topic, batch.partition])
@@ -226,6 +270,10 @@ class Producer:
 
     def _request(self, batches: list[_Batch]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
+        transactional_id, attributes = None, 0
+        if self._transactions is not None:
+            self._producer_id, self._epoch = self._transactions.producer_id, self._transactions.epoch
+            transactional_id, attributes = self._transactions.transactional_id, TRANSACTIONAL_BIT
         for batch in batches:
             if not batch.encoded:
                 where = (batch.topic, batch.partition)
@@ -238,10 +286,11 @@ class Producer:
                     producer_id=self._producer_id,
                     producer_epoch=self._epoch,
                     base_sequence=batch.sequence,
+                    attributes=attributes,
                 )
             topic = topics.setdefault(batch.topic, TopicProduceData(batch.topic))
             topic.partition_data.append(PartitionProduceData(batch.partition, batch.encoded))
-        return ProduceRequest(None, self._acks, int(self._cluster.timeout_s * 1000), list(topics.values()))
+        return ProduceRequest(transactional_id, self._acks, int(self._cluster.timeout_s * 1000), list(topics.values()))
 
     def _settle(self, batch: _Batch, result: PartitionProduceResponse) -> None:
         if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -258,6 +307,8 @@ class Producer:
         if error.code.retriable and not late:
             return
         self._remove(batch)
+        if self._transactions is not None:
+            self._transactions.failed(error)
         if not batch.done.done():
             batch.done.set_exception(error)
 
@@ -273,6 +324,57 @@ class Producer:
         if self._buffered == 0:
             self._idle.set()
 
+    # -- transactions -------------------------------------------------------------------------------------------------
+
+    def _manager(self) -> TransactionManager:
+        if self._transactions is None:
+            raise ConfigError("this producer has no transactional.id")
+        return self._transactions
+
+    async def init_transactions(self) -> None:
+        """Once, before the first transaction: fences whoever had the transactional id. Raises KafkaError."""
+        await self._manager().init()
+
+    def begin_transaction(self) -> None:
+        """Raises KafkaError INVALID_TXN_STATE when one is open already."""
+        self._manager().begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        """The consumer's offsets are committed with the transaction, or not at all. Raises KafkaError."""
+        await self._manager().send_offsets(offsets, group)
+
+    async def commit_transaction(self) -> None:
+        """Returns once everything sent is there for readers of committed records. Raises KafkaError; where the state is
+        then ABORTABLE_ERROR, abort."""
+        manager = self._manager()
+        await self.flush()
+        manager.require(State.IN_TRANSACTION)
+        await manager.end(committed=True)
+
+    async def abort_transaction(self) -> None:
+        """Nothing of the transaction will be seen. Raises KafkaError."""
+        manager = self._manager()
+        manager.require(State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+        await self.flush()
+        epoch = manager.epoch
+        await manager.end(committed=False)
+        if manager.epoch != epoch:
+            self._sequences.clear()
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Begins a transaction; commits it at the end of the block, aborts it when the block raises."""
+        self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            if self._manager().state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                await self.abort_transaction()
+            raise
+
     # -- ending -------------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:
@@ -282,6 +384,7 @@ class Producer:
         self._wake.set()
         if self._buffered:
             await self._idle.wait()
+        await asyncio.sleep(0)  # so that whoever wanted to hear of a delivery has heard
 
     async def close(self) -> None:
         await self.flush()

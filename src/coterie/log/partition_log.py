@@ -11,8 +11,18 @@ from dataclasses import dataclass
 from coterie.log.filesystem import FileSystem
 from coterie.log.producers import Producers
 from coterie.log.segment import Segment, segment_name
+from coterie.log.transactions import Transactions, decode_index
 from coterie.records import batch as batches_module
-from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, batches, check, decode_records, read_header
+from coterie.records.batch import (
+    HEADER_BYTES,
+    BatchError,
+    BatchHeader,
+    batches,
+    check,
+    decode_records,
+    ends_transaction,
+    read_header,
+)
 from coterie.records.compression import ZSTD, CompressionError
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -56,6 +66,7 @@ class PartitionLog:
         self.directory = directory
         self.config = config
         self.producers = Producers()
+        self.transactions = Transactions()
         self.segments: list[Segment] = []
         self.log_start_offset = 0
         self.unflushed_messages = 0
@@ -85,6 +96,7 @@ class PartitionLog:
                 segment.finish_loading()
             else:
                 segment.recover()
+                clean = False  # nor is what stands beside it to be trusted
             log.segments.append(segment)
         if not log.segments:
             log.segments.append(Segment(fs, directory, start_offset))
@@ -94,12 +106,40 @@ class PartitionLog:
 
     def _load_producers(self, clean: bool) -> None:
         name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
-        if clean and self.fs.exists(name) and self.producers.load_snapshot(self.fs.read_file(name)):
+        found = self.transactions.open
+        if clean and self.fs.exists(name) and self.producers.load_snapshot(self.fs.read_file(name), found):
+            for segment in self.segments:
+                if self.fs.exists(segment.stem + ".txnindex"):
+                    self.transactions.aborted += decode_index(self.fs.read_file(segment.stem + ".txnindex"))
             return
         for segment in self.segments:
-            for _, header in segment.headers(0):
+            if self.fs.exists(segment.stem + ".txnindex"):
+                self.fs.remove(segment.stem + ".txnindex")
+            for position, header in segment.headers(0):
                 if header.producer_id >= 0:
-                    self.producers.appended(header, header.last_offset)
+                    self._remember(header, segment.file.read(position, header.size) if header.is_control else b"")
+
+    def _remember(self, header: BatchHeader, marker: bytes) -> None:
+        """A batch of a producer is in the log; ``marker``: its bytes, if it is a control batch."""
+        if not header.is_control:
+            self.producers.appended(header, header.last_offset)
+            self.transactions.appended(header)
+            return
+        self.producers.ended(header)
+        for record in decode_records(marker, 0, header) if header.record_count else ():
+            committed = ends_transaction(record)
+            entry = None if committed is None else self.transactions.ended(header, committed)
+            if entry is not None:
+                segment = self.segments[self._segment_of(header.base_offset)] if self.segments else None
+                if segment is not None:
+                    index = self.fs.open(segment.stem + ".txnindex")
+                    index.append(entry.encode())
+                    index.close()
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Records before it belong to no open transaction."""
+        return self.transactions.last_stable_offset(self.end_offset)
 
     @property
     def end_offset(self) -> int:
@@ -128,7 +168,7 @@ class PartitionLog:
         self._write(stamped, placed, now_ms)
         for _, header in placed:
             if header.producer_id >= 0:
-                self.producers.appended(header, header.last_offset)
+                self._remember(header, b"")
         return Appended(base, offset - 1, now_ms if self.config.append_time else -1)
 
     def append_own(self, data: bytes, now_ms: int) -> Appended:
@@ -146,7 +186,7 @@ class PartitionLog:
         batches_module.stamp(stamped, 0, base, 0)
         self._write(stamped, [(0, header._replace(base_offset=base))], now_ms)
         if header.producer_id >= 0:
-            self.producers.appended(header, base + header.last_offset_delta)
+            self._remember(header._replace(base_offset=base), data if header.is_control else b"")
         return Appended(base, base + header.last_offset_delta, -1)
 
     def _write(self, stamped: bytearray, placed: list[tuple[int, BatchHeader]], now_ms: int) -> None:
@@ -315,6 +355,7 @@ class PartitionLog:
     def _drop_first(self) -> None:
         self.segments.pop(0).delete()
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        self.transactions.forget_before(self.log_start_offset)
 
     def sync(self) -> None:
         """Returns once all that was appended is on the disk."""
@@ -329,6 +370,6 @@ class PartitionLog:
                 if name.endswith(".snapshot"):
                     self.fs.remove(f"{self.directory}/{name}")
             name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
-            self.fs.write_file(name, self.producers.to_snapshot())
+            self.fs.write_file(name, self.producers.to_snapshot(self.transactions.open))
         for segment in self.segments:
             segment.close()

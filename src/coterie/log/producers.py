@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import google_crc32c
@@ -59,6 +60,8 @@ class Producers:
             if header.base_sequence != 0:
                 raise Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch must begin with sequence 0")
             return None
+        if not producer.batches:  # only the end of a transaction is known of it
+            return None
         for seen in producer.batches:
             if (seen.first_sequence, seen.last_sequence) == (header.base_sequence, header.last_sequence):
                 return seen
@@ -87,23 +90,40 @@ class Producers:
             )
         )
 
+    def ended(self, header: BatchHeader) -> None:
+        """A transaction's marker: it has no sequence, but a newer epoch in it fences the older."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is None or producer.epoch < header.producer_epoch:
+            self.by_id[header.producer_id] = Producer(header.producer_epoch)
+
     def expire(self, before_ms: int) -> None:
         """Forgets producers whose last batch is older (producer.id.expiration.ms)."""
-        for producer_id in [p for p, v in self.by_id.items() if v.batches[-1].timestamp < before_ms]:
+        for producer_id in [p for p, v in self.by_id.items() if not v.batches or v.batches[-1].timestamp < before_ms]:
             del self.by_id[producer_id]
 
-    def to_snapshot(self) -> bytes:
-        """Kafka's `.snapshot` file: each producer's last batch."""
-        entries = [
-            ProducerEntry(producer_id, p.epoch, last.last_sequence, last.last_offset, last.offset_delta, last.timestamp)
-            for producer_id, p in sorted(self.by_id.items())
-            for last in (p.batches[-1],)
-        ]
+    def to_snapshot(self, open_transactions: Mapping[int, int]) -> bytes:
+        """Kafka's `.snapshot` file: each producer's last batch, and where its open transaction began."""
+        entries = []
+        for producer_id, p in sorted(self.by_id.items()):
+            last = p.batches[-1] if p.batches else SeenBatch(-1, -1, -1, 0, -1)
+            first_offset = open_transactions.get(producer_id, -1)
+            entries.append(
+                ProducerEntry(
+                    producer_id,
+                    p.epoch,
+                    last.last_sequence,
+                    last.last_offset,
+                    last.offset_delta,
+                    last.timestamp,
+                    current_txn_first_offset=first_offset,
+                )
+            )
         body = ProducerSnapshot(entries).encode(1)
         return struct.pack(">hI", SNAPSHOT_VERSION, google_crc32c.value(body)) + body
 
-    def load_snapshot(self, data: bytes) -> bool:
-        """Takes over a snapshot; False if it is damaged, and then nothing is taken."""
+    def load_snapshot(self, data: bytes, open_transactions: dict[int, int]) -> bool:
+        """Takes over a snapshot, and puts where transactions are open into ``open_transactions``; False if it is damaged,
+        and then nothing is taken."""
         try:
             version, crc = struct.unpack_from(">hI", data)
             if version != SNAPSHOT_VERSION or google_crc32c.value(data[6:]) != crc:
@@ -113,6 +133,10 @@ class Producers:
             return False
         for entry in snapshot.producer_entries:
             producer = self.by_id[entry.producer_id] = Producer(entry.epoch)
+            if entry.current_txn_first_offset >= 0:
+                open_transactions[entry.producer_id] = entry.current_txn_first_offset
+            if entry.last_offset < 0:
+                continue
             first = (entry.last_sequence - entry.offset_delta) & _MAX_SEQUENCE
             producer.batches.append(
                 SeenBatch(first, entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)

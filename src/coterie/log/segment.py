@@ -184,7 +184,7 @@ class Segment:
             if file is not None:
                 file.close()
         self._index_file = self._time_file = None
-        for suffix in (".index", ".timeindex"):
+        for suffix in (".index", ".timeindex", ".txnindex"):
             if self._fs.exists(self.stem + suffix):
                 self._fs.remove(self.stem + suffix)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.wire.declaration import Message, Versions
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from coterie.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -19,6 +21,7 @@ from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopic
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -78,6 +81,9 @@ APIS: dict[int, Api] = {
         _api(DeleteRecordsRequest, DeleteRecordsResponse),
         _api(InitProducerIdRequest, InitProducerIdResponse, "0-5"),
         _api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        _api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
+        _api(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
+        _api(EndTxnRequest, EndTxnResponse),
         _api(WriteTxnMarkersRequest, WriteTxnMarkersResponse),
         _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse, "0-4"),
         _api(DescribeConfigsRequest, DescribeConfigsResponse),

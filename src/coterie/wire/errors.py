@@ -76,6 +76,7 @@ class ErrorCode(IntEnum):
     CONCURRENT_TRANSACTIONS = 51, True, "the transaction before is not yet at its end"
     TRANSACTION_COORDINATOR_FENCED = 52, False, "the transaction coordinator was replaced"
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, False, "not authorized for the transactional id"
+    OPERATION_NOT_ATTEMPTED = 55, False, "another part of the same request failed"
     KAFKA_STORAGE_ERROR = 56, True, "the broker's disk failed"
     SASL_AUTHENTICATION_FAILED = 58, False, "the authentication failed"
     UNKNOWN_PRODUCER_ID = 59, False, "the broker no longer knows that producer id"

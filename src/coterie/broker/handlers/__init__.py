@@ -29,7 +29,13 @@ from coterie.broker.handlers.records import (
     handle_produce,
 )
 from coterie.broker.handlers.topics import handle_create_partitions, handle_create_topics, handle_delete_topics
-from coterie.broker.handlers.transactions import handle_txn_offset_commit, handle_write_txn_markers
+from coterie.broker.handlers.transactions import (
+    handle_add_offsets_to_txn,
+    handle_add_partitions_to_txn,
+    handle_end_txn,
+    handle_txn_offset_commit,
+    handle_write_txn_markers,
+)
 from coterie.broker.server import Handler
 
 HANDLERS: dict[int, Handler] = {
@@ -52,6 +58,9 @@ HANDLERS: dict[int, Handler] = {
     21: handle_delete_records,
     22: handle_init_producer_id,
     23: handle_offset_for_leader_epoch,
+    24: handle_add_partitions_to_txn,
+    25: handle_add_offsets_to_txn,
+    26: handle_end_txn,
     27: handle_write_txn_markers,
     28: handle_txn_offset_commit,
     32: handle_describe_configs,

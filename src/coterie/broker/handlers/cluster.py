@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-GROUP_KEY = 0
+GROUP_KEY, TRANSACTION_KEY = 0, 1
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 FROM_TOPIC, FROM_STATIC_BROKER, FROM_DEFAULT = 1, 4, 5
 _CONFIG_TYPES = {bool: 1, str: 2, int: 5}
@@ -107,8 +107,8 @@ def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, cal
     keys = request.coordinator_keys if call.api_version >= 4 else [request.key]
     coordinators = []
     for key in keys:
-        if request.key_type != GROUP_KEY:
-            text = "this broker coordinates groups; it serves no transactions"
+        if request.key_type not in (GROUP_KEY, TRANSACTION_KEY):
+            text = "this broker coordinates groups and transactions, and nothing else"
             coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text))
         else:
             broker.groups.ready()
@@ -123,7 +123,15 @@ def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, cal
 
 def handle_init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
     if request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
+        claimed = (request.producer_id, request.producer_epoch)
+        try:
+            ids = broker.transactions.init_producer(request.transactional_id, request.transaction_timeout_ms, claimed)
+        except Refusal as refusal:
+            code = refusal.code
+            if code == ErrorCode.PRODUCER_FENCED and call.api_version < 4:
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            return InitProducerIdResponse(error_code=code)
+        return InitProducerIdResponse(producer_id=ids[0], producer_epoch=ids[1])
     if request.producer_id >= 0 and 0 <= request.producer_epoch < 2**15 - 2:
         # KIP-360: a producer that lost its sequence goes on under the next epoch.
         return InitProducerIdResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)

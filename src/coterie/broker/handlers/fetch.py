@@ -8,8 +8,10 @@ from coterie.broker.handlers.records import TOPIC_IDS_FROM, check_leader_epoch
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import Partition
+from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -80,6 +82,8 @@ def _read(broker: Broker, request: FetchRequest, call: Call) -> tuple[FetchRespo
             data = PartitionData(asked.partition, aborted_transactions=[] if request.isolation_level else None)
             try:
                 data.records = _read_partition(broker, topic, asked, data, call, left, first=size == 0)
+                if request.isolation_level:
+                    _only_decided(broker, topic, asked, data, call)
                 size += len(data.records)
                 left -= len(data.records)
             except Refusal as refusal:
@@ -97,7 +101,22 @@ def _read_partition(
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
     log = broker.topics.partition(name, asked.partition).log
     check_leader_epoch(asked.current_leader_epoch)
-    data.high_watermark = data.last_stable_offset = log.end_offset
+    data.high_watermark, data.last_stable_offset = log.end_offset, log.last_stable_offset
     data.log_start_offset = log.log_start_offset
     # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.
     return log.read(asked.fetch_offset, min(asked.partition_max_bytes, left), at_least_one=first)
+
+
+def _only_decided(broker: Broker, topic: FetchTopic, asked: FetchPartition, data: PartitionData, call: Call) -> None:
+    """read_committed: nothing from the first open transaction on, and which of the rest were aborted."""
+    records, stable = data.records or b"", data.last_stable_offset
+    upper = asked.fetch_offset
+    for position, header in batches(records):
+        if header.base_offset >= stable:
+            data.records = records[:position]
+            break
+        upper = header.last_offset + 1
+    name = broker.topics.name_of(topic.topic, topic.topic_id, call.api_version >= TOPIC_IDS_FROM) or ""
+    transactions = broker.topics.partition(name, asked.partition).log.transactions
+    aborted = transactions.aborted_between(asked.fetch_offset, upper)
+    data.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in aborted]

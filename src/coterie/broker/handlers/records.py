@@ -9,7 +9,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import INTERNAL_TOPICS, Partition
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
-from coterie.records.batch import BatchError
+from coterie.records.batch import BatchError, batches
 from coterie.records.legacy import is_legacy, to_batch
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_records import (
@@ -92,8 +92,6 @@ def _append(
     try:
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
-        if request.transactional_id is not None:
-            raise Refusal(ErrorCode.INVALID_TXN_STATE, "this broker serves no transactions")
         name = broker.topics.name_of(topic_data.name, topic_data.topic_id, call.api_version >= TOPIC_IDS_FROM)
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -101,7 +99,9 @@ def _append(
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
         partition = broker.topics.partition(name, data.index)
         now_ms = broker.clock.now_ms()
-        appended = partition.log.append(_batches(data.records or b"", call.api_version, now_ms), now_ms, LEADER_EPOCH)
+        records = _batches(data.records or b"", call.api_version, now_ms)
+        _check_transaction(broker, request.transactional_id, records, (name, data.index))
+        appended = partition.log.append(records, now_ms, LEADER_EPOCH)
     except Refusal as refusal:
         return PartitionProduceResponse(data.index, refusal.code, error_message=refusal.message)
     except OSError as error:
@@ -117,6 +117,15 @@ def _append(
         appended.log_append_time_ms,
         partition.log.log_start_offset,
     )
+
+
+def _check_transaction(broker: Broker, transactional_id: str | None, records: bytes, where: tuple[str, int]) -> None:
+    """Transactional records need an open transaction that has their partition. Raises Refusal."""
+    for _, header in batches(records):
+        if header.is_transactional:
+            if transactional_id is None:
+                raise Refusal(ErrorCode.INVALID_TXN_STATE, "transactional records without a transactional id")
+            broker.transactions.check_produce(transactional_id, (header.producer_id, header.producer_epoch), where)
 
 
 def _batches(records: bytes, version: int, now_ms: int) -> bytes:
@@ -137,7 +146,7 @@ def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call)
             try:
                 check_leader_epoch(asked.current_leader_epoch)
                 found.offset, found.timestamp = _offset(
-                    broker.topics.partition(topic.name, asked.partition_index), asked
+                    broker.topics.partition(topic.name, asked.partition_index), asked, request.isolation_level
                 )
                 found.leader_epoch = LEADER_EPOCH if found.offset >= 0 else -1
             except Refusal as refusal:
@@ -147,10 +156,10 @@ def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call)
     return response
 
 
-def _offset(partition: Partition, asked: ListOffsetsPartition) -> tuple[int, int]:
+def _offset(partition: Partition, asked: ListOffsetsPartition, isolation_level: int) -> tuple[int, int]:
     log, timestamp = partition.log, asked.timestamp
     if timestamp == LATEST_TIMESTAMP:
-        return log.end_offset, -1
+        return log.last_stable_offset if isolation_level else log.end_offset, -1
     if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):
         return log.log_start_offset, -1
     if timestamp == MAX_TIMESTAMP:

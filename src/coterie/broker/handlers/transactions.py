@@ -1,4 +1,4 @@
-"""What a transaction does to a group's offsets: TxnOffsetCommit, and the markers that a transaction coordinator writes."""
+"""Transactions: partitions and groups that take part, offsets committed in them, their end, and markers from elsewhere."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import OFFSETS_TOPIC
+from coterie.coordinator.transactions.steps import FENCED_FROM
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -55,8 +64,64 @@ def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, ca
     return submit(broker, request, call).then(merge)
 
 
+def handle_add_partitions_to_txn(
+    broker: Broker, request: AddPartitionsToTxnRequest, call: Call
+) -> AddPartitionsToTxnResponse:
+    """All or none: where one partition does not exist the others are told OPERATION_NOT_ATTEMPTED."""
+    wanted = [(t.name, p) for t in request.topics for p in t.partitions]
+    codes = dict.fromkeys(wanted, ErrorCode.NONE)
+    for where in wanted:
+        if not _exists(broker, where):
+            codes[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if any(codes.values()):
+        codes = {where: code or ErrorCode.OPERATION_NOT_ATTEMPTED for where, code in codes.items()}
+    else:
+        producer = (request.producer_id, request.producer_epoch)
+        says_fenced = call.api_version >= FENCED_FROM
+        try:
+            broker.transactions.add_partitions(request.transactional_id, producer, wanted, says_fenced=says_fenced)
+        except Refusal as refusal:
+            codes = dict.fromkeys(wanted, refusal.code)
+    return AddPartitionsToTxnResponse(
+        results_by_topic=[
+            AddPartitionsToTxnTopicResult(
+                t.name, [AddPartitionsToTxnPartitionResult(p, codes[t.name, p]) for p in t.partitions]
+            )
+            for t in request.topics
+        ]
+    )
+
+
+def _exists(broker: Broker, where: tuple[str, int]) -> bool:
+    try:
+        broker.topics.partition(*where)
+    except Refusal:
+        return False
+    return True
+
+
+def handle_add_offsets_to_txn(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
+    producer = (request.producer_id, request.producer_epoch)
+    says_fenced = call.api_version >= FENCED_FROM
+    try:
+        broker.transactions.add_group(request.transactional_id, producer, request.group_id, says_fenced=says_fenced)
+    except Refusal as refusal:
+        return AddOffsetsToTxnResponse(error_code=refusal.code)
+    return AddOffsetsToTxnResponse()
+
+
+def handle_end_txn(broker: Broker, request: EndTxnRequest, call: Call) -> EndTxnResponse:
+    producer = (request.producer_id, request.producer_epoch)
+    says_fenced = call.api_version >= FENCED_FROM
+    try:
+        broker.transactions.end(request.transactional_id, producer, request.committed, says_fenced=says_fenced)
+    except Refusal as refusal:
+        return EndTxnResponse(error_code=refusal.code)
+    return EndTxnResponse()
+
+
 def handle_write_txn_markers(broker: Broker, request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
-    """Markers for partitions of `__consumer_offsets`; of other topics this broker keeps no transactions."""
+    """What another coordinator decided."""
     return WriteTxnMarkersResponse(markers=[_write(broker, marker) for marker in request.markers])
 
 
@@ -67,9 +132,13 @@ def _write(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult
         for index in topic.partition_indexes:
             code = ErrorCode.NONE
             try:
-                if topic.name != OFFSETS_TOPIC:
+                if topic.name == OFFSETS_TOPIC:
+                    broker.groups.end_transaction(index, marker)
+                elif _exists(broker, (topic.name, index)):
+                    ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result)
+                    broker.transactions.write_marker(topic.name, index, *ended)
+                else:
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                broker.groups.end_transaction(index, marker)
             except Refusal as refusal:
                 code = refusal.code
             results.append(WritableTxnMarkerPartitionResult(index, code))

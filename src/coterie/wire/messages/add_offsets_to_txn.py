@@ -1,6 +1,4 @@
-"""AddOffsetsToTxn (key 25): a group's offsets will be part of a transaction (KIP-98). v3 flexible. Asked of Apache Kafka
-only: coterie coordinates no transactions.
-"""
+"""AddOffsetsToTxn (key 25): a group's offsets will be part of a transaction (KIP-98). v3 flexible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndTxn (key 26): a producer commits or aborts its transaction (KIP-98). v3 flexible. Asked of Apache Kafka only."""
+"""EndTxn (key 26): a producer commits or aborts its transaction (KIP-98). v3 flexible."""
 
 from __future__ import annotations
 

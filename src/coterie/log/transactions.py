@@ -1,0 +1,67 @@
+"""The transactions of one log: which are open, so that readers of committed records stop before the first of them, and
+which were aborted, so that those readers leave their records out (KIP-98). Aborted ones are kept in Kafka's `.txnindex`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from coterie.records.batch import BatchHeader
+
+_ENTRY = struct.Struct(">hqqqq")
+_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """Records of ``producer_id`` from ``first_offset`` up to its marker at ``last_offset`` do not count;
+    ``last_stable_offset``: what could be read when the marker came."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    def encode(self) -> bytes:
+        return _ENTRY.pack(_VERSION, self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
+
+
+def decode_index(data: bytes) -> list[Aborted]:
+    """The whole entries of a `.txnindex` file; a torn one at the end is left out."""
+    whole = len(data) - len(data) % _ENTRY.size
+    return [Aborted(*fields[1:]) for fields in _ENTRY.iter_unpack(data[:whole])]
+
+
+class Transactions:
+    """Told of every batch as it is appended or read again."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, int] = {}  # producer id -> offset of its first record
+        self.aborted: list[Aborted] = []
+
+    def appended(self, header: BatchHeader) -> None:
+        if header.is_transactional and not header.is_control:
+            self.open.setdefault(header.producer_id, header.base_offset)
+
+    def ended(self, header: BatchHeader, committed: bool) -> Aborted | None:
+        """A marker was appended; the entry for the index, if it aborts something."""
+        first = self.open.pop(header.producer_id, None)
+        if committed or first is None:
+            return None
+        stable = self.last_stable_offset(header.last_offset + 1)
+        entry = Aborted(header.producer_id, first, header.last_offset, stable)
+        self.aborted.append(entry)
+        return entry
+
+    def last_stable_offset(self, end_offset: int) -> int:
+        """Before it every transaction is decided."""
+        return min(self.open.values(), default=end_offset)
+
+    def aborted_between(self, first: int, last: int) -> list[Aborted]:
+        """Those with records from offset ``first`` up to, not including, ``last``."""
+        return [a for a in self.aborted if a.last_offset >= first and a.first_offset < last]
+
+    def forget_before(self, offset: int) -> None:
+        """Their records are deleted."""
+        self.aborted = [a for a in self.aborted if a.last_offset >= offset]
