@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from coterie.cli.running import json_option
+from coterie.assignors import ASSIGNORS
+from coterie.cli.running import json_option, show
 
 # Seeds make much garbage that counts itself away; looking for cycles that often costs a tenth of the time.
 GC_THRESHOLD = 50_000
@@ -27,6 +29,8 @@ Examples:
   coterie lab fuzz --seeds 200
   coterie lab fuzz --first 4711 --seeds 1
   coterie lab fuzz --seeds 10000 --spark 'local[*]'
+  coterie lab handover
+  coterie lab migration
 """
 )
 def lab() -> None:
@@ -72,6 +76,51 @@ def fuzz(seeds: int, first: int, minutes: float, spark: str | None, as_json: boo
     raise SystemExit(1 if failures else 0)
 
 
+@lab.command()
+@click.option("--members", type=click.IntRange(1, 1000), default=19, show_default=True, help="In the group before.")
+@click.option("--partitions", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of its topic.")
+@click.option("--listener-ms", type=click.IntRange(0), default=100, show_default=True, help="What giving up takes.")
+@json_option
+def handover(members: int, partitions: int, listener_ms: int, as_json: bool) -> None:
+    """What it costs to let one more member in, eager beside cooperative: who pauses, what nobody reads, for how long."""
+    from coterie.laboratory.experiments import handover as run_handover
+
+    costs = [run_handover(name, members, partitions, listener_ms) for name in ASSIGNORS]
+    rows = [
+        (
+            c.assignor,
+            c.protocol,
+            f"{c.paused} of {members}",
+            f"{c.unowned} of {partitions}",
+            f"{c.unowned_ms / 1000:.1f} s",
+            f"{c.longest_ms / 1000:.1f} s",
+            c.moved,
+            c.rebalances,
+        )
+        for c in costs
+    ]
+    headers = ("ASSIGNOR", "PROTOCOL", "MEMBERS PAUSED", "UNREAD", "FOR IN ALL", "LONGEST", "MOVED", "REBALANCES")
+    show([asdict(c) for c in costs], as_json, headers, rows)
+
+
+@lab.command()
+@click.option("--members", type=click.IntRange(1, 100), default=3, show_default=True)
+@click.option("--partitions", type=click.IntRange(1, 10_000), default=12, show_default=True)
+@click.option("--bounces", type=click.IntRange(1, 2), default=2, show_default=True, help="1 shows why two are needed.")
+@json_option
+def migration(members: int, partitions: int, bounces: int, as_json: bool) -> None:
+    """A group moves from eager range to cooperative sticky, one member restarted after the other."""
+    from coterie.laboratory.experiments import migration as run_migration
+
+    steps = list(run_migration(members, partitions, bounces=bounces))
+    rows = [
+        (s.what, s.assignor, s.protocol, s.members, s.rebalances, s.refused, "yes" if s.complete else "NO")
+        for s in steps
+    ]
+    headers = ("STEP", "ASSIGNOR", "PROTOCOL", "MEMBERS", "REBALANCES", "REFUSED", "EVERY PARTITION READ")
+    show([asdict(s) for s in steps], as_json, headers, rows)
+
+
 Result = tuple[int, dict[str, Any], str]
 
 
@@ -81,7 +130,6 @@ def _on_cores(seeds: range, minutes: float) -> Iterator[Result]:
 
 
 def _one(seed: int, minutes: float) -> Result:
-    from dataclasses import asdict
 
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
 

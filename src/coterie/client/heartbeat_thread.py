@@ -1,13 +1,14 @@
 """Heartbeats while the event loop is held: a thread that sends the ones that the loop is late with.
 
 User code that blocks the loop (a long computation, time.sleep, a synchronous driver) would otherwise cost a member its
-session. The membership says after each of its turns when the next heartbeat is due (`Pulse`); when that passes and
-nothing came, this thread sends it over a connection of its own and warns once, naming the line that holds the loop. It
-never joins, syncs or assigns: whatever its heartbeat is told, the loop hears again with its own next one.
+session. The membership says after each of its turns when the next heartbeat is due (`Pulse`); when that time comes and
+the loop does not answer a knock, this thread sends it over a connection of its own and warns once, naming the line that
+holds the loop. It never joins, syncs or assigns: whatever its heartbeat is told, the loop hears again with its own next.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import threading
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 GRACE_S = 0.1  # a busy loop may be that late without anything being wrong
 STALLED_S = 0.5
+IDLE_S = 60.0
 _OURS = str(Path(__file__).parent)
 
 
@@ -40,14 +42,16 @@ class Pulse:
 
 
 class HeartbeatThread:
-    """Runs from `start` to `stop`; ``pulse`` may be set from the loop at any time, None while none is due."""
+    """Runs from `start` to `stop`; made and told (`expect`) on the loop that it stands in for."""
 
     def __init__(self, client_id: str) -> None:
         self.pulse: Pulse | None = None
         self.sent = 0  # heartbeats that the loop was too late for
         self._client_id = client_id
-        self._loop_thread = threading.get_ident()
-        self._stopped = threading.Event()
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self._answered = threading.Event()
+        self._stopped = False
+        self._woken = threading.Event()
         self._socket: BrokerSocket | None = None
         self._warned: Pulse | None = None
         self._thread = threading.Thread(target=self._run, name="coterie-heartbeat", daemon=True)
@@ -57,26 +61,44 @@ class HeartbeatThread:
 
     def stop(self) -> None:
         """Does not wait: the thread may be in the middle of a heartbeat."""
-        self._stopped.set()
+        self.pulse, self._stopped = None, True
+        self._woken.set()
+
+    def expect(self, pulse: Pulse | None) -> None:
+        """The next heartbeat is this one; None: none is due. Wakes the thread only for the first after none."""
+        before, self.pulse = self.pulse, pulse
+        if before is None and pulse is not None:
+            self._woken.set()
 
     def _run(self) -> None:
-        sent_for: Pulse | None = None
-        due_s = wake_s = 0.0
+        looked_at: Pulse | None = None
+        due_s = 0.0
         while True:
             pulse = self.pulse
-            if pulse is not None:
-                if pulse is not sent_for:
-                    due_s = pulse.due_s
-                wake_s = due_s + GRACE_S
-            else:
-                wake_s = time.monotonic() + STALLED_S
-            if self._stopped.wait(max(wake_s - time.monotonic(), 0)):
-                break
-            self._tell_if_held(time.monotonic() - wake_s)
+            if pulse is None:
+                due_s = time.monotonic() + IDLE_S
+            elif pulse is not looked_at:
+                looked_at, due_s = pulse, pulse.due_s
+            if self._woken.wait(max(due_s - time.monotonic(), 0)):
+                self._woken.clear()
+                if self._stopped:
+                    break
+                continue
+            self._tell_if_held(time.monotonic() - due_s)
             if pulse is not None and self.pulse is pulse:
-                sent_for, due_s = pulse, time.monotonic() + pulse.interval_s
-                self._stand_in(pulse)
+                due_s = time.monotonic() + pulse.interval_s
+                if not self._loop_answers() and self.pulse is pulse:
+                    self._stand_in(pulse)
         self._close()
+
+    def _loop_answers(self) -> bool:
+        """Whether the loop takes a turn within the grace."""
+        self._answered.clear()
+        try:
+            self._loop.call_soon_threadsafe(self._answered.set)
+        except RuntimeError:  # it is closed
+            return True
+        return self._answered.wait(GRACE_S)
 
     def _stand_in(self, pulse: Pulse) -> None:
         now_s = time.monotonic()

@@ -122,7 +122,6 @@ class Membership:
 
     async def leave(self, reason: str, timeout_s: float) -> None:
         """Ends the membership, telling the coordinator if it has to be told; waits no longer than that."""
-        self._thread.pulse = None
         self._thread.stop()
         if self._driver is not None:
             self._driver.cancel()
@@ -142,7 +141,7 @@ class Membership:
                 for effect in effects:
                     self._carry_out(effect)
             due_ms = machine.next_deadline_ms()
-            self._thread.pulse = self._pulse(due_ms)
+            self._thread.expect(self._pulse(due_ms))
             wait_s = None if due_ms is None else max(due_ms - _now_ms(), 0) / 1000
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), wait_s)
@@ -152,7 +151,7 @@ class Membership:
         """The next heartbeat, for the thread to send if this loop does not."""
         machine, config = self.machine, self.machine.config
         address = self._cluster.address(self._coordinator)
-        if due_ms is None or address is None or machine.generation < 0 or not machine.coordinator_known:
+        if due_ms is None or address is None or not machine.is_beating() or not machine.coordinator_known:
             return None
         interval_s = config.heartbeat_interval_ms / 1000
         poll_deadline_s = machine.poll_deadline_ms / 1000

@@ -207,7 +207,7 @@ class MemberMachine:
         if self.coordinator_known:
             if self.stage == Stage.READY:
                 times.append(self._not_before_ms)
-            elif self._beats():
+            elif self.is_beating():
                 times.append(self._session_deadline_ms if self._heartbeat_in_flight else self._next_heartbeat_ms)
         elif not self._finding:
             # Heartbeats wait for the coordinator: a deadline of theirs that cannot be met would wake for nothing.
@@ -226,7 +226,7 @@ class MemberMachine:
             self.topics, self.owned, self._lost = topics, owned, bool(owned)
 
     def _check_coordinator(self, now_ms: int) -> None:
-        if self._heartbeat_in_flight and now_ms >= self._session_deadline_ms and self._beats():
+        if self._heartbeat_in_flight and now_ms >= self._session_deadline_ms and self.is_beating():
             self._heartbeat_in_flight = False
             self._coordinator_lost(now_ms)
         wanted = not self.coordinator_known and not self._finding and now_ms >= self._not_before_ms
@@ -260,11 +260,12 @@ class MemberMachine:
         self._round = request
         self._effects.append(Send(request))
 
-    def _beats(self) -> bool:
+    def is_beating(self) -> bool:
+        """Whether heartbeats are owed."""
         return self.stage in BEATING and self.generation >= 0 and self.member_id != ""
 
     def _beat(self, now_ms: int) -> None:
-        if not self._heartbeat_in_flight and now_ms >= self._next_heartbeat_ms and self._beats():
+        if not self._heartbeat_in_flight and now_ms >= self._next_heartbeat_ms and self.is_beating():
             self._heartbeat_in_flight = True
             self._next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
             self._session_deadline_ms = now_ms + self.config.session_timeout_ms
@@ -354,7 +355,7 @@ class MemberMachine:
         current = (request.member_id, request.generation_id) == (self.member_id, self.generation)
         if not code:
             self._failures = 0
-        elif current and self._beats():
+        elif current and self.is_beating():
             self._remedy(request, code, now_ms)
 
     def _remedy(self, request: Message, code: ErrorCode, now_ms: int) -> None:
