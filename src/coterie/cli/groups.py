@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from coterie.cli.explaining import watch, why
 from coterie.cli.running import broker_option, done, json_option, run, show
+
+if TYPE_CHECKING:
+    from coterie.client.lint import Advice
 
 
 @click.group(
@@ -20,6 +24,7 @@ Examples:
   coterie groups history crew
   coterie groups why crew
   coterie groups watch crew
+  coterie groups lint crew
   coterie groups dump kafka-data/__consumer_offsets-0
   coterie groups reset crew --topic flights --to earliest
 """
@@ -68,6 +73,33 @@ def describe(group: str, bootstrap_server: str, as_json: bool) -> None:
     headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "OWNER", "HOST"]
     show(found, False, headers, rows, "no partition is committed or assigned")
     click.echo(f"total lag: {found['lag']}")
+
+
+@groups.command()
+@click.argument("group")
+@broker_option
+@json_option
+def lint(group: str, bootstrap_server: str, as_json: bool) -> None:
+    """May it go from eager to cooperative, or from dynamic to static members, now? Who blocks it?
+
+    Works with any Kafka. Exits 1 when a change is not safe now.
+    """
+    from coterie.client import Admin
+
+    async def ask() -> list[Advice]:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            return await admin.lint_group(group)
+
+    found = run(ask())
+    if as_json:
+        show([asdict(advice) for advice in found], True, [], [])
+    else:
+        for advice in found:
+            word = click.style("safe   ", fg="green") if advice.safe else click.style("not yet", fg="red")
+            click.echo(f"{word}  {advice.change}\n         {advice.why}")
+            for member in advice.blocked_by:
+                click.echo(f"         - {member}")
+    raise SystemExit(0 if all(advice.safe for advice in found) else 1)
 
 
 async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.errors import KafkaError, check
+from coterie.client.lint import Advice, lint_group
 from coterie.client.listener import TopicPartition
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
 from coterie.client.settings import ClientSettings
@@ -20,6 +22,7 @@ from coterie.wire.messages.describe_cluster import DescribeClusterRequest, Descr
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -134,6 +137,17 @@ class Admin:
         check(response.error_code, group_id)
         document: dict[str, Any] = json.loads(response.document)
         return document
+
+    async def lint_group(self, group_id: str) -> list[Advice]:
+        """Whether the group may go from eager to cooperative, or from dynamic to static members, now (`client.lint`)."""
+        group = await self.describe_group(group_id)
+        listed: dict[str, list[str]] | None = None
+        with contextlib.suppress(KafkaError):  # only coterie tells what else a member lists
+            document = await self.explain_group(group_id)
+            listed = {m["member_id"]: m["assignors"] for m in document["members"]}
+        node = await self._cluster.find_coordinator(group_id)
+        connection = await self._cluster.connection(node)
+        return lint_group(group, listed, connection.version_of(JoinGroupRequest))
 
     async def delete_group(self, group_id: str) -> None:
         response: DeleteGroupsResponse = await self._coordinator(group_id, DeleteGroupsRequest([group_id]))

@@ -44,6 +44,7 @@ def _member(group: Group, member: Member, now_ms: int, config: CoordinatorConfig
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
         "client_id": member.client_id,
+        "assignors": [name for name, _ in member.protocols],
         "host": member.client_host,
         "leader": member.member_id == group.leader,
         "waits_in": waits,

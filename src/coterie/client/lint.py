@@ -1,0 +1,115 @@
+"""Whether a live group may change how it rebalances now, and who stands in the way (KIP-429, KIP-345).
+
+Any Kafka tells with DescribeGroups each member's subscription under the assignor in force, which everyone lists; only
+coterie tells the other assignors that a member lists. What cannot be seen is said, not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from coterie.assignors import ASSIGNORS, RebalanceProtocol
+from coterie.assignors.blobs import decode_subscription
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.primitives import WireError
+
+COOPERATIVE = "cooperative-sticky"
+OWNED_FROM = 1  # the version of a subscription that tells what a member owns
+STATIC_FROM = 5  # the version of JoinGroup that takes a group.instance.id
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One change: whether it is safe now, in a word why, and the members that block it."""
+
+    change: str
+    safe: bool
+    why: str
+    blocked_by: tuple[str, ...] = ()
+
+
+def lint_group(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None, join_version: int) -> list[Advice]:
+    """``listed``: the assignors that each member lists, by member id, where the broker tells; ``join_version``: the newest
+    JoinGroup that broker and client share."""
+    if group.protocol_type != "consumer":
+        text = f"its members are of type {group.protocol_type or '(none)'}, which assigns in its own way"
+        return [Advice(change, False, text) for change in (FIRST, SECOND, STATIC)]
+    if group.group_state != "Stable":
+        waiting = f"the group is {group.group_state}; ask again once it is Stable"
+        return [Advice(change, False, waiting) for change in (FIRST, SECOND, STATIC)]
+    return [_first_bounce(group, listed), _second_bounce(group, listed), _static(group, join_version)]
+
+
+FIRST = "list cooperative-sticky beside the present assignor (first rolling bounce)"
+SECOND = "list cooperative-sticky alone (second rolling bounce)"
+STATIC = "give every member a group.instance.id (dynamic to static)"
+
+
+def _name(member: DescribedGroupMember) -> str:
+    return member.group_instance_id or member.member_id
+
+
+def _first_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> Advice:
+    """Needs clients that tell what they own."""
+    old: list[str] = []
+    for member in group.members:
+        try:
+            decode_subscription(member.member_metadata)
+            version = int.from_bytes(member.member_metadata[:2], "big")
+        except WireError:
+            version = -1
+        if version < OWNED_FROM:
+            old.append(_name(member))
+    if old:
+        text = "these members' clients are too old to cooperate (before Kafka 2.4): upgrade them first"
+        return Advice(FIRST, False, text, tuple(old))
+    if _all_list_it(group, listed):
+        return Advice(FIRST, True, "done: every member lists cooperative-sticky")
+    return Advice(FIRST, True, "safe now, one member after the other; the group stays eager meanwhile")
+
+
+def _second_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> Advice:
+    """Whoever lists it alone is refused while anyone does not list it at all."""
+    if listed is not None:
+        eager = [_name(m) for m in group.members if COOPERATIVE not in listed.get(m.member_id, ())]
+        if eager:
+            text = "these members do not list cooperative-sticky; one that lists nothing else would be refused"
+            return Advice(SECOND, False, text, tuple(eager))
+        others = [_name(m) for m in group.members if any(_is_eager(name) for name in listed[m.member_id])]
+        if not others:
+            return Advice(SECOND, True, "done: no member lists anything else, so the group cooperates")
+        return Advice(SECOND, True, f"safe now, one member after the other; {len(others)} still list another assignor")
+    if group.protocol_data == COOPERATIVE:
+        return Advice(SECOND, True, "safe now: cooperative-sticky is in force, so every member lists it")
+    text = (
+        f"the assignor in force is {group.protocol_data}, and this broker does not tell what else the members list: do the "
+        "first bounce with cooperative-sticky in front, and ask again once it is in force"
+    )
+    return Advice(SECOND, False, text, tuple(_name(m) for m in group.members))
+
+
+def _all_list_it(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> bool:
+    if listed is None:
+        return group.protocol_data == COOPERATIVE
+    return all(COOPERATIVE in listed.get(m.member_id, ()) for m in group.members)
+
+
+def _is_eager(name: str) -> bool:
+    spec = ASSIGNORS.get(name)
+    return spec is None or RebalanceProtocol.COOPERATIVE not in spec.protocols
+
+
+def _static(group: DescribedGroup, join_version: int) -> Advice:
+    if join_version < STATIC_FROM:
+        text = "the broker is too old for static members (before Kafka 2.3)"
+        return Advice(STATIC, False, text, tuple(_name(m) for m in group.members))
+    dynamic = [m for m in group.members if m.group_instance_id is None]
+    if not dynamic:
+        return Advice(STATIC, True, "done: every member is static")
+    return Advice(
+        STATIC,
+        True,
+        f"safe now, one member after the other, each id used once: {len(dynamic)} of {len(group.members)} members are "
+        "dynamic. Each costs one rebalance more; a session.timeout.ms longer than a restart saves the later ones",
+    )

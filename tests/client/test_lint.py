@@ -1,0 +1,94 @@
+"""The migration linter: what is safe now, and who blocks it; with a broker that tells everything, and one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from click.testing import CliRunner
+
+from coterie.assignors.blobs import encode_subscription
+from coterie.cli import main
+from coterie.client import Admin
+from coterie.client.lint import FIRST, SECOND, STATIC, Advice, lint_group
+from coterie.testing import LocalBroker
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from tests.client.awaiting import until
+from tests.client.group import member
+
+
+def described(protocol: str, *versions: int, static: bool = False, state: str = "Stable") -> DescribedGroup:
+    members = [
+        DescribedGroupMember(
+            f"m{n}", f"i{n}" if static else None, "c", "/h", encode_subscription({"t"}, version=v), b""
+        )
+        for n, v in enumerate(versions)
+    ]
+    return DescribedGroup(0, None, "g", state, "consumer", protocol, members)
+
+
+def by_change(advice: list[Advice]) -> dict[str, Advice]:
+    return {a.change: a for a in advice}
+
+
+def test_a_broker_that_does_not_tell_what_else_is_listed() -> None:
+    eager = by_change(lint_group(described("range", 3, 3), None, 9))
+    assert [eager[c].safe for c in (FIRST, SECOND, STATIC)] == [True, False, True]
+    assert "does not tell what else" in eager[SECOND].why
+    cooperative = by_change(lint_group(described("cooperative-sticky", 3, 3, static=True), None, 9))
+    assert [cooperative[c].safe for c in (FIRST, SECOND, STATIC)] == [True, True, True]
+    assert cooperative[STATIC].why.startswith("done")
+
+
+def test_clients_that_are_too_old() -> None:
+    found = by_change(lint_group(described("range", 3, 0), None, 4))
+    assert (found[FIRST].safe, found[FIRST].blocked_by) == (False, ("m1",))
+    assert not found[STATIC].safe
+
+
+def test_who_lists_what() -> None:
+    group = described("range", 3, 3)
+    half = by_change(lint_group(group, {"m0": ["range", "cooperative-sticky"], "m1": ["range"]}, 9))
+    assert half[SECOND].blocked_by == ("m1",)
+    whole = by_change(lint_group(group, {m: ["range", "cooperative-sticky"] for m in ("m0", "m1")}, 9))
+    assert (whole[FIRST].why[:4], whole[SECOND].safe) == ("done", True)
+    done = by_change(lint_group(group, {m: ["cooperative-sticky"] for m in ("m0", "m1")}, 9))
+    assert done[SECOND].why.startswith("done")
+
+
+@pytest.mark.parametrize("state", ["Empty", "PreparingRebalance"])
+def test_a_group_that_is_not_at_rest(state: str) -> None:
+    assert not any(a.safe for a in lint_group(described("range", state=state), None, 9))
+
+
+def test_the_command(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 2)
+
+    async def story() -> list[str]:
+        said = []
+        both = {"partition_assignment_strategy": "range,cooperative-sticky"}
+        async with (
+            member(coterie_broker, "new", **both) as one,
+            member(coterie_broker, "old", partition_assignment_strategy="range") as two,
+        ):
+            one.subscribe(["t"])
+            two.subscribe(["t"])
+
+            async def settled() -> bool:
+                await asyncio.gather(one.poll(10), two.poll(10))
+                return len(one.assignment()) == len(two.assignment()) == 1
+
+            await until(settled)
+            result = await asyncio.to_thread(
+                CliRunner().invoke, main, ["groups", "lint", "g", "-b", coterie_broker.bootstrap_servers]
+            )
+            assert result.exit_code == 1
+            said = result.output.splitlines()
+            async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
+                assert [a.safe for a in await admin.lint_group("g")] == [True, False, True]
+        return said
+
+    lines = asyncio.run(story())
+    assert lines[0] == f"safe     {FIRST}"
+    assert lines[2] == f"not yet  {SECOND}"
+    assert lines[4].startswith("         - old-")
