@@ -27,6 +27,11 @@ from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.explain_group import ExplainGroupRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -101,6 +106,13 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
     26: lambda m: EndTxnRequest("x", m["producer"], 0, True),
     37: lambda m: CreatePartitionsRequest([CreatePartitionsTopic("t", 4)], 1000),
     42: lambda m: DeleteGroupsRequest(["simple"]),
+    44: lambda m: IncrementalAlterConfigsRequest(
+        [
+            AlterConfigsResource(
+                TOPIC, "t", [AlterableConfig("retention.ms", 0, "5"), AlterableConfig("retention.ms", 1)]
+            )
+        ]
+    ),
     47: lambda m: OffsetDeleteRequest("simple", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])]),
     60: lambda m: DescribeClusterRequest(),
     30000: lambda m: ExplainGroupRequest("live"),

@@ -184,6 +184,22 @@ class Topics:
         self._open(topic, count, clean=True, starts={})
         self._save()
 
+    def configure(self, topic: Topic, changes: dict[str, str | None], *, validate_only: bool = False) -> None:
+        """Sets settings of a topic, or takes them back (None). Raises Refusal INVALID_CONFIG."""
+        configs: dict[str, str | None] = {**topic.configs, **changes}
+        try:
+            checked = check_topic_configs({name: value for name, value in configs.items() if value is not None})
+            check_topic_configs(changes)
+        except SettingError as error:
+            raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from error
+        if validate_only:
+            return
+        topic.configs = checked
+        config = self._settings.log_config(checked)
+        for partition in topic.partitions:
+            partition.log.config = config
+        self._save()
+
     def delete(self, topic: Topic) -> None:
         """Removes a topic and its files; whoever waits for its records is woken to find it gone."""
         del self.by_name[topic.name]

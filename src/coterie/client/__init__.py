@@ -13,6 +13,7 @@ Works against Apache Kafka as well: nothing here knows which broker it speaks to
 from __future__ import annotations
 
 from coterie.client.admin import Admin
+from coterie.client.admin_each import NewTopic
 from coterie.client.consumer import Consumer
 from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError, WakeupError
 from coterie.client.listener import ConsumerGroupMetadata, ConsumerInterceptor, OffsetAndMetadata, RebalanceListener
@@ -26,6 +27,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerInterceptor",
     "KafkaError",
+    "NewTopic",
     "OffsetAndMetadata",
     "Producer",
     "RebalanceInProgressError",

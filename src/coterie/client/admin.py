@@ -7,12 +7,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from coterie.client.admin_each import Each
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.errors import KafkaError, check
 from coterie.client.lint import Advice, lint_group
 from coterie.client.listener import TopicPartition
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
 from coterie.client.settings import ClientSettings
+from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -23,6 +25,7 @@ from coterie.wire.messages.describe_configs import DescribeConfigsRequest, Descr
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -39,6 +42,7 @@ class Admin:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._cluster = Cluster(ClientSettings(settings))
+        self.each = Each(self, self._cluster.request)
 
     async def __aenter__(self) -> Admin:
         return self
@@ -81,6 +85,10 @@ class Admin:
         (result,) = (await self._cluster.request(request)).results
         check(result.error_code, result.error_message)
         return {c.name: c.value for c in result.configs}
+
+    async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Setting -> value; None takes the broker's default back."""
+        await self.each.alter_topic_configs({name: changes})[name]
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Drops records before these offsets (-1: all); returns the new starts."""
@@ -152,6 +160,19 @@ class Admin:
     async def delete_group(self, group_id: str) -> None:
         response: DeleteGroupsResponse = await self._coordinator(group_id, DeleteGroupsRequest([group_id]))
         check(response.results[0].error_code, group_id)
+
+    async def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, ErrorCode]:
+        """Takes members out of a group, by group.instance.id or by member id; for each what came of it."""
+        group = await self.describe_group(group_id)
+        static = {m.group_instance_id for m in group.members if m.group_instance_id}
+        wanted = list(members)
+        identities = [
+            MemberIdentity("", m, reason or None) if m in static else MemberIdentity(m, None, reason or None)
+            for m in wanted
+        ]
+        response: LeaveGroupResponse = await self._coordinator(group_id, LeaveGroupRequest(group_id, "", identities))
+        check(response.error_code, group_id)
+        return {m: error_of(r.error_code) for m, r in zip(wanted, response.members, strict=True)}
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
         """All committed offsets of a group."""

@@ -26,6 +26,10 @@ from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGrou
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -87,6 +91,7 @@ APIS: dict[int, Api] = {
         _api(WriteTxnMarkersRequest, WriteTxnMarkersResponse),
         _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse, "0-4"),
         _api(DescribeConfigsRequest, DescribeConfigsResponse),
+        _api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
         _api(CreatePartitionsRequest, CreatePartitionsResponse),
         _api(DeleteGroupsRequest, DeleteGroupsResponse),
         _api(OffsetDeleteRequest, OffsetDeleteResponse),

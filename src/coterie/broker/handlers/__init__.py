@@ -28,7 +28,12 @@ from coterie.broker.handlers.records import (
     handle_offset_for_leader_epoch,
     handle_produce,
 )
-from coterie.broker.handlers.topics import handle_create_partitions, handle_create_topics, handle_delete_topics
+from coterie.broker.handlers.topics import (
+    handle_create_partitions,
+    handle_create_topics,
+    handle_delete_topics,
+    handle_incremental_alter_configs,
+)
 from coterie.broker.handlers.transactions import (
     handle_add_offsets_to_txn,
     handle_add_partitions_to_txn,
@@ -66,6 +71,7 @@ HANDLERS: dict[int, Handler] = {
     32: handle_describe_configs,
     37: handle_create_partitions,
     42: handle_delete_groups,
+    44: handle_incremental_alter_configs,
     47: handle_offset_delete,
     60: handle_describe_cluster,
     30000: handle_explain_group,

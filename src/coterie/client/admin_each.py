@@ -1,0 +1,198 @@
+"""The admin's work on many things at once: one request where the API takes several, and a future per key, so that what
+fails for one says nothing about the others.
+
+    futures = admin.each.delete_topics(["a", "b"])
+    await futures["a"]
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from coterie.client.errors import KafkaError
+from coterie.client.listener import TopicPartition
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.describe_groups import DescribedGroup
+from coterie.wire.messages.incremental_alter_configs import (
+    DELETE,
+    SET,
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+if TYPE_CHECKING:
+    from coterie.client.admin import Admin
+
+K = TypeVar("K")
+TOPIC_RESOURCE = 2
+TIMEOUT_MS = 30_000
+Futures = dict[K, "asyncio.Future[Any]"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """``partitions`` -1: as many as the broker's default."""
+
+    name: str
+    partitions: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    replication_factor: int = -1
+
+
+class Each:
+    """Every method returns at once; a key's future has its result, or its KafkaError."""
+
+    def __init__(self, admin: Admin, request: Callable[[Any], Awaitable[Any]]) -> None:
+        self._admin, self._request = admin, request
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- topics -------------------------------------------------------------------------------------------------------
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> Futures[str]:
+        wanted = list(topics)
+        items = [
+            CreatableTopic(
+                t.name,
+                t.partitions,
+                t.replication_factor,
+                [],
+                [CreatableTopicConfig(k, v) for k, v in t.configs.items()],
+            )
+            for t in wanted
+        ]
+        request = CreateTopicsRequest(items, TIMEOUT_MS)
+        return self._together([t.name for t in wanted], request, lambda a: {t.name: t for t in a.topics})
+
+    def delete_topics(self, names: Iterable[str]) -> Futures[str]:
+        wanted = list(names)
+        request = DeleteTopicsRequest([DeleteTopicState(n) for n in wanted], wanted, TIMEOUT_MS)
+        return self._together(wanted, request, lambda a: {t.name: t for t in a.responses})
+
+    def create_partitions(self, counts: Mapping[str, int]) -> Futures[str]:
+        """Topic -> how many it is to have."""
+        request = CreatePartitionsRequest([CreatePartitionsTopic(n, c) for n, c in counts.items()], TIMEOUT_MS)
+        return self._together(counts, request, lambda a: {t.name: t for t in a.results})
+
+    def topic_configs(self, names: Iterable[str]) -> Futures[str]:
+        """The result: setting -> value."""
+        wanted = list(names)
+        request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, n, None) for n in wanted])
+        return self._together(
+            wanted,
+            request,
+            lambda a: {r.resource_name: r for r in a.results},
+            lambda r: {c.name: c.value for c in r.configs},
+        )
+
+    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Futures[str]:
+        """Topic -> setting -> value; None takes the broker's default back."""
+        resources = [
+            AlterConfigsResource(
+                TOPIC_RESOURCE, name, [AlterableConfig(k, DELETE if v is None else SET, v) for k, v in configs.items()]
+            )
+            for name, configs in changes.items()
+        ]
+        request = IncrementalAlterConfigsRequest(resources)
+        return self._together(changes, request, lambda a: {r.resource_name: r for r in a.responses})
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, asyncio.Future[DescribedGroup]]:
+        return self._apart({g: self._admin.describe_group(g) for g in group_ids})
+
+    def delete_groups(self, group_ids: Iterable[str]) -> Futures[str]:
+        return self._apart({g: self._admin.delete_group(g) for g in group_ids})
+
+    def group_offsets(self, group_ids: Iterable[str]) -> dict[str, asyncio.Future[dict[TopicPartition, int]]]:
+        return self._apart({g: self._admin.group_offsets(g) for g in group_ids})
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> Futures[TopicPartition]:
+        """Of a group without members."""
+        return self._apart({tp: self._admin.commit_group_offsets(group_id, {tp: o}) for tp, o in offsets.items()})
+
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Futures[TopicPartition]:
+        return self._apart({tp: self._admin.delete_group_offsets(group_id, [tp]) for tp in partitions})
+
+    def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> Futures[str]:
+        """Members by group.instance.id or by member id."""
+        wanted = list(dict.fromkeys(members))
+
+        async def work() -> dict[str, Any]:
+            found = await self._admin.remove_members(group_id, wanted, reason)
+            return {member: None if not code else KafkaError(code, member) for member, code in found.items()}
+
+        return self._resolved(wanted, work())
+
+    # -- records ------------------------------------------------------------------------------------------------------
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, asyncio.Future[int]]:
+        """The result: where the log begins now."""
+
+        async def one(partition: TopicPartition, offset: int) -> int:
+            return (await self._admin.delete_records({partition: offset}))[partition]
+
+        return self._apart({tp: one(tp, offset) for tp, offset in before.items()})
+
+    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, asyncio.Future[int]]:
+        """For each timestamp (-1 end, -2 start) the offset."""
+
+        async def one(partition: TopicPartition, timestamp: int) -> int:
+            return (await self._admin.offsets({partition: timestamp}))[partition]
+
+        return self._apart({tp: one(tp, timestamp) for tp, timestamp in timestamps.items()})
+
+    # -- futures ------------------------------------------------------------------------------------------------------
+
+    def _together(
+        self,
+        keys: Iterable[K],
+        request: Any,
+        parts: Callable[[Any], Mapping[K, Any]],
+        result: Callable[[Any], Any] = lambda part: None,
+    ) -> Futures[K]:
+        """One request; each key's part of the answer has its own error."""
+
+        async def work() -> dict[K, Any]:
+            found: dict[K, Any] = {}
+            for key, part in parts(await self._request(request)).items():
+                code = error_of(part.error_code)
+                found[key] = KafkaError(code, part.error_message) if code else result(part)
+            return found
+
+        return self._resolved(list(keys), work())
+
+    def _resolved(self, keys: list[K], work: Awaitable[dict[K, Any]]) -> Futures[K]:
+        loop = asyncio.get_running_loop()
+        futures: Futures[K] = {key: loop.create_future() for key in keys}
+        for future in futures.values():
+            future.add_done_callback(lambda f: f.cancelled() or f.exception())
+
+        async def resolve() -> None:
+            try:
+                found = await work
+            except KafkaError as error:
+                found = dict.fromkeys(keys, error)
+            for key, future in futures.items():
+                value = found.get(key, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker did not speak of {key}"))
+                if not future.done():
+                    future.set_exception(value) if isinstance(value, KafkaError) else future.set_result(value)
+
+        task = asyncio.ensure_future(resolve())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return futures
+
+    def _apart(self, work: Mapping[K, Awaitable[Any]]) -> Futures[K]:
+        """A request for each."""
+        futures: Futures[K] = {key: asyncio.ensure_future(one) for key, one in work.items()}
+        for future in futures.values():
+            future.add_done_callback(lambda f: f.cancelled() or f.exception())
+        return futures
