@@ -8,7 +8,16 @@ import pytest
 from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol, Topics
 from coterie.assignors.blobs import decode_subscription, encode_assignment, encode_subscription
 from coterie.member.config import MemberConfig, Stage
-from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, Revoke, Send, WatchTopics
+from coterie.member.effects import (
+    Assigned,
+    AssignGroup,
+    Failed,
+    FindCoordinator,
+    LookForUnassigned,
+    Revoke,
+    Send,
+    WatchTopics,
+)
 from coterie.member.machine import MemberMachine
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -582,3 +591,29 @@ def test_who_leaves_and_how() -> None:
     leave = pending.sent()
     assert isinstance(leave, LeaveGroupRequest)
     assert leave.members[0].member_id == "me"
+
+
+def test_partitions_that_nobody_would_give_out() -> None:
+    """Found by the laboratory (seed 24787): a static leader released partitions, died before it joined again, and came back
+    without a rebalance; what it had released stayed without an owner. Now a leader that held something back, or cannot know,
+    looks after a session's time, and asks for a rebalance where something is left."""
+    for found in (True, False):
+        driven = Driven(group_instance_id="i", session_timeout_ms=2_000, **COOPERATIVE)
+        answer = driven.joined(leader="me")
+        answer.skip_assignment = True
+        answer.members = [JoinGroupResponseMember("me", "i", encode_subscription({"t"}))]
+        driven.answer(driven.to_join(), answer)
+        driven.synced(driven.next()[1].request, [0])  # type: ignore[union-attr]
+        assert driven.machine.next_deadline_ms() == 2_000
+        driven.now_ms = 2_000
+        assert driven.next() == [LookForUnassigned(frozenset({"t"}))]
+        driven.machine.unassigned_seen(found)
+        assert bool(driven.next()) == found
+    driven = Driven(session_timeout_ms=2_000, **COOPERATIVE)
+    join = driven.to_join()
+    assert isinstance(join, JoinGroupRequest)
+    led(driven, join)
+    driven.machine.group_assigned({"me": {"t": [0]}}, Topics({"t": 2}))
+    driven.synced(driven.sent(), [0])
+    driven.now_ms = 2_000
+    assert driven.next() == [LookForUnassigned(frozenset({"t"}))]

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.running import json_option
+from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.kafka import VERSIONS, CannotRun
 
 if TYPE_CHECKING:
     from coterie.conformance.format import Check
     from coterie.conformance.story import StoryResult
 
-PARTS = ("format", "requests")
+PARTS = ("format", "requests", "assignors", "client")
+NEWER_ONLY = frozenset({"assignors", "client"})  # 2.6 knows neither generations of claims nor what our client asks
+ASSIGNOR_CASES = 5_000
 CANNOT_RUN_EXIT = 3
 TOLD_OF_A_STORY = 12
 
@@ -28,9 +31,10 @@ Examples:
   coterie conformance
   coterie conformance --kafka 4.3.0 --steps 2000
   coterie conformance --part requests --seed 4711 --steps 1
+  coterie conformance --part assignors --part client --kafka 4.3.0
 
 \b
-Needs java and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,
+Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,
 1 when something did, 3 when Apache Kafka could not be run.
 """
 )
@@ -72,6 +76,18 @@ def _one_version(version: str, parts: tuple[str, ...], steps: int, seed: int, fo
         checks = check_format(version, folder / "format", _tell_check)
         one["format"] = {check.name: check.right for check in checks}
         one["failed"] += sum(not check.right for check in checks)
+    if version.startswith("2."):
+        parts = tuple(p for p in parts if p not in NEWER_ONLY)
+    if "assignors" in parts:
+        one |= _assignors(version, seed)
+        one["failed"] += sum(a["failed"] for a in one["assignors"].values())
+    if "client" in parts:
+        from coterie.conformance.client import run_checks
+        from coterie.conformance.kafka import running
+
+        with running(version, folder / "client", {"group.initial.rebalance.delay.ms": "0"}) as (host, port):
+            one["client"] = run_checks(f"{host}:{port}", _tell_client)
+        one["failed"] += sum(not right for right in one["client"].values())
     if "requests" in parts:
         bar = click.progressbar(length=steps, label=f"Kafka {version}, steps", file=sys.stderr)
         with bar:
@@ -87,6 +103,35 @@ def _one_version(version: str, parts: tuple[str, ...], steps: int, seed: int, fo
         one["accepted"] = {name: {"stories": n, "reason": reasons[name]} for name, n in report.accepted.most_common()}
         one["failed"] += len(report.failed)
     return one
+
+
+def _assignors(version: str, seed: int) -> dict[str, Any]:
+    """Random groups, then the two large ones with the seconds each side took."""
+    from coterie.assignors import ASSIGNORS
+    from coterie.conformance.assignors import compare, large_cases, random_cases
+
+    found: dict[str, Any] = {}
+    for name in ASSIGNORS:
+        c = compare(version, name, random_cases(name, ASSIGNOR_CASES, seed))
+        for failure in c.failures[:3]:
+            click.secho(f"{name}: {failure}", fg="red", err=True)
+        said = {"cases": c.cases, "same": c.same, "better_balanced": c.better_balanced, "fewer_moves": c.fewer_moves}
+        found[name] = said | {"theirs_invalid": c.theirs_invalid, "failed": len(c.failures)}
+        click.echo(f"{'WRONG' if c.failures else 'right'}  assignor {name}: {said}", err=True)
+    seconds = []
+    for what, case in large_cases():
+        c = compare(version, case.assignor, [case], settle=False)
+        seconds.append({"what": what, "ours_s": round(c.our_ms / 1000, 2), "theirs_s": _seconds(c.their_ms)})
+        click.echo(f"       {what}: {seconds[-1]['ours_s']} s, Java {seconds[-1]['theirs_s']} s", err=True)
+    return {"assignors": found, "assignor_seconds": seconds}
+
+
+def _seconds(ms: float) -> float | str:
+    return f"more than {JAVA_LIMIT_S:g}" if ms == float("inf") else round(ms / 1000, 2)
+
+
+def _tell_client(name: str, wrong: str) -> None:
+    click.echo(f"{'WRONG' if wrong else 'right'}  our client, {name}{': ' + wrong if wrong else ''}", err=True)
 
 
 def _tell_check(check: Check) -> None:
@@ -105,6 +150,15 @@ def _sentence(one: dict[str, Any]) -> str:
     if "format" in one:
         right = sum(one["format"].values())
         lines.append(f"  files: {right} of {len(one['format'])} checks right")
+    if "assignors" in one:
+        for name, a in one["assignors"].items():
+            lines.append(
+                f"  assignor {name}: {a['cases']} random groups, {a['same']} the same, {a['better_balanced']} better "
+                f"balanced, {a['fewer_moves']} with fewer moves, {a['failed']} worse"
+            )
+        lines += [f"    {s['what']}: {s['ours_s']} s, Java {s['theirs_s']} s" for s in one["assignor_seconds"]]
+    if "client" in one:
+        lines.append(f"  our client: {sum(one['client'].values())} of {len(one['client'])} checks right")
     if "steps" in one:
         lines.append(
             f"  requests: {one['steps']} steps in {one['stories']} stories, {one['unexplained']} unexplained differences"

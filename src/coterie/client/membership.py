@@ -13,22 +13,35 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from coterie.assignors import ASSIGNORS, Topics
+from coterie.assignors.blobs import decode_assignment
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.connection import answer_type
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.client.settings import ClientSettings, assignor_names
 from coterie.member.config import MemberConfig, Stage
-from coterie.member.effects import Assigned, AssignGroup, Effect, Failed, FindCoordinator, Revoke, Send, WatchTopics
+from coterie.member.effects import (
+    Assigned,
+    AssignGroup,
+    Effect,
+    Failed,
+    FindCoordinator,
+    LookForUnassigned,
+    Revoke,
+    Send,
+    WatchTopics,
+)
 from coterie.member.errors import leave_refusal
 from coterie.member.machine import MemberMachine
 from coterie.member.requests import heartbeat_request
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.heartbeat import HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupResponse
 from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)
 
@@ -173,6 +186,8 @@ class Membership:
                 self._task(self._assign_group(effect))
             case WatchTopics(topics):
                 self._watched = topics
+            case LookForUnassigned(topics):
+                self._task(self._look_for_unassigned(topics))
             case Revoke() | Assigned():
                 self.counts["rebalances"] += isinstance(effect, Assigned)
                 self.for_poll.append(effect)
@@ -250,6 +265,21 @@ class Membership:
             return
         topics = self._topics(infos)
         self.machine.group_assigned(ASSIGNORS[effect.protocol].assign(topics, effect.subscribers), topics)
+        self._wake.set()
+
+    async def _look_for_unassigned(self, topics: frozenset[str]) -> None:
+        group_id = self.machine.config.group_id
+        assert self._coordinator is not None
+        try:
+            infos = await self._cluster.topics(topics)
+            response = await self._cluster.request(DescribeGroupsRequest([group_id]), self._coordinator)
+            given = {tp for m in response.groups[0].members for tp in decode_assignment(m.member_assignment)}
+        except (KafkaError, WireError):
+            self.machine.unassigned_unknown(_now_ms())
+        else:
+            everything = {(t, p) for t, info in infos.items() for p in info.leaders}
+            if response.groups[0].group_state == "Stable":
+                self.machine.unassigned_seen(bool(everything - given))
         self._wake.set()
 
     def _topics(self, infos: dict[str, TopicInfo]) -> Topics:

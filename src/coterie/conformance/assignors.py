@@ -7,17 +7,22 @@ of what each has, which is lowest where no partition could go from one to anothe
 
 from __future__ import annotations
 
+import contextlib
 import random
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from coterie.assignors import ASSIGNORS, Assignment, Owned, Subscriber, Topics
 from coterie.assignors.sticky import encode_sticky_user_data
 from coterie.conformance.kafka import jars
 
+JAVA_LIMIT_S = 60.0
 RACKS = ("r1", "r2", "r3")
 
 
@@ -106,6 +111,10 @@ def _later(rng: random.Random, case: Case) -> Case:
 # -- the judge ---------------------------------------------------------------------------------------------------------
 
 
+class TooSlow(RuntimeError):
+    """The Java class had not answered after JAVA_LIMIT_S."""
+
+
 class JavaAssignors:
     """Apache Kafka's classes in a JVM; needs a JDK, since it starts a source file."""
 
@@ -120,11 +129,19 @@ class JavaAssignors:
         """Its assignment, and the milliseconds it took."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write("\n".join(case.lines()) + "\n")
-        self._process.stdin.flush()
+        limit = threading.Timer(JAVA_LIMIT_S, self._process.kill)
+        limit.start()
+        try:
+            return self._ask(case, self._process.stdin, self._process.stdout)
+        finally:
+            limit.cancel()
+
+    def _ask(self, case: Case, stdin: IO[str], stdout: IO[str]) -> tuple[Assignment, float]:
+        stdin.write("\n".join(case.lines()) + "\n")
+        stdin.flush()
         assignment: Assignment = {}
         took_ms = 0.0
-        for line in self._process.stdout:
+        for line in stdout:
             words = line.split(maxsplit=2)
             if words[0] == "end":
                 return assignment, took_ms
@@ -135,16 +152,45 @@ class JavaAssignors:
                 for item in filter(None, (words[2] if len(words) > 2 else "").strip().split(",")):
                     topic, _, partition = item.rpartition(":")
                     owned.setdefault(topic, []).append(int(partition))
+        if self._process.wait() == -signal.SIGKILL:
+            raise TooSlow(f"no answer after {JAVA_LIMIT_S:g} s")
         raise RuntimeError("the Java assignors ended without an answer; is a JDK (not only a JRE) on the PATH?")
 
     def close(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait(20)
 
 
-def compare(version: str, assignor: str, cases: Iterable[Case]) -> Comparison:
-    """Asks both about every case. Raises CannotRun."""
+def random_cases(assignor: str, count: int, seed: int) -> Iterator[Case]:
+    rng = random.Random(seed)
+    return (random_case(rng, assignor) for _ in range(count))
+
+
+def large_cases() -> Iterator[tuple[str, Case]]:
+    """A million partitions and ten thousand equal members; a hundred thousand and five thousand that all differ: the first
+    assignment, and the one after a member has left."""
+    rng = random.Random(1)
+    topics = Topics({f"t{n:03}": 2_000 for n in range(500)})
+    equal = [Subscriber(f"m{n:05}", frozenset(topics.counts)) for n in range(10_000)]
+    yield from _twice("1,000,000 partitions, 10,000 equal members", topics, equal)
+    topics = Topics({f"t{n:04}": 100 for n in range(1_000)})
+    names = list(topics.counts)
+    unequal = [Subscriber(f"m{n:05}", frozenset(rng.sample(names, rng.randint(10, 500)))) for n in range(5_000)]
+    yield from _twice("100,000 partitions, 5,000 members that differ", topics, unequal)
+
+
+def _twice(what: str, topics: Topics, members: list[Subscriber]) -> Iterator[tuple[str, Case]]:
+    first = Case("cooperative-sticky", topics, tuple(members))
+    yield f"{what}, first", first
+    given = first.ours()
+    left = tuple(replace(m, owned=given[m.member_id], generation=1) for m in members[1:])
+    yield f"{what}, one has left", Case("cooperative-sticky", topics, left)
+
+
+def compare(version: str, assignor: str, cases: Iterable[Case], *, settle: bool = True) -> Comparison:
+    """Asks both about every case, cooperative ones until nothing is held back (``settle``). Raises CannotRun."""
     java, found = JavaAssignors(version), Comparison()
 
     def ask_java(case: Case) -> Assignment:
@@ -161,7 +207,14 @@ def compare(version: str, assignor: str, cases: Iterable[Case]) -> Comparison:
     try:
         for case in cases:
             found.cases += 1
-            _judge(found, case, settled(case, ask_us), settled(case, ask_java))
+            if settle:
+                _judge(found, case, settled(case, ask_us), settled(case, ask_java))
+            else:
+                ask_us(case)
+                try:
+                    ask_java(case)
+                except TooSlow:
+                    found.their_ms = float("inf")
     finally:
         java.close()
     return found

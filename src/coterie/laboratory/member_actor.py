@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coterie.assignors import ASSIGNORS, Topics
+from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.broker_actor import Answer, BrokerActor, Durability
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
-from coterie.member.config import IN_A_ROUND, MemberConfig, Stage
-from coterie.member.effects import Assigned, AssignGroup, Effect, Failed, FindCoordinator, Revoke, Send
+from coterie.member.config import MemberConfig, Stage
+from coterie.member.effects import (
+    Assigned,
+    AssignGroup,
+    Effect,
+    Failed,
+    FindCoordinator,
+    LookForUnassigned,
+    Revoke,
+    Send,
+)
 from coterie.member.machine import MemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.messages.join_group import JoinGroupRequest
@@ -155,6 +165,8 @@ class MemberActor:
                 counts = {t: n for t, n in self.broker.partitions.items() if t in wanted}
                 topics = Topics(counts)
                 self.machine.group_assigned(ASSIGNORS[protocol].assign(topics, subscribers), topics)
+            case LookForUnassigned(wanted):
+                self._look_for_unassigned(wanted)
             case Assigned(partitions, _, added):
                 self._check_free(added)
                 self._own(set(partitions))
@@ -175,6 +187,15 @@ class MemberActor:
         else:
             self.machine.revoked()
 
+    def _look_for_unassigned(self, topics: frozenset[str]) -> None:
+        group = self.broker.shard.groups.get(self.config.group_id)
+        if group is not None and self.broker.up and not self._cut_off():
+            given = {tp for m in group.members.values() for tp in decode_assignment(m.assignment)}
+            everything = {(t, p) for t in topics for p in range(self.broker.partitions.get(t, 0))}
+            self.machine.unassigned_seen(bool(everything - given))
+        else:
+            self.machine.unassigned_unknown(self.clock_ms())
+
     def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
         """No other member of the group still has what we are given."""
         group = self.broker.shard.groups.get(self.config.group_id)
@@ -183,9 +204,11 @@ class MemberActor:
         for other in self.ownership.actors:
             if other is self or not other.alive or other.machine.member_id not in group.members:
                 continue
-            # A static member that did not join again is kept, with what it claimed when it last did (KIP-345): it learns
-            # with its next heartbeat that it has lost everything.
-            if other.machine.generation == group.generation or other.machine.stage in IN_A_ROUND:
+            # A static member that did not join again is kept, with what it claimed when it last did (KIP-345), and learns
+            # only afterwards what it has lost.
+            stored = decode_subscription(group.members[other.machine.member_id].protocols[0][1]).generation
+            joining = other.machine.stage == Stage.JOINING and stored == other.machine.generation
+            if other.machine.generation == group.generation or joining:
                 both = other.owned & set(added)
                 assert not both, f"{self.name} was given {sorted(both)} while {other.name} still has it"
 

@@ -50,6 +50,13 @@ class WatchTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class LookForUnassigned:
+    """We lead: look at the topics and at what the members have (DescribeGroups), then call `unassigned_seen`."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Assigned:
     """A new generation's partitions, ``added`` of them new to us: tell the listener of those, fetch all."""
 
@@ -66,4 +73,4 @@ class Failed:
     message: str
 
 
-Effect = FindCoordinator | Send | Revoke | AssignGroup | WatchTopics | Assigned | Failed
+Effect = FindCoordinator | Send | Revoke | AssignGroup | WatchTopics | LookForUnassigned | Assigned | Failed

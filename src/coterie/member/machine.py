@@ -20,6 +20,7 @@ from coterie.member.effects import (
     Effect,
     Failed,
     FindCoordinator,
+    LookForUnassigned,
     Revoke,
     Send,
     TopicPartition,
@@ -67,9 +68,11 @@ class MemberMachine:
         self._lost = False  # what is owned may have new owners already
         self._telling: tuple[TopicPartition, ...] = ()  # the partitions of the last `Revoke`
         self._round: Message | None = None  # the JoinGroup or SyncGroup whose answer is awaited
+        self._holds_back = False  # leader: not every partition was given out, or we cannot know
         self._rejoin_after = False  # something changed during the round: one more is due
         self._subscribers: tuple[Subscriber, ...] = ()
         self._snapshot: Topics | None = None  # leader: the topics as of the last assignment
+        self._look_at_ms: int | None = None  # leader: when to see whether what was held back has found an owner
         self._given: tuple[TopicPartition, ...] = ()  # the assignment that is taken once the rest is released
         self._last: tuple[Owned, int] = ({}, -1)
         self._effects: list[Effect] = []
@@ -104,7 +107,7 @@ class MemberMachine:
         if dynamic and self.member_id and self.coordinator_known:
             self._effects.append(Send(leave_request(self.config, self.member_id, reason)))
         self.member_id, self.generation, self.leader, self.protocol = "", -1, "", None
-        self._round = self._snapshot = None
+        self._round = self._snapshot = self._look_at_ms = None
         self._rejoin_after = self._lost = False
         self.stage, self.topics, self.owned = Stage.OUTSIDE, frozenset(), ()
 
@@ -143,7 +146,20 @@ class MemberMachine:
                 )
                 self._fail(ErrorCode.UNKNOWN_SERVER_ERROR, text)
                 return
+        given = sum(len(ps) for share in assignments.values() for ps in share.values())
+        self._holds_back = given < sum(topics.counts.values())
         self._sync(assignments)
+
+    def unassigned_seen(self, found: bool) -> None:
+        """What `LookForUnassigned` asked for. A static member that gave partitions up and died before it joined again comes
+        back without a rebalance (KIP-345), and nobody else would ever give them out."""
+        if found and self.leader == self.member_id:
+            self.rejoin("partitions have no owner")
+
+    def unassigned_unknown(self, now_ms: int) -> None:
+        """It could not be seen; one looks again later."""
+        if self.leader == self.member_id:
+            self._look_at_ms = now_ms + self.config.session_timeout_ms
 
     def assignment_failed(self, reason: str, now_ms: int) -> None:
         """The group could not be assigned: the leader joins again, and so begins a new round."""
@@ -196,6 +212,7 @@ class MemberMachine:
         if self.coordinator_known:
             self._advance(now_ms)
             self._beat(now_ms)
+            self._look(now_ms)
         effects, self._effects = self._effects, []
         return effects
 
@@ -209,6 +226,8 @@ class MemberMachine:
                 times.append(self._not_before_ms)
             elif self.is_beating():
                 times.append(self._session_deadline_ms if self._heartbeat_in_flight else self._next_heartbeat_ms)
+                if self._look_at_ms is not None and self.stage == Stage.STABLE:
+                    times.append(self._look_at_ms)
         elif not self._finding:
             # Heartbeats wait for the coordinator: a deadline of theirs that cannot be met would wake for nothing.
             times.append(self._not_before_ms)
@@ -250,6 +269,11 @@ class MemberMachine:
             )
             self._send_round(request)
 
+    def _look(self, now_ms: int) -> None:
+        if self._look_at_ms is not None and now_ms >= self._look_at_ms and self.stage == Stage.STABLE:
+            self._look_at_ms = None
+            self._effects.append(LookForUnassigned(frozenset(t for s in self._subscribers for t in s.topics)))
+
     def _to_give_up(self) -> tuple[TopicPartition, ...]:
         """What must go before a rebalance."""
         if self._lost or self.rebalance_protocol == RebalanceProtocol.EAGER:
@@ -284,7 +308,8 @@ class MemberMachine:
         if code:
             self._remedy(request, code, now_ms)
             return
-        self._failures = 0
+        self._failures, self._look_at_ms = 0, None
+        self._holds_back = bool(response.skip_assignment)
         self.member_id, self.generation = response.member_id, response.generation_id
         self.leader, self.protocol = response.leader, response.protocol_name
         self._next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
@@ -332,6 +357,8 @@ class MemberMachine:
             self.stage = Stage.REJOIN
             return
         self._failures = 0
+        if self._holds_back and self.rebalance_protocol == RebalanceProtocol.COOPERATIVE:
+            self._look_at_ms = now_ms + self.config.session_timeout_ms
         self._given = partitions
         given = set(partitions)
         self._telling = tuple(tp for tp in self.owned if tp not in given)

@@ -1,0 +1,344 @@
+"""Our client against a real broker, whichever it is: what each part promises, as checks that are run on coterie by the tests
+and on Apache Kafka by `./run conformance`. Names of topics and groups begin with a prefix, so that checks do not meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from coterie.client import Admin, Consumer, KafkaError, NewTopic, Producer, RebalanceListener
+from coterie.wire.errors import ErrorCode
+
+PATIENCE_S = 45.0
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+TopicPartition = tuple[str, int]
+HEADERS = (("h", b"x"), ("n", None))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a check works."""
+
+    bootstrap_servers: str
+    prefix: str
+
+    def name(self, suffix: str) -> str:
+        return f"{self.prefix}-{suffix}"
+
+    def consumer(self, group: str | None, **more: Any) -> Consumer:
+        settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": group and self.name(group)}
+        quick = {"auto.offset.reset": "earliest", "heartbeat.interval.ms": 200, "session.timeout.ms": 6_000}
+        given = {key.replace("_", "."): value for key, value in more.items()}
+        return Consumer(settings | quick | {"metadata.max.age.ms": 500, "fetch.max.wait.ms": 100} | given)
+
+    def producer(self, **more: Any) -> Producer:
+        given = {key.replace("_", "."): value for key, value in more.items()}
+        return Producer({"bootstrap.servers": self.bootstrap_servers} | given)
+
+    def admin(self) -> Admin:
+        return Admin({"bootstrap.servers": self.bootstrap_servers})
+
+    async def topic(self, suffix: str, partitions: int = 1) -> str:
+        """A new topic, once its partitions have leaders."""
+        name = self.name(suffix)
+        async with self.admin() as admin:
+            await admin.create_topic(name, partitions)
+
+            async def led() -> bool:
+                info = (await admin.topics([name])).get(name)
+                return (
+                    info is not None and list(info.leaders.values()).count(-1) == 0 and len(info.leaders) == partitions
+                )
+
+            await until(led, f"{name} has leaders")
+        return name
+
+
+async def until(done: Callable[[], Awaitable[bool]], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not await done():
+        assert time.monotonic() < deadline_s, f"not within {PATIENCE_S:g} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+async def read(consumer: Consumer, count: int) -> list[Any]:
+    """The next records, at least so many."""
+    found: list[Any] = []
+
+    async def once() -> bool:
+        found.extend(r for records in (await consumer.poll(100)).values() for r in records)
+        return len(found) >= count
+
+    await until(once, f"{count} records")
+    return found
+
+
+async def share(consumers: Iterable[Consumer], sizes: list[int]) -> None:
+    """Polls until the consumers have so many partitions each."""
+    crew = list(consumers)
+
+    async def once() -> bool:
+        await asyncio.gather(*(c.poll(20) for c in crew))
+        return sorted(len(c.assignment()) for c in crew) == sorted(sizes)
+
+    await until(once, f"the group shares its partitions as {sizes}")
+
+
+async def records_and_compression(place: Place) -> None:
+    """Keys, values, headers, timestamps and every codec come back as they went."""
+    topic = await place.topic("records", 3)
+    for codec in CODECS:
+        async with place.producer(compression_type=codec) as producer:
+            for n in range(50):
+                value = b"%s-%d" % (codec.encode(), n)
+                await producer.send(topic, value, b"k%d" % n, timestamp_ms=1_000 + n, headers=HEADERS)
+            await producer.send(topic, None, b"tombstone")
+    async with place.consumer(None) as consumer:
+        await consumer.assign([(topic, p) for p in range(3)])
+        records = await read(consumer, len(CODECS) * 51)
+    assert len(records) == len(CODECS) * 51
+    values = {r.value for r in records}
+    assert values == {b"%s-%d" % (c.encode(), n) for c in CODECS for n in range(50)} | {None}
+    sample = next(r for r in records if r.value == b"zstd-7")
+    assert (sample.key, sample.timestamp, sample.headers) == (b"k7", 1_007, HEADERS)
+
+
+async def groups_with_every_assignor(place: Place) -> None:
+    """Two members share, a third comes and goes, cooperatively where that is the assignor's way."""
+    topic = await place.topic("shared", 6)
+    for assignor in ASSIGNORS:
+        group = f"by-{assignor}"
+        revoked: list[TopicPartition] = []
+
+        class Listener(RebalanceListener):
+            def __init__(self, told: list[TopicPartition]) -> None:
+                self.told = told
+
+            def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+                self.told.extend(partitions)
+
+        settings = {"partition_assignment_strategy": assignor}
+        one, two, three = (place.consumer(group, **settings) for _ in range(3))
+        one.subscribe([topic], Listener(revoked))
+        await share([one], [6])
+        two.subscribe([topic])
+        await share([one, two], [3, 3])
+        assert len(revoked) == (3 if assignor == "cooperative-sticky" else 6), f"{assignor}: {revoked}"
+        three.subscribe([topic])
+        await share([one, two, three], [2, 2, 2])
+        await two.close()
+        await share([one, three], [3, 3])
+        await one.close()
+        await three.close()
+
+
+async def mixed_assignors(place: Place) -> None:
+    """Members that list range and cooperative-sticky, in either order, are one eager group."""
+    topic = await place.topic("mixed", 4)
+    one = place.consumer("mixed", partition_assignment_strategy="cooperative-sticky,range")
+    two = place.consumer("mixed", partition_assignment_strategy="range")
+    one.subscribe([topic])
+    two.subscribe([topic])
+    await share([one, two], [2, 2])
+    await one.close()
+    await two.close()
+
+
+async def patterns(place: Place) -> None:
+    """Topics that match a pattern, now and later."""
+    first = await place.topic("pattern-a")
+    async with place.consumer("pattern") as consumer:
+        consumer.subscribe(re.compile(re.escape(place.name("pattern-")) + "[a-z]"))
+        await share([consumer], [1])
+        second = await place.topic("pattern-b", 2)
+        await share([consumer], [3])
+        assert consumer.subscription() == {first, second}
+
+
+async def commits_and_positions(place: Place) -> None:
+    """Sync and async commits, committed offsets, seeking by place and by time, lag."""
+    topic = await place.topic("positions")
+    where = (topic, 0)
+    async with place.producer() as producer:
+        for n in range(100):
+            await producer.send(topic, b"%d" % n, timestamp_ms=10_000 + n * 10)
+    async with place.consumer("positions", enable_auto_commit=False) as consumer:
+        consumer.subscribe([topic])
+        await read(consumer, 100)
+        await consumer.commit({where: 40})
+        await consumer.commit_async({where: 41})
+        assert await consumer.committed([where]) == {where: 41}
+        assert consumer.lag() == {where: 0}
+        await consumer.seek_to_timestamp(10_500)
+        assert consumer.position(where) == 50
+        assert (await read(consumer, 1))[0].offset == 50
+        await consumer.seek_to_beginning()
+        assert (await read(consumer, 1))[0].offset == 0
+        assert await consumer.end_offsets([where]) == {where: 100}
+    async with place.consumer("positions") as again:
+        again.subscribe([topic])
+        assert (await read(again, 1))[0].offset == 41
+
+
+async def static_members(place: Place) -> None:
+    """Back under its group.instance.id within the session, a member has what it had, and nobody rebalanced."""
+    topic = await place.topic("static", 4)
+    one = place.consumer("static", group_instance_id="one")
+    two = place.consumer("static", group_instance_id="two")
+    one.subscribe([topic])
+    two.subscribe([topic])
+    await share([one, two], [2, 2])
+    generation, held = one.generation, two.assignment()
+    await two.close()
+    two = place.consumer("static", group_instance_id="two")
+    two.subscribe([topic])
+    await share([one, two], [2, 2])
+    assert (one.generation, two.assignment()) == (generation, held)
+    await one.close()
+    await two.close()
+
+
+async def transactions(place: Place) -> None:
+    """Records and offsets of committed transactions count, those of aborted ones do not, and a newer producer fences."""
+    source, target = await place.topic("source"), await place.topic("target")
+    async with place.producer() as producer:
+        for n in range(10):
+            await producer.send(source, b"%d" % n)
+    reader = place.consumer("mover", enable_auto_commit=False)
+    reader.subscribe([source])
+    taken = await read(reader, 10)
+    settings = {"transactional_id": place.name("mover"), "default_api_timeout_ms": 40_000}
+    async with place.producer(**settings) as mover:
+        await mover.init_transactions()
+        for n, record in enumerate(taken):
+            mover.begin_transaction()
+            await mover.send(target, record.value)
+            await mover.send_offsets_to_transaction({(source, 0): record.offset + 1}, reader.group_metadata())
+            await (mover.abort_transaction() if n % 3 == 2 else mover.commit_transaction())
+        async with place.producer(**settings) as newer:
+            await newer.init_transactions()
+            mover.begin_transaction()
+            await mover.send(target, b"late")
+            (fenced,) = await asyncio.gather(mover.commit_transaction(), return_exceptions=True)
+            assert isinstance(fenced, KafkaError), f"the older producer was not fenced: {fenced}"
+            assert fenced.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH), fenced
+    async with place.consumer(None, isolation_level="read_committed") as check:
+        await check.assign([(target, 0)])
+        values = [r.value for r in await read(check, 7)]
+        assert values == [b"%d" % n for n in range(10) if n % 3 != 2], values
+        assert await check.poll(300) == {}
+    assert (await reader.committed([(source, 0)]))[source, 0] == 10
+    await reader.close()
+
+
+async def administration(place: Place) -> None:
+    """Topics, partitions, settings, groups, offsets and records, with a future per key."""
+    one, two = place.name("admin-one"), place.name("admin-two")
+    async with place.admin() as admin:
+        created = admin.each.create_topics([NewTopic(one, 2), NewTopic(two, 1, {"retention.ms": "7777"})])
+        await asyncio.gather(*created.values())
+        exists = await asyncio.gather(*admin.each.create_topics([NewTopic(one, 2)]).values(), return_exceptions=True)
+        assert isinstance(exists[0], KafkaError)
+        assert exists[0].code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert (await admin.topic_configs(two))["retention.ms"] == "7777"
+        await admin.alter_topic_configs(two, {"retention.ms": "8888"})
+
+        async def altered() -> bool:
+            return (await admin.topic_configs(two))["retention.ms"] == "8888"
+
+        await until(altered, "the setting is altered")
+        await admin.create_partitions(one, 3)
+
+        async def grown() -> bool:
+            return len(await admin.partitions([one])) == 3
+
+        await until(grown, "the topic has grown")
+        group = place.name("simple")
+        await admin.commit_group_offsets(group, {(one, 0): 3, (one, 1): 4})
+        assert await admin.group_offsets(group) == {(one, 0): 3, (one, 1): 4}
+        await admin.delete_group_offsets(group, [(one, 0)])
+        assert await admin.group_offsets(group) == {(one, 1): 4}
+        await admin.delete_group(group)
+        async with place.consumer("removed", group_instance_id="i") as consumer:
+            consumer.subscribe([one])
+            await share([consumer], [3])
+            described = await admin.describe_group(place.name("removed"))
+            assert (described.group_state, len(described.members)) == ("Stable", 1)
+            advice = await admin.lint_group(place.name("removed"))
+            assert advice[0].safe
+            assert await admin.remove_members(place.name("removed"), ["i"]) == {"i": ErrorCode.NONE}
+        await asyncio.gather(*admin.each.delete_topics([one, two]).values())
+
+
+async def a_topic_that_grows(place: Place) -> None:
+    """The leader sees new partitions and has the group share them."""
+    topic = await place.topic("grows", 2)
+    async with place.consumer("grows") as one, place.consumer("grows") as two, place.admin() as admin:
+        one.subscribe([topic])
+        two.subscribe([topic])
+        await share([one, two], [1, 1])
+        await admin.create_partitions(topic, 6)
+        await share([one, two], [3, 3])
+
+
+async def many_records(place: Place) -> None:
+    """Prefetching over several partitions with fetch sessions, pauses in between: nothing lost, nothing twice, in order."""
+    topic = await place.topic("many", 4)
+    total = 20_000
+    async with place.producer(compression_type="lz4") as producer:
+        for n in range(total):
+            await producer.send(topic, b"%d" % n, partition=n % 4)
+    async with place.consumer(None, max_partition_fetch_bytes=20_000) as consumer:
+        await consumer.assign([(topic, p) for p in range(4)])
+        seen: dict[int, list[int]] = {p: [] for p in range(4)}
+
+        async def all_read() -> bool:
+            for (_, partition), records in (await consumer.poll(100)).items():
+                seen[partition] += [r.offset for r in records]
+                if len(seen[partition]) % 3 == 0:
+                    consumer.pause([(topic, partition)])
+            consumer.resume(consumer.paused())
+            return sum(map(len, seen.values())) >= total
+
+        await until(all_read, "everything is read")
+        assert all(offsets == list(range(total // 4)) for offsets in seen.values())
+
+
+CHECKS: tuple[Callable[[Place], Awaitable[None]], ...] = (
+    records_and_compression,
+    groups_with_every_assignor,
+    mixed_assignors,
+    patterns,
+    commits_and_positions,
+    static_members,
+    transactions,
+    administration,
+    a_topic_that_grows,
+    many_records,
+)
+
+
+def run_checks(bootstrap_servers: str, told: Callable[[str, str], None]) -> dict[str, bool]:
+    """Each check by its name, and whether it went right; ``told(name, what went wrong or "")`` as they end."""
+    found: dict[str, bool] = {}
+    for number, check in enumerate(CHECKS):
+        name, wrong = check.__name__.replace("_", " "), ""
+        place = Place(bootstrap_servers, f"check{number}")
+        try:
+            asyncio.run(_within_time(check, place))
+        except (AssertionError, KafkaError, TimeoutError) as error:
+            wrong = f"{type(error).__name__}: {error}"
+        found[name] = not wrong
+        told(name, wrong)
+    return found
+
+
+async def _within_time(check: Callable[[Place], Awaitable[None]], place: Place) -> None:
+    async with asyncio.timeout(4 * PATIENCE_S):
+        await check(place)
