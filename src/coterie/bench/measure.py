@@ -164,10 +164,24 @@ PARTS: dict[str, Callable[[Path], Iterable[Row]]] = {
     "groups": group_load,
     "rebalance": rebalances,
     "spark": spark_rows,
+    "assignors": lambda folder: _assignors(folder),
+    "clients": lambda folder: _clients(folder),
     "memory": lambda folder: _beside("memory", folder),
     "load": lambda folder: _load(folder),
     "kafka": lambda folder: _beside("kafka", folder),
 }
+
+
+def _assignors(folder: Path) -> Iterable[Row]:
+    from coterie.bench.assigning import assigning
+
+    return assigning(folder)
+
+
+def _clients(folder: Path) -> Iterable[Row]:
+    from coterie.bench.clients import clients
+
+    return clients(folder)
 
 
 def _load(folder: Path) -> Iterable[Row]:

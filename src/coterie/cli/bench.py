@@ -8,8 +8,8 @@ import click
 
 from coterie.cli.running import json_option
 
-PART_NAMES = ("start", "records", "groups", "rebalance", "spark", "memory", "load", "kafka")
-BY_DEFAULT = PART_NAMES[:-2]  # a minute for ten million records; Kafka takes minutes, and wants java and mvn
+PART_NAMES = ("start", "records", "groups", "rebalance", "spark", "memory", "assignors", "clients", "load", "kafka")
+BY_DEFAULT = PART_NAMES[:-3]  # the others take minutes; clients wants the peers (`./run setup`), kafka java and mvn
 
 
 @click.command(
@@ -17,6 +17,7 @@ BY_DEFAULT = PART_NAMES[:-2]  # a minute for ten million records; Kafka takes mi
 Examples:
   coterie bench
   coterie bench --part groups --json
+  coterie bench --part clients                 our client beside aiokafka, kafka-python, confluent-kafka
   coterie bench --part load                    ten million records of __consumer_offsets
   coterie bench --part kafka                   beside Apache Kafka, one core each
 """

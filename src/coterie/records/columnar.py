@@ -56,7 +56,7 @@ def decode_columns(data: bytes, *, with_headers: bool = False) -> Columns | None
         return None
     try:
         return _columns(bodies, headers, with_headers)
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise BatchError(f"a batch from offset {headers[0].base_offset} on cannot be read: {error}") from error
 
 
