@@ -531,8 +531,8 @@ def test_eager_sticky_trusts_its_user_data() -> None:
 
 def test_cooperative_user_data_is_the_generation_only() -> None:
     """testEncodeAndDecodeGeneration, testDecodeGeneration"""
-    assert encode_cooperative_user_data(10) == struct.pack(">i", 10)
-    assert decode_cooperative_user_data(encode_cooperative_user_data(10)) == 10
+    assert encode_cooperative_user_data({}, 10) == struct.pack(">i", 10)
+    assert decode_cooperative_user_data(encode_cooperative_user_data({}, 10)) == 10
     assert decode_cooperative_user_data(None) == -1
     assert decode_cooperative_user_data(b"") == -1
 
@@ -544,8 +544,8 @@ def test_cooperative_trusts_the_owned_partitions() -> None:
     said = encode_sticky_user_data({"t": [0]}, 2)
     members = [
         Subscriber("c1", frozenset({"t"}), None, {"t": (1,)}, 2, None, said),
-        Subscriber("c2", frozenset({"t"}), None, {"t": (0,)}, -1, None, encode_cooperative_user_data(2)),
-        Subscriber("c3", frozenset({"t"}), None, {}, 3, None, encode_cooperative_user_data(3)),
+        Subscriber("c2", frozenset({"t"}), None, {"t": (0,)}, -1, None, encode_cooperative_user_data({}, 2)),
+        Subscriber("c3", frozenset({"t"}), None, {}, 3, None, encode_cooperative_user_data({}, 3)),
     ]
     assert shown(assign_cooperative_sticky(topics, members)) == {"c1": "t-1", "c2": "t-0", "c3": "t-2"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -25,27 +26,21 @@ class RebalanceProtocol(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AssignorSpec:
-    """An assignor, the protocols it can be used with, and the user data that it puts into a subscription."""
+    """An assignor, the protocols it can be used with, and the user data that a member puts into its subscription: made of
+    its last assignment and that one's generation (-1: none)."""
 
     assign: Assignor
     protocols: frozenset[RebalanceProtocol] = frozenset({RebalanceProtocol.EAGER})
-
-    def user_data(self, owned: Owned, generation: int) -> bytes | None:
-        """``owned`` and ``generation``: the member's last assignment."""
-        if self.assign is assign_sticky and generation >= 0:
-            return encode_sticky_user_data(owned, generation)
-        if self.assign is assign_cooperative_sticky:
-            return encode_cooperative_user_data(generation)
-        return None
+    user_data: Callable[[Owned, int], bytes | None] = lambda owned, generation: None
 
 
-_BOTH = frozenset(RebalanceProtocol)
+_EAGER, _BOTH = frozenset({RebalanceProtocol.EAGER}), frozenset(RebalanceProtocol)
 
 ASSIGNORS: dict[str, AssignorSpec] = {
     "range": AssignorSpec(assign_range),
     "roundrobin": AssignorSpec(assign_round_robin),
-    "sticky": AssignorSpec(assign_sticky),
-    "cooperative-sticky": AssignorSpec(assign_cooperative_sticky, _BOTH),
+    "sticky": AssignorSpec(assign_sticky, _EAGER, encode_sticky_user_data),
+    "cooperative-sticky": AssignorSpec(assign_cooperative_sticky, _BOTH, encode_cooperative_user_data),
 }
 
 

@@ -9,7 +9,7 @@ is revoked in this round and given out in the next.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from coterie.assignors.claims import Claims
@@ -56,13 +56,13 @@ def _assign(topics: Topics, members: Sequence[Subscriber], claims: Claims) -> As
 # -- who had what ------------------------------------------------------------------------------------------------------
 
 
-def encode_sticky_user_data(owned: Owned, generation: int) -> bytes:
+def encode_sticky_user_data(owned: Owned, generation: int) -> bytes | None:
     """What an eager sticky member sends: the partitions of its last assignment, and that assignment's generation."""
-    return StickyAssignorUserData.of(owned, generation).encode(1)
+    return None if generation < 0 else StickyAssignorUserData.of(owned, generation).encode(1)
 
 
-def encode_cooperative_user_data(generation: int) -> bytes:
-    """Four bytes: the generation."""
+def encode_cooperative_user_data(owned: Owned, generation: int) -> bytes:
+    """Four bytes: the generation. What is owned stands in the subscription itself."""
     return struct.pack(">i", generation)
 
 
@@ -92,8 +92,3 @@ def _by_owned_partitions(subscriber: Subscriber) -> Subscriber:
     if subscriber.generation >= 0:
         return subscriber
     return replace(subscriber, generation=decode_cooperative_user_data(subscriber.user_data))
-
-
-def owned_pairs(owned: Mapping[str, Sequence[int]]) -> list[tuple[str, int]]:
-    """(topic, partition), sorted."""
-    return [(topic, partition) for topic in sorted(owned) for partition in sorted(owned[topic])]

@@ -17,6 +17,7 @@ from coterie.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.state import PREPARED, Status, TopicPartition, Transaction, decode_transaction
 from coterie.coordinator.transactions.steps import (
+    Claim,
     add_partitions,
     check_producer,
     complete,
@@ -87,7 +88,7 @@ class TransactionCoordinator:
         found = self.by_id.get(transactional_id)
         if found is not None and found.status == Status.ONGOING:
             if claimed[0] >= 0:
-                check_producer(found, *claimed, says_fenced=True)
+                check_producer(found, Claim(*claimed))
             found = self._end(fence(found, self._clock.now_ms()))
             claimed = (-1, -1)
         now_ms = self._clock.now_ms()
@@ -95,40 +96,28 @@ class TransactionCoordinator:
         self._keep(new)
         return new.producer_id, new.epoch
 
-    def add_partitions(
-        self,
-        transactional_id: str,
-        producer: tuple[int, int],
-        partitions: Iterable[TopicPartition],
-        *,
-        says_fenced: bool = True,
-    ) -> None:
+    def add_partitions(self, transactional_id: str, who: Claim, partitions: Iterable[TopicPartition]) -> None:
         """Raises Refusal."""
-        found = check_producer(self.by_id.get(transactional_id), *producer, says_fenced=says_fenced)
+        found = check_producer(self.by_id.get(transactional_id), who)
         wanted = frozenset(partitions)
         if found.status != Status.ONGOING or not wanted <= found.partitions:
             self._keep(add_partitions(found, wanted, self._clock.now_ms()))
 
-    def add_group(
-        self, transactional_id: str, producer: tuple[int, int], group_id: str, *, says_fenced: bool = True
-    ) -> None:
+    def add_group(self, transactional_id: str, who: Claim, group_id: str) -> None:
         """The group's offsets will be part of the transaction. Raises Refusal."""
         count = len(self._topics.offsets_topic().partitions)
-        partition = (OFFSETS_TOPIC, partition_for(group_id, count))
-        self.add_partitions(transactional_id, producer, [partition], says_fenced=says_fenced)
+        self.add_partitions(transactional_id, who, [(OFFSETS_TOPIC, partition_for(group_id, count))])
 
-    def end(
-        self, transactional_id: str, producer: tuple[int, int], committed: bool, *, says_fenced: bool = True
-    ) -> None:
+    def end(self, transactional_id: str, who: Claim, committed: bool) -> None:
         """Raises Refusal."""
-        found = check_producer(self.by_id.get(transactional_id), *producer, says_fenced=says_fenced)
+        found = check_producer(self.by_id.get(transactional_id), who)
         prepared = prepare_end(found, committed, self._clock.now_ms())
         if prepared is not found:
             self._end(prepared)
 
-    def check_produce(self, transactional_id: str, producer: tuple[int, int], partition: TopicPartition) -> None:
+    def check_produce(self, transactional_id: str, who: Claim, partition: TopicPartition) -> None:
         """Whether the producer's transaction is open and has the partition (KIP-890). Raises Refusal."""
-        found = check_producer(self.by_id.get(transactional_id), *producer, says_fenced=False)
+        found = check_producer(self.by_id.get(transactional_id), who)
         if found.status != Status.ONGOING or partition not in found.partitions:
             raise Refusal(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
 

@@ -83,7 +83,6 @@ class Membership:
         self.failure: KafkaError | None = None  # ends the membership
         self.complaint: KafkaError | None = None  # told once; a changed subscription may mend it
         self.counts = {"joins": 0, "syncs": 0, "heartbeats": 0, "rebalances": 0, "failed_rebalances": 0}
-        self.last_rebalance_s = 0.0
         self._cluster, self._tell_poll = cluster, tell_poll
         self._coordinator: int | None = None
         self._watched: frozenset[str] = frozenset()
@@ -177,8 +176,6 @@ class Membership:
             case FindCoordinator():
                 self._task(self._find())
             case Send(request):
-                if isinstance(request, JoinGroupRequest):
-                    self.last_rebalance_s = time.monotonic()
                 self._task(self._request(request))
             case AssignGroup():
                 self._by_rack = any(s.rack for s in effect.subscribers)

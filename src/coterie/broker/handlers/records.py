@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import INTERNAL_TOPICS, Partition
+from coterie.coordinator.transactions.steps import Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.records.batch import BatchError, batches
 from coterie.records.legacy import is_legacy, to_batch
@@ -125,7 +126,8 @@ def _check_transaction(broker: Broker, transactional_id: str | None, records: by
         if header.is_transactional:
             if transactional_id is None:
                 raise Refusal(ErrorCode.INVALID_TXN_STATE, "transactional records without a transactional id")
-            broker.transactions.check_produce(transactional_id, (header.producer_id, header.producer_epoch), where)
+            who = Claim(header.producer_id, header.producer_epoch, says_fenced=False)
+            broker.transactions.check_produce(transactional_id, who, where)
 
 
 def _batches(records: bytes, version: int, now_ms: int) -> bytes:

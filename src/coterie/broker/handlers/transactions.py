@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import OFFSETS_TOPIC
-from coterie.coordinator.transactions.steps import FENCED_FROM
+from coterie.coordinator.transactions.steps import FENCED_FROM, Claim
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -76,12 +77,10 @@ def handle_add_partitions_to_txn(
     if any(codes.values()):
         codes = {where: code or ErrorCode.OPERATION_NOT_ATTEMPTED for where, code in codes.items()}
     else:
-        producer = (request.producer_id, request.producer_epoch)
-        says_fenced = call.api_version >= FENCED_FROM
-        try:
-            broker.transactions.add_partitions(request.transactional_id, producer, wanted, says_fenced=says_fenced)
-        except Refusal as refusal:
-            codes = dict.fromkeys(wanted, refusal.code)
+        code = _code_of(
+            lambda: broker.transactions.add_partitions(request.transactional_id, _producer(request, call), wanted)
+        )
+        codes = dict.fromkeys(wanted, code)
     return AddPartitionsToTxnResponse(
         results_by_topic=[
             AddPartitionsToTxnTopicResult(
@@ -100,24 +99,29 @@ def _exists(broker: Broker, where: tuple[str, int]) -> bool:
     return True
 
 
-def handle_add_offsets_to_txn(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
-    producer = (request.producer_id, request.producer_epoch)
-    says_fenced = call.api_version >= FENCED_FROM
+def _producer(request: AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | EndTxnRequest, call: Call) -> Claim:
+    return Claim(request.producer_id, request.producer_epoch, call.api_version >= FENCED_FROM)
+
+
+def _code_of(work: Callable[[], None]) -> ErrorCode:
+    """NONE, or that of the refusal."""
     try:
-        broker.transactions.add_group(request.transactional_id, producer, request.group_id, says_fenced=says_fenced)
+        work()
     except Refusal as refusal:
-        return AddOffsetsToTxnResponse(error_code=refusal.code)
-    return AddOffsetsToTxnResponse()
+        return refusal.code
+    return ErrorCode.NONE
+
+
+def handle_add_offsets_to_txn(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
+    who = _producer(request, call)
+    code = _code_of(lambda: broker.transactions.add_group(request.transactional_id, who, request.group_id))
+    return AddOffsetsToTxnResponse(error_code=code)
 
 
 def handle_end_txn(broker: Broker, request: EndTxnRequest, call: Call) -> EndTxnResponse:
-    producer = (request.producer_id, request.producer_epoch)
-    says_fenced = call.api_version >= FENCED_FROM
-    try:
-        broker.transactions.end(request.transactional_id, producer, request.committed, says_fenced=says_fenced)
-    except Refusal as refusal:
-        return EndTxnResponse(error_code=refusal.code)
-    return EndTxnResponse()
+    who = _producer(request, call)
+    code = _code_of(lambda: broker.transactions.end(request.transactional_id, who, request.committed))
+    return EndTxnResponse(error_code=code)
 
 
 def handle_write_txn_markers(broker: Broker, request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:

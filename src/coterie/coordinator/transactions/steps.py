@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from coterie.coordinator.transactions.state import COMPLETE, PREPARED, Status, TopicPartition, Transaction
 from coterie.wire.errors import ErrorCode, Refusal
@@ -12,12 +12,21 @@ MAX_EPOCH = 2**15 - 2  # the last is kept for fencing
 FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn begin to say PRODUCER_FENCED
 
 
-def check_producer(found: Transaction | None, producer_id: int, epoch: int, *, says_fenced: bool) -> Transaction:
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who a producer says it is; ``says_fenced``: its request is new enough to be told PRODUCER_FENCED."""
+
+    producer_id: int
+    epoch: int
+    says_fenced: bool = True
+
+
+def check_producer(found: Transaction | None, claim: Claim) -> Transaction:
     """The transactional id's state, if that producer may go on with it. Raises Refusal."""
-    if found is None or found.producer_id != producer_id:
+    if found is None or found.producer_id != claim.producer_id:
         raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if found.epoch != epoch:
-        raise Refusal(ErrorCode.PRODUCER_FENCED if says_fenced else ErrorCode.INVALID_PRODUCER_EPOCH)
+    if found.epoch != claim.epoch:
+        raise Refusal(ErrorCode.PRODUCER_FENCED if claim.says_fenced else ErrorCode.INVALID_PRODUCER_EPOCH)
     return found
 
 
