@@ -5,6 +5,7 @@ client in a process of its own, written as its users write it; the best of three
 from __future__ import annotations
 
 import asyncio
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from coterie.bench.measure import Row, broker
 
 VALUE = b"x" * 100
 PARTITIONS = 6
-CONSUMED, PRODUCED = 1_500_000, 300_000
+CONSUMED, PRODUCED = 3_000_000, 300_000
 RUNS = 3
 BATCH_BYTES, LINGER_MS = 131_072, 5
 PEERS = {"aiokafka": "aiokafka", "kafka-python": "kafka", "confluent-kafka": "confluent_kafka"}
@@ -155,7 +156,7 @@ def clients(folder: Path) -> Iterator[Row]:
 
 
 def rate(verb: str, name: str, address: str, count: int) -> float:
-    """Records/s in a fresh process, its start not counted."""
+    """Records/s in a fresh process; connecting and joining count, starting Python and importing do not."""
     command = [sys.executable, "-m", __name__, verb, name, address, str(count)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -163,6 +164,11 @@ def rate(verb: str, name: str, address: str, count: int) -> float:
 def main() -> None:
     verb, name, address, count = sys.argv[1:]
     runner = RUNNERS[verb][name]
+    for module in ("coterie.client", "coterie.records.columnar", "coterie.records.unfolding"):
+        if name.startswith("coterie"):
+            importlib.import_module(module)
+    if name in PEERS:
+        importlib.import_module(PEERS[name])
     started = time.perf_counter()
     done = runner(address, int(count))
     if asyncio.iscoroutine(done):

@@ -15,6 +15,7 @@ from coterie.wire.primitives import WireError
 
 M = TypeVar("M", bound=Message)
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
+LARGE_BYTES = 64 * 1024
 API_VERSIONS_FIRST_TRY = 3
 
 
@@ -48,6 +49,8 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
+        self._parts: list[bytes] = []  # of one large answer, put together once
+        self._missing = 0
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._correlation_id = 0
 
@@ -88,6 +91,21 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
 
     def data_received(self, data: bytes) -> None:
+        if self._missing:
+            if len(data) < self._missing:
+                self._parts.append(data)
+                self._missing -= len(data)
+                return
+            self._parts.append(data[: self._missing])
+            data = data[self._missing :]
+            self._missing = 0
+            frame = b"".join(self._parts)
+            self._parts.clear()
+            self._answered(frame)
+        if data:
+            self._small_answers(data)
+
+    def _small_answers(self, data: bytes) -> None:
         buffer = self._buffer
         buffer += data
         at, end = 0, len(buffer)
@@ -97,14 +115,21 @@ class Connection(asyncio.Protocol):
                 self.close()
                 return
             if end - at < size + 4:
+                if size > LARGE_BYTES:
+                    self._parts.append(bytes(buffer[at + 4 :]))
+                    self._missing = size + 4 - (end - at)
+                    at = end
                 break
             frame = bytes(memoryview(buffer)[at + 4 : at + 4 + size])
             at += size + 4
-            future = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
-            if future is not None and not future.done():
-                future.set_result(frame)
+            self._answered(frame)
         if at:
             del buffer[:at]
+
+    def _answered(self, frame: bytes) -> None:
+        future = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
+        if future is not None and not future.done():
+            future.set_result(frame)
 
     def version_of(self, request: type[Message]) -> int:
         """The version in which such a request goes out. Raises KafkaError UNSUPPORTED_VERSION."""

@@ -5,7 +5,6 @@ of them, and the records are made in C. Twice to four times as fast as record by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -37,7 +36,7 @@ def unfold(
     if buffer[at].any():
         headers = [headers_at(body, position) if buffer[position] else () for position in at.tolist()]
     columns = zip((offsets + base_offset).tolist(), timestamp(deltas), keys, values, headers, strict=False)
-    return list(map(partial(tuple.__new__, make), columns))
+    return list(map(tuple.__new__, repeat(make), columns))
 
 
 def _cut(body: bytes, buffer: Any, at: Any) -> tuple[Iterable[bytes | None], Any]:
