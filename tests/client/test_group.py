@@ -4,8 +4,10 @@ heartbeats while the loop is held, closing. The machine alone is in tests/member
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import re
+import sys
 import threading
 import time
 
@@ -372,6 +374,40 @@ def test_heartbeats_go_out_while_user_code_holds_the_loop(
         asyncio.run(story())
     (warning,) = [r.getMessage() for r in caplog.records if "has been held" in r.getMessage()]
     assert re.search(r"held by .*test_group\.py:\d+ in hold_the_loop", warning)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="usleep is POSIX's")
+def test_when_the_whole_interpreter_is_held_a_warning_says_where(
+    broker: LocalBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Then no thread can send anything: the heartbeat is late, and the culprit is named."""
+    holding = ctypes.PyDLL(None).usleep  # called without giving the GIL up, as a careless extension does
+
+    def hold_everything() -> None:
+        holding(900_000)
+        for _ in range(1_000_000):  # still here when the thread gets its turn
+            pass
+
+    async def story() -> None:
+        async with await settled(member(broker), 2):
+            hold_everything()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(story())
+    warnings = [r.getMessage() for r in caplog.records if "the interpreter was held" in r.getMessage()]
+    assert warnings
+    assert re.search(r"a heartbeat is \d\.\d s late: .*test_group\.py:\d+ in hold_everything", warnings[0])
+
+
+def test_a_static_member_that_is_stuck_only_falls_silent(broker: LocalBroker) -> None:
+    async def story() -> None:
+        settings = {"max_poll_interval_ms": 200, "group_instance_id": "i", "session_timeout_ms": 5_000}
+        async with await settled(member(broker, **settings), 2):
+            time.sleep(0.7)
+            assert len(broker.members("g")) == 1
+            assert broker.asked("LeaveGroup") == 0
+
+    asyncio.run(story())
 
 
 def test_a_member_that_is_stuck_leaves_even_while_it_holds_the_loop(broker: LocalBroker) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 from coterie.wire.declaration import Message
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class Pulse:
     """The next heartbeat: where to, what, when, and until when the member counts as alive (max.poll.interval.ms)."""
 
     address: tuple[str, int]
-    heartbeat: Message
+    heartbeat: HeartbeatRequest
     due_s: float
     interval_s: float
     poll_deadline_s: float
@@ -54,6 +55,7 @@ class HeartbeatThread:
         self._woken = threading.Event()
         self._socket: BrokerSocket | None = None
         self._warned: Pulse | None = None
+        self._left: Pulse | None = None
         self._thread = threading.Thread(target=self._run, name="coterie-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -98,7 +100,10 @@ class HeartbeatThread:
             self._loop.call_soon_threadsafe(self._answered.set)
         except RuntimeError:  # it is closed
             return True
-        return self._answered.wait(GRACE_S)
+        wake_s = time.monotonic() + GRACE_S
+        answered = self._answered.wait(GRACE_S)
+        self._tell_if_held(time.monotonic() - wake_s)
+        return answered
 
     def _stand_in(self, pulse: Pulse) -> None:
         now_s = time.monotonic()
@@ -109,9 +114,11 @@ class HeartbeatThread:
                 "asyncio.to_thread, or make it shorter",
                 culprit(self._loop_thread),
             )
-        request = pulse.heartbeat
+        request: Message = pulse.heartbeat
         if now_s > pulse.poll_deadline_s:
-            request = _leave(request)
+            if pulse.heartbeat.group_instance_id is not None or self._left is pulse:
+                return  # a static member only falls silent
+            self._left, request = pulse, _leave(pulse.heartbeat)
         try:
             if self._socket is None:
                 self._socket = BrokerSocket(*pulse.address, self._client_id, timeout_s=max(pulse.interval_s, 1.0))
@@ -136,11 +143,10 @@ class HeartbeatThread:
             self._socket = None
 
 
-def _leave(heartbeat: Message) -> LeaveGroupRequest:
-    member_id: str = heartbeat.member_id  # type: ignore[attr-defined]
-    group_id: str = heartbeat.group_id  # type: ignore[attr-defined]
+def _leave(heartbeat: HeartbeatRequest) -> LeaveGroupRequest:
     reason = "poll was not called for max.poll.interval.ms"
-    return LeaveGroupRequest(group_id, member_id, [MemberIdentity(member_id, None, reason)])
+    identity = MemberIdentity(heartbeat.member_id, None, reason)
+    return LeaveGroupRequest(heartbeat.group_id, heartbeat.member_id, [identity])
 
 
 def culprit(thread_id: int) -> str:
