@@ -17,7 +17,7 @@ async def _tell(seed: int, kind: str, steps: int, **changed: str) -> StoryResult
     try:
         for address in addresses:
             await asyncio.to_thread(make_topics, address)
-        return await Story(seed, kind, "4.3.0", *addresses, theirs_is_own=True).run(steps)
+        return await Story(seed, kind, "4.3.0", *addresses).run(steps)
     finally:
         for broker in brokers:
             await broker.stop()

@@ -59,15 +59,13 @@ class Story:
         version: str,
         ours: tuple[str, int],
         theirs: tuple[str, int],
-        *,
-        theirs_is_own: bool = False,
     ) -> None:
         self.result = StoryResult(seed, kind)
         self.random = random.Random(seed)
         self.kind, self.version = kind, tuple(int(part) for part in version.split("."))
         self.sides = (
-            Side("coterie", ours, Transactions(own=True, seed=seed)),
-            Side("kafka", theirs, Transactions(own=theirs_is_own, seed=seed)),
+            Side("coterie", ours, Transactions(seed)),
+            Side("kafka", theirs, Transactions(seed)),
         )
         static = self.random.choice([0, 1, 2, 3])
         self.actors = {name: Actor(name, f"i{n}" if n < static else None) for n, name in enumerate("abcdef")}

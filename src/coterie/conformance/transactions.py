@@ -1,6 +1,5 @@
-"""A producer's transaction on either side: Apache Kafka's own coordinator runs it there; here, where there is none, the
-marker that it would write is written by hand. What follows for the group's offsets must be the same.
-"""
+"""A producer's transaction on either side, run by each side's own coordinator. What follows for the group's offsets must be
+the same."""
 
 from __future__ import annotations
 
@@ -15,12 +14,6 @@ from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, Add
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from coterie.wire.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
 
 M = TypeVar("M", bound=Message)
 PATIENCE_S = 20.0
@@ -36,8 +29,8 @@ _AGAIN = (
 class Transactions:
     """The producers of one side; each has at most one transaction open."""
 
-    def __init__(self, *, own: bool, seed: int) -> None:
-        self._own, self._seed = own, seed
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
         self._producers: dict[str, tuple[int, int]] = {}
         self.open: set[str] = set()
 
@@ -53,14 +46,11 @@ class Transactions:
         if name not in self._producers:
             self._producers[name] = await self._identity(connection, name)
         self.open.add(name)
-        if not self._own:
-            producer_id, epoch = self._producers[name]
-            request = AddOffsetsToTxnRequest(self.transactional_id(name), producer_id, epoch, group)
-            await _until(connection, request, AddOffsetsToTxnResponse)
+        producer_id, epoch = self._producers[name]
+        request = AddOffsetsToTxnRequest(self.transactional_id(name), producer_id, epoch, group)
+        await _until(connection, request, AddOffsetsToTxnResponse)
 
     async def _identity(self, connection: Connection, name: str) -> tuple[int, int]:
-        if self._own:
-            return self._seed * 100 + len(self._producers), 0
         request = InitProducerIdRequest(self.transactional_id(name), TIMEOUT_MS)
         told = await _until(connection, request, InitProducerIdResponse)
         return told.producer_id, told.producer_epoch
@@ -69,12 +59,6 @@ class Transactions:
         """Ends it, and returns when the group's partition knows."""
         self.open.discard(name)
         producer_id, epoch = self._producers[name]
-        if self._own:
-            topics = [WritableTxnMarkerTopic("__consumer_offsets", [0])]
-            request = WriteTxnMarkersRequest([WritableTxnMarker(producer_id, epoch, committed, topics, 0)])
-            told = await connection.request(request, WriteTxnMarkersResponse, PATIENCE_S)
-            assert not told.markers[0].topics[0].partitions[0].error_code, told
-            return
         ended = EndTxnRequest(self.transactional_id(name), producer_id, epoch, committed)
         await _until(connection, ended, EndTxnResponse)
         # The marker follows a moment after the answer: until then the next transaction cannot begin.
