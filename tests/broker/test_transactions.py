@@ -6,9 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka import TopicPartition as AIOKafkaTopicPartition
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
+from kafka import KafkaProducer as KafkaPythonProducer
 
 from coterie.client import ConfigError, KafkaError, Producer
 from coterie.coordinator.transactions.state import Status, Transaction, decode_transaction
@@ -218,6 +221,35 @@ def test_confluents_transactional_producer_and_consumer(broker: LocalBroker) -> 
     assert message is not None
     assert message.value() == b"committed"
     check.close()
+
+
+def test_aiokafkas_and_kafka_pythons_transactional_producers(broker: LocalBroker) -> None:
+    async def aiokafkas() -> None:
+        one = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id="aiokafka")
+        await one.start()
+        await one.begin_transaction()
+        await one.send_and_wait("t", b"aborted")
+        await one.abort_transaction()
+        async with one.transaction():
+            await one.send_and_wait("t", b"aiokafka")
+            await one.send_offsets_to_transaction({AIOKafkaTopicPartition("in", 0): 5}, "c")
+        await one.stop()
+
+    asyncio.run(aiokafkas())
+    assert broker.committed("c") == {("in", 0): 5}
+    one = KafkaPythonProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id="kafka-python")
+    one.init_transactions()
+    one.begin_transaction()
+    one.send("t", b"kafka-python").get(10)
+    one.commit_transaction()
+    one.close()
+
+    async def check() -> None:
+        async with member(broker, isolation_level="read_committed", group_id=None) as reader:
+            await reader.assign([T0])
+            assert await read(reader, 2) == [b"aiokafka", b"kafka-python"]
+
+    asyncio.run(check())
 
 
 def test_transactions_survive_a_crash(tmp_path: Path) -> None:

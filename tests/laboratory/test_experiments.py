@@ -12,6 +12,8 @@ def test_eager_everybody_pauses(assignor: str) -> None:
     cost = handover(assignor)
     assert (cost.protocol, cost.paused, cost.unowned, cost.rebalances) == ("eager", 19, 20, 1)
     assert cost.longest_ms >= 100
+    assert len(cost.unowned_ms_by_partition) == 20
+    assert min(cost.unowned_ms_by_partition.values()) >= 100
 
 
 def test_cooperative_only_the_two_concerned_pause() -> None:

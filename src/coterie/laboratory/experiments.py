@@ -24,8 +24,8 @@ PATIENCE_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What it cost to let one more member in: partitions that were without an owner, for how long in sum and at most, how
-    many changed hands, which members had to stop reading something, and how many rebalances it took."""
+    """What it cost to let one more member in: partitions that were without an owner, for how long in sum, at most and one
+    by one, how many changed hands, how many members had to stop reading something, and how many rebalances it took."""
 
     assignor: str
     protocol: str
@@ -35,6 +35,7 @@ class Handover:
     moved: int
     paused: int
     rebalances: int
+    unowned_ms_by_partition: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def handover(assignor: str, members: int = 19, partitions: int = 20, listener_ms
         group.ownership.moves,
         len(group.ownership.paused - {newcomer.name}),
         group.broker.rebalances - before,
+        {f"{topic}-{partition}": ms for (topic, partition), ms in sorted(unowned_ms.items())},
     )
 
 
