@@ -284,6 +284,34 @@ def test_transactions_survive_a_crash(tmp_path: Path) -> None:
         process.stop()
 
 
+def test_nobody_is_new_before_everything_is_loaded(broker: LocalBroker) -> None:
+    """A producer that returns at once after a restart must not be taken for one that was never there."""
+
+    async def story() -> None:
+        async with producer(broker) as one:
+            await one.init_transactions()
+            one.begin_transaction()
+            await (await one.send("t", b"open"))
+            transactions = broker.broker.transactions
+
+            def forget() -> None:
+                transactions.by_id.clear()
+                transactions._loaded = False
+
+            broker._call(forget)
+            async with producer(broker) as two:
+                asked = broker.asked("InitProducerId")
+                coming = asyncio.create_task(two.init_transactions())
+                await asyncio.to_thread(broker.until_asked, "InitProducerId", asked + 2)
+                broker._on_loop(transactions.load(), 10)
+                await coming
+            assert status(broker) == Status.EMPTY
+            with pytest.raises(KafkaError):
+                await one.commit_transaction()
+
+    asyncio.run(story())
+
+
 def test_the_stored_state_is_kafkas() -> None:
     """Key and value of `__transaction_state`, field by field (TransactionLogKey.json, TransactionLogValue.json)."""
     told = Transaction("x", 7, 2, 60_000, Status.ONGOING, frozenset({("t", 1), ("t", 0)}), 5, 4)

@@ -51,6 +51,7 @@ class TransactionCoordinator:
         self._topics, self._groups, self._clock, self._new_id = topics, groups, clock, new_id
         self._max_timeout_ms: int = settings["transaction.max.timeout.ms"]
         self.by_id: dict[str, Transaction] = {}
+        self._loaded = TRANSACTIONS_TOPIC not in topics.by_name
 
     async def load(self) -> None:
         """Reads what the log knows, once the groups are there, and completes what was decided."""
@@ -68,6 +69,7 @@ class TransactionCoordinator:
         for transaction in list(self.by_id.values()):
             if transaction.status in PREPARED:
                 self._complete(transaction)
+        self._loaded = True
 
     def _load(self, key: bytes | None, value: bytes | None) -> None:
         try:
@@ -77,6 +79,12 @@ class TransactionCoordinator:
         except (WireError, ValueError) as error:
             logger.error("a record of %s cannot be read: %s", TRANSACTIONS_TOPIC, error)
 
+    def _find(self, transactional_id: str) -> Transaction | None:
+        """Raises Refusal until everything is loaded: what is not known yet is not new."""
+        if not self._loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self.by_id.get(transactional_id)
+
     # -- what producers ask ---------------------------------------------------------------------------------------------
 
     def init_producer(self, transactional_id: str, timeout_ms: int, claimed: tuple[int, int]) -> tuple[int, int]:
@@ -85,7 +93,7 @@ class TransactionCoordinator:
             raise Refusal(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._max_timeout_ms:
             raise Refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        found = self.by_id.get(transactional_id)
+        found = self._find(transactional_id)
         if found is not None and found.status == Status.ONGOING:
             if claimed[0] >= 0:
                 check_producer(found, Claim(*claimed))
@@ -98,7 +106,7 @@ class TransactionCoordinator:
 
     def add_partitions(self, transactional_id: str, who: Claim, partitions: Iterable[TopicPartition]) -> None:
         """Raises Refusal."""
-        found = check_producer(self.by_id.get(transactional_id), who)
+        found = check_producer(self._find(transactional_id), who)
         wanted = frozenset(partitions)
         if found.status != Status.ONGOING or not wanted <= found.partitions:
             self._keep(add_partitions(found, wanted, self._clock.now_ms()))
@@ -110,14 +118,14 @@ class TransactionCoordinator:
 
     def end(self, transactional_id: str, who: Claim, committed: bool) -> None:
         """Raises Refusal."""
-        found = check_producer(self.by_id.get(transactional_id), who)
+        found = check_producer(self._find(transactional_id), who)
         prepared = prepare_end(found, committed, self._clock.now_ms())
         if prepared is not found:
             self._end(prepared)
 
     def check_produce(self, transactional_id: str, who: Claim, partition: TopicPartition) -> None:
         """Whether the producer's transaction is open and has the partition (KIP-890). Raises Refusal."""
-        found = check_producer(self.by_id.get(transactional_id), who)
+        found = check_producer(self._find(transactional_id), who)
         if found.status != Status.ONGOING or partition not in found.partitions:
             raise Refusal(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
 
