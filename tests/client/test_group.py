@@ -175,6 +175,50 @@ def test_an_error_nobody_foresaw_surfaces_in_poll(broker: LocalBroker, monkeypat
     asyncio.run(story())
 
 
+def test_an_idle_consumer_sleeps(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found on reading: past auto.commit.interval.ms a consumer without auto-commit looked a thousand times a second."""
+
+    async def story() -> None:
+        async with await settled(member(broker, enable_auto_commit=False, auto_commit_interval_ms=10), 2) as one:
+            await one.poll(100)
+            looked: list[int] = []
+            take = one._fetcher.take
+            monkeypatch.setattr(one._fetcher, "take", lambda limit: looked.append(1) or take(limit))
+            await one.poll(500)
+            assert len(looked) < 20
+
+    asyncio.run(story())
+
+
+def test_what_comes_while_positions_are_looked_up_is_not_missed(broker: LocalBroker) -> None:
+    """Found on reading: a revocation that came in the middle of a lookup waited for the whole poll timeout."""
+    heard: list[str] = []
+
+    class Listener(RebalanceListener):
+        def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+            heard.append("revoked")
+
+    async def story() -> None:
+        async with await settled(member(broker), 2) as one:
+            one.subscribe(["t"], Listener())
+            await polled(one, lambda: one.position(("t", 0)) == 0)
+            with broker.hold("ListOffsets", times=10) as held:
+                one.seek(("t", 0), -1)
+                polling = asyncio.create_task(one.poll(10_000))
+                await asyncio.to_thread(broker.until_held, held)
+                broker.fail("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS)
+                beats = broker.asked("Heartbeat")
+                await asyncio.to_thread(broker.until_asked, "Heartbeat", beats + 3)
+            joins = broker.asked("JoinGroup")
+            await asyncio.to_thread(broker.until_asked, "JoinGroup", joins + 1, 3.0)
+            assert heard == ["revoked"]
+            one.wakeup()
+            with pytest.raises(WakeupError):
+                await polling
+
+    asyncio.run(story())
+
+
 # -- callbacks -------------------------------------------------- -----------------------------------------
 
 

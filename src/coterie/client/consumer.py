@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ARROW_BYTES = 16 * 1024 * 1024
+SOONEST_COMMIT_S = 0.05  # how often it is looked whether a commit in flight has come back
 
 
 class Consumer:
@@ -152,6 +153,7 @@ class Consumer:
         deadline_s = time.monotonic() + timeout_ms / 1000
         try:
             while True:
+                self._fetcher.arrived.clear()  # before looking, so that nothing which comes meanwhile is missed
                 self._raise_if_woken()
                 if self._membership is not None:
                     self._membership.polled()
@@ -171,10 +173,8 @@ class Consumer:
             self._polling = False
 
     async def _something_came(self, left_s: float) -> None:
-        self._fetcher.arrived.clear()
-        if self._woken:
-            return
-        left_s = min(left_s, max(self._next_commit_s - time.monotonic(), 0.001))
+        if self._auto_commit:
+            left_s = min(left_s, max(self._next_commit_s - time.monotonic(), SOONEST_COMMIT_S))
         try:
             await asyncio.wait_for(self._fetcher.arrived.wait(), left_s)
         except TimeoutError:
