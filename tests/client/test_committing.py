@@ -519,6 +519,23 @@ def test_without_an_offset_and_without_a_policy(broker: LocalBroker) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_a_partition_that_cannot_be_read_is_not_asked_for_in_a_frenzy(broker: LocalBroker, code: ErrorCode) -> None:
+    """Found on reading. What is retriable is asked again after a pause, the rest is raised and waits for the next poll."""
+
+    async def story() -> None:
+        async with member(broker, group_id=None) as one:
+            broker.fail("Fetch", code, times=1_000)
+            await one.assign([T0])
+            await asyncio.sleep(0.3)
+            assert broker.asked("Fetch") < 40
+            if not code.retriable:
+                with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: t-0"):
+                    await one.poll(1_000)
+
+    asyncio.run(story())
+
+
 # -- interceptors, seeking -------------------------------------- -----------------------------------------
 
 

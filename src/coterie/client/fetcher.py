@@ -19,17 +19,6 @@ from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 NAMES_UP_TO = 12  # from v13 on topics go by id
-_LOOK_UP_AGAIN = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-    }
-)
 
 
 class Fetcher:
@@ -143,27 +132,29 @@ class Fetcher:
     def _take(
         self, wanted: dict[TopicPartition, Position], offsets: dict[TopicPartition, int], response: FetchResponse
     ) -> None:
+        """Stores what came. Raises the first partition's KafkaError once all are seen to, BatchError, CompressionError."""
+        failed: KafkaError | None = None
         for topic in response.responses:
             for data in topic.partitions:
                 where = (topic.topic, data.partition_index)
                 position = wanted.get(where)
                 if position is None or self.positions.get(where) is not position:
                     continue  # revoked or sought meanwhile
-                if position.fetch_offset == offsets[where]:
-                    self._take_one(where, position, data)
+                code = error_of(data.error_code)
+                if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self.out_of_range.add(where)
+                    self.arrived.set()
+                elif code:
+                    failed = failed or KafkaError(code, f"{where[0]}-{where[1]}")
+                elif position.fetch_offset == offsets[where]:
+                    self._store(position, data)
+        if failed is not None:
+            raise failed
 
-    def _take_one(self, where: TopicPartition, position: Position, data: PartitionData) -> None:
-        code = error_of(data.error_code)
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.out_of_range.add(where)
-        elif code in _LOOK_UP_AGAIN:
-            raise KafkaError(code)
-        elif code:
-            self._fail(KafkaError(code, f"{where[0]}-{where[1]}"))
-        else:
-            self.bytes_fetched += len(data.records or b"")
-            position.store(data, committed_only=self._committed_only, check_crcs=self._settings["check.crcs"])
-        if code or position.is_buffered():
+    def _store(self, position: Position, data: PartitionData) -> None:
+        self.bytes_fetched += len(data.records or b"")
+        position.store(data, committed_only=self._committed_only, check_crcs=self._settings["check.crcs"])
+        if position.is_buffered():
             self.arrived.set()
 
     # -- handing out --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from coterie.coordinator.shard import refuse
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchResponse
+from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdResponse
 from coterie.wire.messages.list_offsets import (
@@ -89,6 +89,19 @@ _OF_PARTITIONS = {
 }
 
 
+def _fetch(request: Any, code: ErrorCode) -> Message:
+    if code not in _OF_PARTITIONS:
+        return FetchResponse(error_code=code)
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                t.topic, t.topic_id, [PartitionData(p.partition, code, records=b"") for p in t.partitions]
+            )
+            for t in request.topics
+        ]
+    )
+
+
 def _produce(request: Any, code: ErrorCode) -> Message:
     return ProduceResponse(
         responses=[
@@ -116,7 +129,7 @@ _REFUSALS: dict[str, Callable[[Any, ErrorCode], Message]] = {
     "FindCoordinator": _find_coordinator,
     "OffsetFetch": _offset_fetch,
     "Produce": _produce,
-    "Fetch": lambda request, code: FetchResponse(error_code=code),
+    "Fetch": _fetch,
     "ListOffsets": _list_offsets,
     "InitProducerId": lambda request, code: InitProducerIdResponse(error_code=code),
     "Metadata": lambda request, code: MetadataResponse(
