@@ -43,16 +43,21 @@ SMALL_VARINTS: tuple[bytes, ...] = tuple(bytes((n,)) for n in range(0x80))
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """A zigzag varint of up to 64 bits, as records carry them; the value and the position after it."""
-    raw = shift = 0
-    while True:
+    raw = data[position]
+    if raw < 0x80:
+        return (raw >> 1) ^ -(raw & 1), position + 1
+    byte = data[position + 1]
+    raw = (raw & 0x7F) | (byte & 0x7F) << 7  # nearly always that is all
+    position += 2
+    shift = 14
+    while byte >= 0x80:
+        if shift > 63:
+            raise WireError("a varint is longer than 10 bytes")
         byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), position
         shift += 7
-        if shift > 63:
-            raise WireError("a varint is longer than 10 bytes")
+    return (raw >> 1) ^ -(raw & 1), position
 
 
 def write_varint(value: int) -> bytes:
