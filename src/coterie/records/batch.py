@@ -216,7 +216,8 @@ def _decode_each(body: bytes, header: BatchHeader, append_time: bool) -> list[Re
 def decode_keys_and_values(
     data: bytes, position: int, header: BatchHeader
 ) -> list[tuple[bytes | None, bytes | None, int]]:
-    """(key, value, timestamp ms) of each record: what loading a compacted topic needs, and no object more. Raises BatchError or CompressionError."""
+    """(key, value, timestamp ms) of each record: what loading a compacted topic needs, and no object more. Raises
+    BatchError or CompressionError."""
     body = payload(data, position, header)
     base, append_time = header.base_timestamp, bool(header.attributes & TIMESTAMP_TYPE_BIT)
     out: list[tuple[bytes | None, bytes | None, int]] = []
