@@ -150,24 +150,6 @@ def test_a_fenced_instance_is_fatal_wherever_it_appears(where: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
-        ErrorCode.INVALID_SESSION_TIMEOUT,
-        ErrorCode.INVALID_GROUP_ID,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ],
-)
-def test_joins_that_are_refused_for_good(code: ErrorCode) -> None:
-    """testGroupMaxSizeExceptionIsFatal, testInvalidSessionTimeout, testJoinGroupInvalidGroupId, testGroupReadUnauthorized"""
-    driven = Driven()
-    driven.answer(driven.to_join(), JoinGroupResponse(error_code=code))
-    (failed,) = driven.next()
-    assert isinstance(failed, Failed)
-    assert failed.code == code
-
-
-@pytest.mark.parametrize(
     ("join", "sync", "right"),
     [
         ((None, "range"), (None, None), True),

@@ -88,10 +88,12 @@ def test_losing_membership_loses_the_partitions(code: ErrorCode, member_id: str)
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
         ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.INVALID_GROUP_ID,
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
 def test_what_cannot_be_mended_is_told_to_the_caller(code: ErrorCode) -> None:
+    """testGroupMaxSizeExceptionIsFatal, testInvalidSessionTimeout, testJoinGroupInvalidGroupId, testGroupReadUnauthorized"""
     driven = Driven()
     driven.answer(driven.to_join(), JoinGroupResponse(error_code=code))
     (effect,) = driven.next()
