@@ -19,6 +19,7 @@ from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import LogConfig, PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch, end_of_transaction
 from coterie.testing import ErrorCode, LocalBroker
+from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker_process import BrokerProcess
 from tests.client.group import member, polled, read, settled
 
@@ -323,6 +324,35 @@ def test_the_stored_state_is_kafkas() -> None:
         + (4).to_bytes(8, "big")
     )
     assert decode_transaction(told.key(), told.value()) == told
+
+
+def test_a_producer_in_an_open_transaction_is_not_forgotten() -> None:
+    """Found on reading: expired by its records' old timestamps, it took along where its transaction began, and after an
+    orderly restart readers of committed records went past it."""
+    fs = MemoryFileSystem()
+    log = PartitionLog.open(fs, "t-0", LogConfig(), clean=True)
+    for producer_id, attributes in ((1, TRANSACTIONAL_BIT), (2, 0)):
+        batch = encode_batch(
+            [(1, None, b"v", ())], producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=attributes
+        )
+        log.append(batch, 1)
+    log.producers.expire(1_000, log.transactions.open)
+    assert set(log.producers.by_id) == {1}
+    log.close()
+    assert PartitionLog.open(fs, "t-0", LogConfig(), clean=True).last_stable_offset == 0
+
+
+@pytest.mark.parametrize("length", [0, 40])
+def test_a_batch_that_lies_about_its_length_is_corrupt(broker: LocalBroker, length: int) -> None:
+    """Found on reading: looking for transactional batches before the log did cost the client its connection."""
+    whole = encode_batch([(1, None, b"v" * 40, ())])
+    data = [
+        TopicProduceData(
+            "t", partition_data=[PartitionProduceData(0, whole[:8] + length.to_bytes(4, "big") + whole[12:])]
+        )
+    ]
+    answer = broker._ask(ProduceRequest(None, -1, 30_000, data))
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -190,7 +190,7 @@ class Broker:
         expired_ms = now_ms - self.settings["producer.id.expiration.ms"]
         for log in self.topics.every_log():
             log.retain(now_ms)
-            log.producers.expire(expired_ms)
+            log.producers.expire(expired_ms, log.transactions.open)
         self.topics.save_start_offsets()
 
     def _flush_due(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from coterie.records.batch import BatchHeader, Record, batches, check_crc, decode_records, ends_transaction
+from coterie.records.batch import BatchHeader, Record, batches, check_crc, decode_records, marker_of
 from coterie.wire.messages.fetch import PartitionData
 
 UNKNOWN = -1
@@ -74,8 +74,7 @@ class Position:
         while aborted and aborted[0][0] <= header.last_offset:
             self._aborted_producers.add(heappop(aborted)[1])
         if header.is_control:
-            (marker, *_) = decode_records(raw, at, header)
-            if ends_transaction(marker) is False:
+            if marker_of(raw, at, header) is False:
                 self._aborted_producers.discard(header.producer_id)
             return True
         return header.is_transactional and header.producer_id in self._aborted_producers

@@ -11,10 +11,9 @@ from coterie.records.batch import (
     BatchHeader,
     batches,
     decode_keys_and_values,
-    decode_records,
     encode_batch,
     end_of_transaction,
-    ends_transaction,
+    marker_of,
 )
 from coterie.wire.primitives import WireError
 
@@ -63,10 +62,9 @@ class OffsetsLog:
             data, loaded = self.log.read(offset, LOAD_CHUNK_BYTES), 0
             for position, header in batches(data):
                 if header.is_control:
-                    for record in decode_records(data, position, header) if header.record_count else ():
-                        committed = ends_transaction(record)
-                        if committed is not None:
-                            shard.end_transaction(header.producer_id, committed, record.timestamp)
+                    committed = marker_of(data, position, header)
+                    if committed is not None:
+                        shard.end_transaction(header.producer_id, committed, header.max_timestamp)
                 else:
                     loaded += self._load_batch(shard, data, position, header)
                 offset = header.last_offset + 1

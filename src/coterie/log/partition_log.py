@@ -6,6 +6,7 @@ Single writer, no replicas: the high watermark is the end of the log.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from coterie.log.filesystem import FileSystem
@@ -20,7 +21,7 @@ from coterie.records.batch import (
     batches,
     check,
     decode_records,
-    ends_transaction,
+    marker_of,
     read_header,
 )
 from coterie.records.compression import ZSTD, CompressionError
@@ -57,6 +58,10 @@ class Appended:
     last_offset: int
     log_append_time_ms: int
     duplicate: bool = False
+
+
+def _allow(header: BatchHeader) -> None:
+    """Whoever writes to a log directly knows what it does."""
 
 
 class PartitionLog:
@@ -126,15 +131,12 @@ class PartitionLog:
             self.transactions.appended(header)
             return
         self.producers.ended(header)
-        for record in decode_records(marker, 0, header) if header.record_count else ():
-            committed = ends_transaction(record)
-            entry = None if committed is None else self.transactions.ended(header, committed)
-            if entry is not None:
-                segment = self.segments[self._segment_of(header.base_offset)] if self.segments else None
-                if segment is not None:
-                    index = self.fs.open(segment.stem + ".txnindex")
-                    index.append(entry.encode())
-                    index.close()
+        committed = marker_of(marker, 0, header)
+        entry = None if committed is None else self.transactions.ended(header, committed)
+        if entry is not None:
+            index = self.fs.open(self.segments[self._segment_of(header.base_offset)].stem + ".txnindex")
+            index.append(entry.encode())
+            index.close()
 
     @property
     def last_stable_offset(self) -> int:
@@ -150,9 +152,16 @@ class PartitionLog:
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
 
-    def append(self, data: bytes, now_ms: int, leader_epoch: int = 0) -> Appended:
-        """Appends the batches of one Produce, or none of them. Raises Refusal with Kafka's code, or OSError."""
-        headers, duplicate = self._validated(data)
+    def append(
+        self,
+        data: bytes,
+        now_ms: int,
+        leader_epoch: int = 0,
+        allow_transactional: Callable[[BatchHeader], None] = _allow,
+    ) -> Appended:
+        """Appends the batches of one Produce, or none of them; ``allow_transactional`` may refuse one of a transaction.
+        Raises Refusal with Kafka's code, or OSError."""
+        headers, duplicate = self._validated(data, allow_transactional)
         if duplicate is not None:
             return duplicate
         stamped = bytearray(data)
@@ -200,7 +209,9 @@ class PartitionLog:
             self.unflushed_since_ms = now_ms
         self.unflushed_messages += self.end_offset - base
 
-    def _validated(self, data: bytes) -> tuple[list[tuple[int, BatchHeader]], Appended | None]:
+    def _validated(
+        self, data: bytes, allow_transactional: Callable[[BatchHeader], None]
+    ) -> tuple[list[tuple[int, BatchHeader]], Appended | None]:
         headers: list[tuple[int, BatchHeader]] = []
         covered = 0
         try:
@@ -214,6 +225,8 @@ class PartitionLog:
                     raise Refusal(ErrorCode.INVALID_RECORD, "a client may not write control batches")
                 if self.config.cleanup_compact and any(r.key is None for r in decode_records(data, position, header)):
                     raise Refusal(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+                if header.is_transactional:
+                    allow_transactional(header)
                 headers.append((position, header))
                 covered = position + header.size
         except (BatchError, CompressionError) as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 import google_crc32c
@@ -96,10 +96,12 @@ class Producers:
         if producer is None or producer.epoch < header.producer_epoch:
             self.by_id[header.producer_id] = Producer(header.producer_epoch)
 
-    def expire(self, before_ms: int) -> None:
-        """Forgets producers whose last batch is older (producer.id.expiration.ms)."""
-        for producer_id in [p for p, v in self.by_id.items() if not v.batches or v.batches[-1].timestamp < before_ms]:
-            del self.by_id[producer_id]
+    def expire(self, before_ms: int, busy: Container[int] = ()) -> None:
+        """Forgets producers whose last batch is older (producer.id.expiration.ms), but none in an open transaction."""
+        old = [p for p, v in self.by_id.items() if not v.batches or v.batches[-1].timestamp < before_ms]
+        for producer_id in old:
+            if producer_id not in busy:
+                del self.by_id[producer_id]
 
     def to_snapshot(self, open_transactions: Mapping[int, int]) -> bytes:
         """Kafka's `.snapshot` file: each producer's last batch, and where its open transaction began."""

@@ -367,6 +367,12 @@ def ends_transaction(record: Record) -> bool | None:
     return bool(kind) if kind in (_ABORT, _COMMIT) else None
 
 
+def marker_of(data: bytes, position: int, header: BatchHeader) -> bool | None:
+    """Of a control batch, which holds one record: as `ends_transaction`; None for one that compaction left empty. Raises
+    BatchError."""
+    return ends_transaction(decode_records(data, position, header)[0]) if header.record_count else None
+
+
 def _encode_headers(headers: Sequence[Header]) -> bytes:
     pieces = [_varint(len(headers))]
     for name, value in headers:

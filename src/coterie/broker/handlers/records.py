@@ -10,7 +10,7 @@ from coterie.broker.server import Call
 from coterie.broker.topics import INTERNAL_TOPICS, Partition
 from coterie.coordinator.transactions.steps import Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
-from coterie.records.batch import BatchError, batches
+from coterie.records.batch import BatchError, BatchHeader
 from coterie.records.legacy import is_legacy, to_batch
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_records import (
@@ -100,9 +100,12 @@ def _append(
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
         partition = broker.topics.partition(name, data.index)
         now_ms = broker.clock.now_ms()
-        records = _batches(data.records or b"", call.api_version, now_ms)
-        _check_transaction(broker, request.transactional_id, records, (name, data.index))
-        appended = partition.log.append(records, now_ms, LEADER_EPOCH)
+        appended = partition.log.append(
+            _batches(data.records or b"", call.api_version, now_ms),
+            now_ms,
+            LEADER_EPOCH,
+            lambda header: _check_transaction(broker, request.transactional_id, header, (name, data.index)),
+        )
     except Refusal as refusal:
         return PartitionProduceResponse(data.index, refusal.code, error_message=refusal.message)
     except OSError as error:
@@ -120,14 +123,14 @@ def _append(
     )
 
 
-def _check_transaction(broker: Broker, transactional_id: str | None, records: bytes, where: tuple[str, int]) -> None:
+def _check_transaction(
+    broker: Broker, transactional_id: str | None, header: BatchHeader, where: tuple[str, int]
+) -> None:
     """Transactional records need an open transaction that has their partition. Raises Refusal."""
-    for _, header in batches(records):
-        if header.is_transactional:
-            if transactional_id is None:
-                raise Refusal(ErrorCode.INVALID_TXN_STATE, "transactional records without a transactional id")
-            who = Claim(header.producer_id, header.producer_epoch, says_fenced=False)
-            broker.transactions.check_produce(transactional_id, who, where)
+    if transactional_id is None:
+        raise Refusal(ErrorCode.INVALID_TXN_STATE, "transactional records without a transactional id")
+    who = Claim(header.producer_id, header.producer_epoch, says_fenced=False)
+    broker.transactions.check_produce(transactional_id, who, where)
 
 
 def _batches(records: bytes, version: int, now_ms: int) -> bytes:
