@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
 
 from coterie.client.cluster import Cluster
+from coterie.client.coordinator import Coordinator
 from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError
 from coterie.client.listener import ConsumerInterceptor, OffsetAndMetadata, TopicPartition
 from coterie.client.membership import Membership
@@ -15,7 +15,6 @@ from coterie.client.offsets import commit_offsets, committed_offsets
 from coterie.member.commits import Verdict, may_commit, verdict
 from coterie.wire.errors import ErrorCode
 
-R = TypeVar("R")
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 Callback = Callable[[dict[TopicPartition, int], "Exception | None"], object]
 
@@ -27,7 +26,7 @@ class Committer:
         self.membership: Membership | None = None
         self.commits = 0
         self._cluster, self._group_id, self._interceptors = cluster, group_id, interceptors
-        self._coordinator: int | None = None
+        self._coordinator = Coordinator(cluster, group_id or "")
         self._pending: set[asyncio.Task[None]] = set()
         self._fenced: KafkaError | None = None
 
@@ -38,13 +37,13 @@ class Committer:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Raises KafkaError."""
-        wanted = list(partitions)
+        wanted, group_id = list(partitions), self.group_id()
 
         async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
-            stable = self._cluster.settings["isolation.level"] == "read_committed"
-            return await committed_offsets(self._cluster, node, self.group_id(), wanted, require_stable=stable)
+            stable = self._cluster.settings.committed_only
+            return await committed_offsets(self._cluster, node, group_id, wanted, require_stable=stable)
 
-        return await self._at_coordinator(ask)
+        return await self._coordinator.until_done(ask)
 
     async def commit(self, offsets: Offsets, timeout_s: float) -> None:
         """Retried until it is made or the time is over; async commits made before are waited for first. Raises
@@ -97,17 +96,15 @@ class Committer:
         sent = ("", -1) if machine is None else (machine.member_id, machine.generation)
         instance_id = machine.config.group_instance_id if machine is not None and machine.member_id else None
         try:
-            if self._coordinator is None:
-                self._coordinator = await self._cluster.find_coordinator(self.group_id())
-            await commit_offsets(
-                self._cluster, self._coordinator, self.group_id(), offsets, sent[1], sent[0], instance_id
-            )
+            group_id = self.group_id()
+            node = await self._coordinator.node()
+            await commit_offsets(self._cluster, node, group_id, offsets, sent[1], sent[0], instance_id)
         except KafkaError as error:
             what = verdict(machine, error.code, sent)
             if self.membership is not None:
                 self.membership.wake()
             if what == Verdict.FIND_COORDINATOR:
-                self._coordinator = None
+                self._coordinator.forget()
             failed = (
                 _error(what, error.code, sent[1]) if what in (Verdict.REBALANCING, Verdict.COMMIT_FAILED) else error
             )
@@ -118,20 +115,6 @@ class Committer:
         for interceptor in self._interceptors:
             interceptor.on_commit(_plain(offsets))
         return None
-
-    async def _at_coordinator(self, work: Callable[[int], Awaitable[R]]) -> R:
-        """Runs ``work(node)``, looking the coordinator up again after errors that call for it."""
-        deadline_s = time.monotonic() + self._cluster.settings["default.api.timeout.ms"] / 1000
-        while True:
-            try:
-                if self._coordinator is None:
-                    self._coordinator = await self._cluster.find_coordinator(self.group_id())
-                return await work(self._coordinator)
-            except KafkaError as error:
-                if not error.code.retriable or time.monotonic() > deadline_s:
-                    raise
-                self._coordinator = None
-                await asyncio.sleep(self._cluster.settings["retry.backoff.ms"] / 1000)
 
 
 def _plain(offsets: Offsets) -> dict[TopicPartition, int]:

@@ -265,7 +265,7 @@ class Consumer:
     def lag(self) -> dict[TopicPartition, int]:
         """Records not read yet, by partition, as of the last fetch; never negative. With read_committed up to the first
         open transaction."""
-        stable = self.settings["isolation.level"] == "read_committed"
+        stable = self.settings.committed_only
         ends = {tp: p.last_stable_offset if stable else p.high_watermark for tp, p in self._fetcher.positions.items()}
         return {tp: max(end - self.position(tp), 0) for tp, end in ends.items() if end >= 0}
 
@@ -303,8 +303,7 @@ class Consumer:
         return {tp for tp, p in self._fetcher.positions.items() if p.paused}
 
     async def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        committed = self.settings["isolation.level"] == "read_committed"
-        return await list_offsets(self._cluster, timestamps, committed=committed)
+        return await list_offsets(self._cluster, timestamps, committed=self.settings.committed_only)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return await self._offsets(dict.fromkeys(partitions, -1))

@@ -26,7 +26,7 @@ class Fetcher:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._settings = cluster, cluster.settings
-        self._committed_only = self._settings["isolation.level"] == "read_committed"
+        self._committed_only = self._settings.committed_only
         self._room_bytes = self._settings["fetch.max.bytes"] // 4
         self.positions: dict[TopicPartition, Position] = {}
         self.out_of_range: set[TopicPartition] = set()

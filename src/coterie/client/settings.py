@@ -124,6 +124,11 @@ class ClientSettings:
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
+    @property
+    def committed_only(self) -> bool:
+        """isolation.level: whether only records of decided transactions, and only committed ones, count."""
+        return bool(self["isolation.level"] == "read_committed")
+
     def bootstrap(self) -> list[tuple[str, int]]:
         """Raises ConfigError for an address that is not HOST:PORT."""
         addresses = []

@@ -56,5 +56,5 @@ class StartingPositions:
             topic, partition = partitions[0]
             text = f"{topic}-{partition} has no offset to start from, and auto.offset.reset is none"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
-        stable = self._cluster.settings["isolation.level"] == "read_committed"
+        stable = self._cluster.settings.committed_only
         return await list_offsets(self._cluster, dict.fromkeys(partitions, _RESET[self._policy]), committed=stable)

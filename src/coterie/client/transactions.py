@@ -7,13 +7,13 @@ producer took the transactional id over, or it is not allowed) ends the producer
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
 from coterie.client.cluster import TRANSACTION, Cluster
 from coterie.client.connection import answer_type
+from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.wire.declaration import Message
@@ -57,7 +57,7 @@ class TransactionManager:
         self.producer_id, self.epoch = -1, -1
         self.state = State.UNINITIALIZED
         self._cluster = cluster
-        self._coordinator: int | None = None
+        self._coordinator = Coordinator(cluster, transactional_id, TRANSACTION)
         self._partitions: set[TopicPartition] = set()
         self._adding = asyncio.Lock()
         self._took_part = False
@@ -130,7 +130,7 @@ class TransactionManager:
                 group.group_instance_id,
                 list(topics.values()),
             )
-            await self._at_group(group.group_id, request)
+            await self._until_done(Coordinator(self._cluster, group.group_id), request, _GROUP_TXN_VERSION)
         except KafkaError as error:
             self.failed(error)
             raise
@@ -151,43 +151,18 @@ class TransactionManager:
     # -- asking ---------------------------------------------------------------------------------------------------------
 
     async def _ask(self, request: Message) -> Any:
-        """At the transaction coordinator, until it answers or default.api.timeout.ms is over."""
+        """At the transaction coordinator."""
+        return await self._until_done(self._coordinator, request)
 
-        async def once() -> Any:
-            if self._coordinator is None:
-                self._coordinator = await self._cluster.find_coordinator(self.transactional_id, TRANSACTION)
-            connection = await self._cluster.coordinator_connection(self._coordinator)
-            return await connection.request(request, answer_type(request), self._cluster.timeout_s)
-
-        def forget() -> None:
-            self._coordinator = None
-
-        return await self._until(once, forget)
-
-    async def _at_group(self, group_id: str, request: TxnOffsetCommitRequest) -> None:
-        async def once() -> Any:
-            node = await self._cluster.find_coordinator(group_id)
+    async def _until_done(self, coordinator: Coordinator, request: Message, highest: int | None = None) -> Any:
+        async def once(node: int) -> Any:
             connection = await self._cluster.coordinator_connection(node)
-            return await connection.request(
-                request, answer_type(request), self._cluster.timeout_s, highest=_GROUP_TXN_VERSION
-            )
+            answer = await connection.request(request, answer_type(request), self._cluster.timeout_s, highest=highest)
+            for code in _codes(answer):
+                check(code)
+            return answer
 
-        await self._until(once, lambda: None)
-
-    async def _until(self, once: Any, forget: Any) -> Any:
-        deadline_s = time.monotonic() + self._cluster.settings["default.api.timeout.ms"] / 1000
-        while True:
-            try:
-                answer = await once()
-                for code in _codes(answer):
-                    check(code)
-                return answer
-            except KafkaError as error:
-                if not error.code.retriable or time.monotonic() > deadline_s:
-                    raise
-                if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
-                    forget()
-                await asyncio.sleep(self._cluster.settings["retry.backoff.ms"] / 1000)
+        return await coordinator.until_done(once)
 
 
 def _codes(answer: Any) -> Iterable[ErrorCode]:

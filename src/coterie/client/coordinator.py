@@ -1,0 +1,45 @@
+"""Where the coordinator of a group or a transactional id is, as long as that is right."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from coterie.client.cluster import GROUP, Cluster
+from coterie.client.errors import KafkaError
+from coterie.wire.errors import ErrorCode
+
+R = TypeVar("R")
+
+
+class Coordinator:
+    """Looked up at first use, and again after `forget`."""
+
+    def __init__(self, cluster: Cluster, key: str, kind: int = GROUP) -> None:
+        self._cluster, self._key, self._kind = cluster, key, kind
+        self._node: int | None = None
+
+    async def node(self) -> int:
+        """Its node id. Raises KafkaError."""
+        if self._node is None:
+            self._node = await self._cluster.find_coordinator(self._key, self._kind)
+        return self._node
+
+    def forget(self) -> None:
+        self._node = None
+
+    async def until_done(self, work: Callable[[int], Awaitable[R]]) -> R:
+        """Runs ``work(node)`` again after errors that call for it, until default.api.timeout.ms is over. Raises
+        KafkaError."""
+        deadline_s = time.monotonic() + self._cluster.settings["default.api.timeout.ms"] / 1000
+        while True:
+            try:
+                return await work(await self.node())
+            except KafkaError as error:
+                if not error.code.retriable or time.monotonic() > deadline_s:
+                    raise
+                if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                    self.forget()
+                await asyncio.sleep(self._cluster.settings["retry.backoff.ms"] / 1000)
