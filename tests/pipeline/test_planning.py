@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.pipeline.options import OptionError, source_options
-from coterie.pipeline.reading import OffsetRange, limit_rows, share_out
+from coterie.pipeline.admission import Admission, Limits, limit_bytes, limit_rows
+from coterie.pipeline.options import OptionError, SourceOptions, source_options
+from coterie.pipeline.planning import OffsetRange, share_out
 
 ranges = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 1000)), max_size=20)
 
@@ -45,14 +46,21 @@ def test_options_are_read_by_their_names_in_any_case() -> None:
         "includeHeaders": "true",
     }
     o = source_options(given_options, streaming=True)
-    assert (o.host, o.port, o.subscribe, o.starting) == ("h", 9092, ("a", "b"), {"a": {"0": 5}})
+    assert (o.client["bootstrap.servers"], o.subscribe, o.starting) == ("h:9092,other:1", ("a", "b"), {"a": {"0": 5}})
     assert (o.max_offsets_per_trigger, o.include_headers, o.fail_on_data_loss) == (100, True, True)
 
 
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ({"subscribe": "t", "startingOffset": "earliest"}, "has no option startingoffset"),
+        ({"subscribe": "t", "startingOffset": "earliest"}, "no option startingoffset; did you mean startingOffsets?"),
+        ({"subscribe": "t", "kafka.session.timeout": "1"}, "did you mean session.timeout.ms"),
+        ({"subscribe": "t", "kafka.security.protocol": "SASL_SSL"}, "needs sasl.username and sasl.password"),
+        ({"subscribe": "t", "kafka.ssl.truststore.type": "JKS"}, "must be PEM here"),
+        ({"subscribe": "t", "mode": "both"}, "mode must be assign or group"),
+        ({"subscribe": "t", "mode": "group"}, "mode=group is for streams"),
+        ({"subscribe": "t", "maxTriggerDelay": "soon"}, "a time such as 500ms"),
+        ({"subscribe": "t", "startingOffsetsByTimestamp": "now"}, "must be JSON like"),
         ({"subscribe": "t", "assign": "{}"}, "exactly one"),
         ({"subscribe": "t", "maxOffsetsPerTrigger": "0"}, "positive whole number"),
         ({"subscribe": "t", "kafka.bootstrap.servers": "nowhere"}, "must be HOST:PORT"),
@@ -62,3 +70,50 @@ def test_options_are_read_by_their_names_in_any_case() -> None:
 def test_a_bad_option_is_said_in_a_sentence(bad: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         source_options({"kafka.bootstrap.servers": "h:1"} | bad, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"subscribe": "t"}, "needs the option kafka.group.id"),
+        ({"assign": '{"t":[0]}', "kafka.group.id": "g"}, "exclude each other"),
+        ({"subscribe": "t", "kafka.group.id": "g", "startingOffsets": '{"t":{"0":1}}'}, "earliest or latest only"),
+    ],
+)
+def test_what_group_mode_cannot_have(bad: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        source_options({"kafka.bootstrap.servers": "h:1", "mode": "group"} | bad, streaming=True)
+
+
+def test_secrets_are_not_shown() -> None:
+    given = {"kafka.sasl.password": "hush", "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.username": "u"}
+    options = source_options({"kafka.bootstrap.servers": "h:1", "subscribe": "t", **given}, streaming=False)
+    assert "hush" not in repr(options)
+    assert "hush" not in repr(options.settings().security())
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.floats(1, 500)), min_size=1, max_size=12), st.integers(1, 50_000))
+def test_a_limit_in_bytes_holds_and_always_goes_on(available: list[tuple[int, float]], size_bytes: int) -> None:
+    start = {("t", p): 7 for p in range(len(available))}
+    end = {("t", p): 7 + size for p, (size, _) in enumerate(available)}
+    record_bytes = {("t", p): each for p, (_, each) in enumerate(available)}
+    limited = limit_bytes(start, end, size_bytes, record_bytes)
+    taken = {tp: limited[tp] - start[tp] for tp in end}
+    assert all(0 <= count <= end[tp] - start[tp] for tp, count in taken.items())
+    total = sum(taken.values())
+    assert sum(count * record_bytes[tp] for tp, count in taken.items()) <= size_bytes * 1.000001 or total == 1
+    assert total > 0 or not any(size for size, _ in available)
+
+
+def test_a_batch_waits_for_enough_records_but_not_for_ever() -> None:
+    now_s = 0.0
+    options = SourceOptions({}, min_offsets_per_trigger=100, max_trigger_delay_s=10)
+    admission = Admission(options, sampler=None, clock_s=lambda: now_s)  # type: ignore[arg-type]
+    start = {("t", 0): 0}
+
+    def admitted(available: int) -> int:
+        return admission.admit(start, {("t", 0): available}, Limits())["t", 0]
+
+    assert (admitted(99), admitted(100), admitted(5)) == (0, 100, 0)
+    now_s = 10.1
+    assert (admitted(5), admitted(5)) == (5, 0)

@@ -21,7 +21,7 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]]) -> pa.Ta
         import numpy as np
         import pyarrow as pa
 
-        from coterie.records.columnar import decode_columns
+        from coterie.records.columnar import columns_of
     except ImportError as error:
         raise ConfigError("Arrow tables need pyarrow and numpy: pip install 'coterie[spark]'") from error
     schema = pa.schema(
@@ -36,7 +36,7 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]]) -> pa.Ta
     )
     tables = []
     for (topic, partition), (begin, stored) in polled.items():
-        columns = decode_columns(b"".join(batch.bytes() for batch in stored))
+        columns = columns_of([(batch.data, batch.at, batch.header) for batch in stored])
         if columns is None:
             continue
         first = int(np.searchsorted(columns.offsets, begin))

@@ -48,6 +48,7 @@ class Cluster:
         self.settings = settings
         self.timeout_s: float = settings["request.timeout.ms"] / 1000
         self._bootstrap = settings.bootstrap()
+        self._security = settings.security()
         self._known = _Known()
         self._all: dict[str, TopicInfo] = {}
         self._all_updated_s = float("-inf")
@@ -82,7 +83,8 @@ class Cluster:
             connection = self._connections.get(key)
             if connection is None or connection.closed:
                 host, port = address
-                connection = await Connection.connect(host, port, self.settings["client.id"], min(self.timeout_s, 10))
+                client_id, timeout_s = self.settings["client.id"], min(self.timeout_s, 10)
+                connection = await Connection.connect(host, port, client_id, timeout_s, self._security)
                 self._connections[key] = connection
             return connection
 

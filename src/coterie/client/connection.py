@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, TypeVar
 
 from coterie.client.errors import KafkaError
+from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -35,7 +37,7 @@ class VersionTable:
         ours = request.versions
         version = min(last, ours.last, ours.last if highest is None else highest)
         if version < max(first, ours.first):
-            name = APIS[request.api_key].name
+            name = request.__name__.removesuffix("Request")
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the broker and this client share no version of {name}")
         return version
 
@@ -55,13 +57,16 @@ class Connection(asyncio.Protocol):
         self._correlation_id = 0
 
     @classmethod
-    async def connect(cls, host: str, port: int, client_id: str, timeout_s: float) -> Connection:
-        """Raises KafkaError NETWORK_EXCEPTION when nobody answers there."""
+    async def connect(
+        cls, host: str, port: int, client_id: str, timeout_s: float, security: Security = PLAINTEXT
+    ) -> Connection:
+        """Raises KafkaError NETWORK_EXCEPTION when nobody answers there, and what a login is refused with."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                _, connection = await loop.create_connection(lambda: cls(client_id), host, port)
+                _, connection = await loop.create_connection(lambda: cls(client_id), host, port, ssl=security.context())
                 await connection._agree()
+                await connection._log_in(security)
         except (OSError, TimeoutError) as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {host}:{port}: {error}") from error
         return connection
@@ -76,6 +81,16 @@ class Connection(asyncio.Protocol):
         else:
             response = decode_response(ApiVersionsResponse, frame, API_VERSIONS_FIRST_TRY)
         self.versions = VersionTable(response)
+
+    async def _log_in(self, security: Security) -> None:
+        login = security.login()
+        with contextlib.suppress(StopIteration):
+            request, answer = next(login)
+            while True:
+                assert self.versions is not None
+                version = self.versions.choose(type(request))
+                response = decode_response(answer, await self._send(request, version), version)
+                request, answer = login.send(response)
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 

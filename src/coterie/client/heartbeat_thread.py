@@ -19,6 +19,7 @@ from pathlib import Path
 
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
+from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.declaration import Message
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -45,10 +46,10 @@ class Pulse:
 class HeartbeatThread:
     """Runs from `start` to `stop`; made and told (`expect`) on the loop that it stands in for."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, security: Security = PLAINTEXT) -> None:
         self.pulse: Pulse | None = None
         self.sent = 0  # heartbeats that the loop was too late for
-        self._client_id = client_id
+        self._client_id, self._security = client_id, security
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._answered = threading.Event()
         self._stopped = False
@@ -121,7 +122,8 @@ class HeartbeatThread:
             self._left, request = pulse, _leave(pulse.heartbeat)
         try:
             if self._socket is None:
-                self._socket = BrokerSocket(*pulse.address, self._client_id, timeout_s=max(pulse.interval_s, 1.0))
+                timeout_s = max(pulse.interval_s, 1.0)
+                self._socket = BrokerSocket(*pulse.address, self._client_id, timeout_s, self._security)
             self._socket.request(request)
             self.sent += 1
         except (KafkaError, OSError):

@@ -91,7 +91,7 @@ class Membership:
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[None] | None = None
-        self._thread = HeartbeatThread(cluster.settings["client.id"])
+        self._thread = HeartbeatThread(cluster.settings["client.id"], cluster.settings.security())
 
     # -- what the consumer says -----------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from coterie.client.errors import ConfigError, KafkaError, check
 from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.client.partitioner import partition_for_key
 from coterie.client.settings import ClientSettings
-from coterie.client.transactions import State, TransactionManager
+from coterie.client.transactions import OpenTransaction, State, TransactionManager
 from coterie.records.batch import TRANSACTIONAL_BIT, Header, encode_batch
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire.errors import ErrorCode, error_of
@@ -362,6 +362,15 @@ class Producer:
         await manager.end(committed=False)
         if manager.epoch != epoch:
             self._sequences.clear()
+
+    async def leave_transaction_open(self) -> OpenTransaction:
+        """Returns once everything sent is acknowledged; whoever gets the answer ends the transaction. Raises KafkaError."""
+        await self.flush()
+        return self._manager().left_open()
+
+    def resume_transaction(self, left: OpenTransaction) -> None:
+        """Goes on with a transaction that another process left open, only to end it."""
+        self._manager().resume(left)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from coterie.assignors import ASSIGNORS
 from coterie.client.errors import ConfigError
+from coterie.client.security import MECHANISMS, PROTOCOLS, Security, security
 
 T = TypeVar("T")
 
@@ -50,13 +51,27 @@ DEFAULTS: dict[str, Any] = {
     "partitioner": None,
     "transactional.id": None,
     "transaction.timeout.ms": 60_000,
+    "security.protocol": "PLAINTEXT",
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.location": None,
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.location": None,
+    "ssl.key.password": None,
+    "ssl.endpoint.identification.algorithm": "https",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": None,
+    "sasl.password": None,
+    "sasl.jaas.config": None,
 }
 _CHOICES = {
     "auto.offset.reset": ("earliest", "latest", "none"),
     "acks": ("0", "1", "all", "-1"),
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "isolation.level": ("read_uncommitted", "read_committed"),
+    "security.protocol": PROTOCOLS,
+    "sasl.mechanism": MECHANISMS,
 }
+
 
 _OBJECTS = frozenset({"interceptor.classes", "partitioner"})  # Python's, not text
 _JAVA = "org.apache.kafka.clients.consumer."
@@ -128,6 +143,10 @@ class ClientSettings:
     def committed_only(self) -> bool:
         """isolation.level: whether only records of decided transactions, and only committed ones, count."""
         return bool(self["isolation.level"] == "read_committed")
+
+    def security(self) -> Security:
+        """Raises ConfigError."""
+        return security(self._values)
 
     def bootstrap(self) -> list[tuple[str, int]]:
         """Raises ConfigError for an address that is not HOST:PORT."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from coterie.client.cluster import TRANSACTION, Cluster
 from coterie.client.connection import answer_type
@@ -47,6 +47,15 @@ class State(Enum):
     IN_TRANSACTION = "a transaction is open"
     ABORTABLE_ERROR = "the open transaction failed and must be aborted"
     FATAL_ERROR = "this producer was replaced or is not allowed to write; make a new one"
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that one process leaves open for another to end."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    took_part: bool
 
 
 class TransactionManager:
@@ -89,6 +98,16 @@ class TransactionManager:
         self.state = State.IN_TRANSACTION
         self._partitions.clear()
         self._took_part = False
+
+    def left_open(self) -> OpenTransaction:
+        """What another process needs to end the open transaction. Raises KafkaError if it has failed."""
+        self.require(State.IN_TRANSACTION)
+        return OpenTransaction(self.transactional_id, self.producer_id, self.epoch, self._took_part)
+
+    def resume(self, left: OpenTransaction) -> None:
+        """The transaction that was left open, to be ended here."""
+        self.producer_id, self.epoch, self._took_part = left.producer_id, left.epoch, left.took_part
+        self.state = State.IN_TRANSACTION
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Has these partitions take part, before anything is written to them. Raises KafkaError."""

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from coterie.demo.rows import Row, read_rows
+from coterie.pipeline.fetching import read_range
 from coterie.pipeline.options import source_options
-from coterie.pipeline.reading import TopicReader, read_range
+from coterie.pipeline.topics import TopicReader
 
 
 @dataclass(slots=True)
@@ -63,12 +64,13 @@ def topic_content(address: str, topic: str) -> tuple[int, int, dict[int, int]]:
         "startingOffsets": "earliest",
         "minPartitions": "1",
     }
-    reader = TopicReader(source_options(options, streaming=False))
+    asked = source_options(options, streaming=False)
+    reader = TopicReader(asked)
     records = checksum = 0
-    ends = reader.ending()
-    for ranges in reader.plan(reader.starting(), ends):
+    start, ends = reader.starting(), reader.ending()
+    for ranges in reader.plan_ranges({tp: (start[tp], end) for tp, end in ends.items()}):
         for r in ranges:
-            for columns in read_range(r, with_headers=False, fail_on_data_loss=True):
+            for columns in read_range(r, asked.settings(), with_headers=False, fail_on_data_loss=True):
                 records += len(columns)
                 checksum += sum(zlib.crc32(v) for v in columns.values.to_pylist())
     reader.close()

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-TopicOffsets = dict[str, dict[str, int]]  # topic -> partition (as text) -> offset; -1 latest, -2 earliest
+from coterie.client.errors import ConfigError
+from coterie.client.settings import DEFAULTS, ClientSettings
+from coterie.pipeline.offsets import TopicOffsets
 
-_KNOWN = {
-    "kafka.bootstrap.servers",
-    "kafka.group.id",
+_SOURCE = (
     "subscribe",
-    "subscribepattern",
+    "subscribePattern",
     "assign",
-    "startingoffsets",
-    "endingoffsets",
-    "startingtimestamp",
-    "maxoffsetspertrigger",
-    "minpartitions",
-    "failondataloss",
-    "includeheaders",
-    "topic",
-    "path",
-}
+    "mode",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
+    "minPartitions",
+    "failOnDataLoss",
+    "includeHeaders",
+    "pushDownPredicate",
+)
+_SINK = ("topic", "includeHeaders", "exactlyOnce")
+_SPARKS_OWN = frozenset({"path", "checkpointlocation"})
+_STRATEGIES = ("error", "latest")
 
 
 class OptionError(ValueError):
@@ -35,63 +47,144 @@ class OptionError(ValueError):
 class SourceOptions:
     """What a read was asked for. Exactly one of subscribe, pattern and assign is set."""
 
-    host: str
-    port: int
-    group_id: str | None
-    subscribe: tuple[str, ...]
-    pattern: str | None
-    assign: dict[str, list[int]]
-    starting: str | TopicOffsets  # "earliest", "latest", "committed" or offsets
-    ending: str | TopicOffsets
-    starting_timestamp_ms: int | None
-    max_offsets_per_trigger: int | None
-    tasks: int
-    fail_on_data_loss: bool
-    include_headers: bool
+    client: dict[str, str] = field(repr=False)  # the options kafka.…, without that prefix: the client's settings
+    subscribe: tuple[str, ...] = ()
+    pattern: str | None = None
+    assign: dict[str, list[int]] = field(default_factory=dict)
+    in_group: bool = False  # mode=group: the reader is a member; else Spark's checkpoint alone says what is read
+    starting: str | TopicOffsets = "earliest"  # "earliest", "latest", "committed" or offsets
+    ending: str | TopicOffsets = "latest"
+    starting_timestamps: int | TopicOffsets | None = None  # ms since 1970
+    ending_timestamps: int | TopicOffsets | None = None
+    late_is_an_error: bool = False  # a starting timestamp that no record has reached
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_s: float = 900.0
+    max_bytes_per_trigger: int | None = None
+    tasks: int = 1
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    push_down: bool = False
 
+    @property
+    def group_id(self) -> str | None:
+        return self.client.get("group.id")
 
-def bootstrap(options: Mapping[str, str]) -> tuple[str, int]:
-    """The first address of kafka.bootstrap.servers. Raises OptionError."""
-    text = options.get("kafka.bootstrap.servers", "")
-    host, colon, port = text.split(",")[0].strip().rpartition(":")
-    if not colon or not port.isdigit():
-        raise OptionError(f"option kafka.bootstrap.servers must be HOST:PORT, not {text!r}")
-    return host.strip("[]"), int(port)
+    def settings(self) -> ClientSettings:
+        """Raises ConfigError."""
+        return ClientSettings(self.client)
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Raises OptionError."""
-    options = {name.lower(): value for name, value in given.items()}
-    unknown = sorted(n for n in options if n not in _KNOWN and not n.startswith("kafka."))
-    if unknown:
-        raise OptionError(f"the coterie source has no option {unknown[0]}; it has {', '.join(sorted(_KNOWN))}")
-    host, port = bootstrap(options)
+    options = _known(given, _SOURCE, "source")
+    client = client_settings(options)
     chosen = [n for n in ("subscribe", "subscribepattern", "assign") if options.get(n)]
     if len(chosen) != 1:
         raise OptionError("say what to read with exactly one of the options subscribe, subscribePattern and assign")
-    timestamp = options.get("startingtimestamp")
-    limit = options.get("maxoffsetspertrigger")
+    mode = _choice(options, "mode", ("assign", "group"))
+    if mode == "group":
+        _check_group_mode(options, client, streaming)
+    strategy = _choice(options, "startingOffsetsByTimestampStrategy", _STRATEGIES)
     return SourceOptions(
-        host,
-        port,
-        options.get("kafka.group.id"),
+        client,
         tuple(t.strip() for t in options.get("subscribe", "").split(",") if t.strip()),
         options.get("subscribepattern"),
         {t: list(p) for t, p in _json(options.get("assign", "{}"), "assign").items()},
+        mode == "group",
         _offsets(options.get("startingoffsets", "latest" if streaming else "earliest"), "startingOffsets"),
         _offsets(options.get("endingoffsets", "latest"), "endingOffsets"),
-        None if timestamp is None else _number(timestamp, "startingTimestamp"),
-        None if limit is None else _number(limit, "maxOffsetsPerTrigger"),
-        _number(options.get("minpartitions", str(os.cpu_count() or 1)), "minPartitions"),
-        options.get("failondataloss", "true").lower() != "false",
-        options.get("includeheaders", "false").lower() == "true",
+        _timestamps(options, "starting"),
+        _timestamps(options, "ending"),
+        strategy == "error" and any(n in options for n in ("startingtimestamp", "startingoffsetsbytimestamp")),
+        _number(options, "maxOffsetsPerTrigger"),
+        _number(options, "minOffsetsPerTrigger"),
+        _seconds(options.get("maxtriggerdelay", "15m"), "maxTriggerDelay"),
+        _number(options, "maxBytesPerTrigger"),
+        _number(options, "minPartitions") or os.cpu_count() or 1,
+        flag(options, "failOnDataLoss", True),
+        flag(options, "includeHeaders", False),
+        flag(options, "pushDownPredicate", False),
     )
 
 
-def _number(text: str, name: str) -> int:
+def _check_group_mode(options: Mapping[str, str], client: Mapping[str, str], streaming: bool) -> None:
+    if not streaming:
+        raise OptionError("mode=group is for streams; a batch read has no membership: leave the option mode out")
+    if not client.get("group.id"):
+        raise OptionError("mode=group needs the option kafka.group.id")
+    if options.get("assign"):
+        raise OptionError("mode=group and assign exclude each other: in a group the group says who reads what")
+    if options.get("startingoffsets", "").startswith("{"):
+        raise OptionError(
+            "in mode=group the group's offsets come first: startingOffsets may be earliest or latest only"
+        )
+
+
+def sink_options(given: Mapping[str, str]) -> dict[str, str]:
+    """By lower-case name. Raises OptionError."""
+    options = _known(given, _SINK, "sink")
+    client_settings(options)
+    return options
+
+
+def _known(given: Mapping[str, str], names: Sequence[str], what: str) -> dict[str, str]:
+    options = {name.lower(): value for name, value in given.items()}
+    known = {n.lower(): n for n in names}
+    for name in options:
+        if name not in known and name not in _SPARKS_OWN and not name.startswith("kafka."):
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"; did you mean {known[close[0]]}?" if close else f"; it has {', '.join(names)} and kafka.…"
+            raise OptionError(f"the coterie {what} has no option {name}{meant}")
+    return options
+
+
+def client_settings(options: Mapping[str, str]) -> dict[str, str]:
+    """The client settings among options by lower-case name. Raises OptionError."""
+    client = {n.removeprefix("kafka."): v for n, v in options.items() if n.startswith("kafka.")}
+    if "bootstrap.servers" not in client:
+        raise OptionError("say where the broker is with the option kafka.bootstrap.servers, as HOST:PORT")
+    try:
+        settings = ClientSettings({n: v for n, v in client.items() if n in DEFAULTS or n not in _JAVA_ONLY})
+        settings.bootstrap()
+        settings.security()
+    except ConfigError as error:
+        raise OptionError(f"a bad kafka. option: {error}") from error
+    return {n: v for n, v in client.items() if n in DEFAULTS}
+
+
+# What programs written for Spark's Kafka source may bring along and what means nothing here.
+_JAVA_ONLY = frozenset({"key.deserializer", "value.deserializer", "receive.buffer.bytes", "send.buffer.bytes"})
+
+
+def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
+    value = options.get(name.lower(), values[0]).lower()
+    if value not in values:
+        raise OptionError(f"option {name} must be {' or '.join(values)}, not {value!r}")
+    return value
+
+
+def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    """Raises OptionError."""
+    return _choice(options, name, ("true", "false") if default else ("false", "true")) == "true"
+
+
+def _number(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name.lower())
+    if text is None:
+        return None
     if not text.isdigit() or int(text) < 1:
         raise OptionError(f"option {name} must be a positive whole number, not {text!r}")
     return int(text)
+
+
+def _seconds(text: str, name: str) -> float:
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+    digits = text.strip().rstrip("msh")
+    unit = text.strip()[len(digits) :]
+    if not digits.isdigit() or unit not in units:
+        raise OptionError(f"option {name} must be a time such as 500ms, 30s or 15m, not {text!r}")
+    return int(digits) * units[unit]
 
 
 def _json(text: str, name: str) -> dict[str, list[int]]:
@@ -104,13 +197,32 @@ def _json(text: str, name: str) -> dict[str, list[int]]:
     return value
 
 
-def _offsets(text: str, name: str) -> str | TopicOffsets:
-    if text.lower() in ("earliest", "latest", "committed"):
-        return text.lower()
+def _by_partition(text: str) -> TopicOffsets | None:
     try:
         value = json.loads(text)
         return {topic: {str(p): int(o) for p, o in partitions.items()} for topic, partitions in value.items()}
     except (ValueError, AttributeError, TypeError):
+        return None
+
+
+def _offsets(text: str, name: str) -> str | TopicOffsets:
+    if text.lower() in ("earliest", "latest", "committed"):
+        return text.lower()
+    value: Any = _by_partition(text)
+    if value is None:
         raise OptionError(
             f'option {name} must be earliest, latest, committed or JSON like {{"topic":{{"0":23}}}}, not {text!r}'
-        ) from None
+        )
+    offsets: TopicOffsets = value
+    return offsets
+
+
+def _timestamps(options: Mapping[str, str], side: str) -> int | TopicOffsets | None:
+    by_partition = options.get(f"{side}offsetsbytimestamp")
+    if by_partition is None:
+        return _number(options, f"{side}Timestamp")
+    value = _by_partition(by_partition)
+    if value is None:
+        text = f'option {side}OffsetsByTimestamp must be JSON like {{"topic":{{"0":1700000000000}}}}'
+        raise OptionError(f"{text}, not {by_partition!r}")
+    return value

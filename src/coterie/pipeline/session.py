@@ -73,6 +73,7 @@ def make_session(
         .config("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())
         .config("spark.local.dir", str(scratch))
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
     )
     if local:
         # On a cluster the defaults of the cluster are right; these are for one machine and its disk.

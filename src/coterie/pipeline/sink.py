@@ -1,182 +1,236 @@
 """The sink: a DataFrame's rows as records. Columns as in Spark's Kafka sink: value, and optionally key, topic, partition,
-headers. At least once: a task that is run again writes its rows again; each task writes as an idempotent producer."""
+headers.
+
+At least once by default: each task writes as an idempotent producer, and a task that is run again writes its rows again.
+With `exactlyOnce`: each task writes within a transaction of its own (one transactional id per query and task), which the
+driver ends when every task has succeeded; readers of committed records see all of a batch or, while its transactions are
+being ended, a growing part of it, and never a row twice. A batch that Spark runs again after a crash is recognised by its
+id, which each transaction commits beside its records, as the offset of the group `coterie-sink-QUERY-TASK`.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.errors import KafkaError, check
-from coterie.client.partitioner import partition_for_key
-from coterie.pipeline.options import OptionError, bootstrap
-from coterie.records.batch import Header, encode_batch
-from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.client.cluster import Cluster
+from coterie.client.coordinator import Coordinator
+from coterie.client.errors import KafkaError
+from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from coterie.client.offsets import committed_offsets
+from coterie.client.producer import Producer
+from coterie.client.settings import ClientSettings
+from coterie.client.transactions import OpenTransaction
+from coterie.pipeline.options import OptionError, client_settings, flag, sink_options
 
-BATCH_BYTES = 500_000
-PRODUCE_NAMES_UP_TO = 12
-RETRIES = 10
+# Larger batches than a client's own default: a task writes as fast as it can and then ends.
+_DEFAULTS = {"batch.size": "500000", "linger.ms": "20", "client.id": "coterie-spark-sink"}
+TRANSACTION_TIMEOUT_MS = "900000"  # brokers allow 15 minutes at most unless told otherwise
 _COLUMNS = {"key", "value", "topic", "partition", "headers"}
 
 
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """How many records a task wrote."""
+    """What a task has written; ``left``: its transaction, for the driver to end."""
 
     records: int
+    left: OpenTransaction | None = None
 
 
-class _RecordWriter:
-    """Runs in a worker: gathers records per partition and sends them as idempotent batches."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go; plain data that travels to the tasks."""
 
-    def __init__(self, options: dict[str, str]) -> None:
-        host, port = bootstrap({k.lower(): v for k, v in options.items()})
-        self._bootstrap = BrokerSocket(host, port, client_id="coterie-spark-sink")
-        self._sockets: dict[tuple[str, int], BrokerSocket] = {(host, port): self._bootstrap}
-        self._leaders: dict[str, dict[int, tuple[str, int]]] = {}
-        self._open: dict[tuple[str, int], list[tuple[int, bytes | None, bytes | None, tuple[Header, ...]]]] = {}
-        self._sizes: dict[tuple[str, int], int] = {}
-        self._sequences: dict[tuple[str, int], int] = {}
-        self._next = 0
-        self.count = 0
-        response = self._bootstrap.request(InitProducerIdRequest(None, 0))
-        check(response.error_code)
-        self._producer_id, self._epoch = response.producer_id, response.producer_epoch
+    client: dict[str, str] = field(repr=False)
+    topic: str | None
+    exactly_once: bool
+    write_id: str  # stands for the query in a batch write, which has no id of its own
 
-    def _partitions(self, topic: str) -> dict[int, tuple[str, int]]:
-        if topic not in self._leaders:
-            for attempt in range(RETRIES):
-                response = self._bootstrap.request(MetadataRequest([MetadataRequestTopic(name=topic)], True))
-                (found,) = response.topics
-                if not found.error_code:
-                    break
-                if attempt == RETRIES - 1:
-                    check(found.error_code, f"topic {topic}")
-                time.sleep(0.2)
-            brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
-            self._leaders[topic] = {p.partition_index: brokers[p.leader_id] for p in found.partitions}
-        return self._leaders[topic]
-
-    def write(
-        self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: tuple[Header, ...]
-    ) -> None:
-        count = len(self._partitions(topic))
-        if partition is None:
-            partition = self._next % count if key is None else partition_for_key(key, count)
-        elif not 0 <= partition < count:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
-        where = (topic, partition)
-        self._open.setdefault(where, []).append((int(time.time() * 1000), key, value, headers))
-        size = self._sizes[where] = self._sizes.get(where, 0) + len(key or b"") + len(value or b"") + 20
-        self.count += 1
-        if size >= BATCH_BYTES:
-            self._send(where)
-            self._next += 1
-
-    def flush(self) -> None:
-        for where in list(self._open):
-            self._send(where)
-
-    def close(self) -> None:
-        for socket in self._sockets.values():
-            socket.close()
-
-    def _send(self, where: tuple[str, int]) -> None:
-        items = self._open.pop(where)
-        self._sizes.pop(where, None)
-        sequence = self._sequences.get(where, 0)
-        self._sequences[where] = (sequence + len(items)) % 2**31
-        data = encode_batch(items, producer_id=self._producer_id, producer_epoch=self._epoch, base_sequence=sequence)
-        topic, partition = where
-        request = ProduceRequest(
-            None, -1, 30_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, data)])]
-        )
-        for attempt in range(RETRIES):
-            try:
-                response = self._socket(self._leaders[topic][partition]).request(request, highest=PRODUCE_NAMES_UP_TO)
-                result = response.responses[0].partition_responses[0]
-                check(result.error_code, result.error_message)
-                return
-            except KafkaError as error:
-                if not error.code.retriable or attempt == RETRIES - 1:
-                    raise
-                self._sockets.pop(self._leaders[topic][partition], None)
-                time.sleep(0.2 * (attempt + 1))
-
-    def _socket(self, address: tuple[str, int]) -> BrokerSocket:
-        if address not in self._sockets:
-            self._sockets[address] = BrokerSocket(*address, client_id="coterie-spark-sink")
-        return self._sockets[address]
+    def producer_settings(self, transactional_id: str | None = None) -> dict[str, str]:
+        settings = _DEFAULTS | {n: v for n, v in self.client.items() if n != "group.id"}
+        if transactional_id is None:
+            return settings
+        return {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **settings, "transactional.id": transactional_id}
 
 
-def write_batches(options: dict[str, str], batches: Iterator[Any]) -> Written:
-    """Writes all rows of the task. Raises KafkaError, OptionError."""
-    topic_option = next((v for k, v in options.items() if k.lower() == "topic"), None)
-    writer = _RecordWriter(options)
-    try:
-        for batch in batches:
-            columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-            count = batch.num_rows
-            nothing = [None] * count
-            topics = columns.get("topic", nothing)
-            keys, values = columns.get("key", nothing), columns["value"]
-            partitions, headers = columns.get("partition", nothing), columns.get("headers", nothing)
-            for row in range(count):
-                topic = topic_option or topics[row]
-                if topic is None:
-                    raise OptionError("a row has no topic: give the option topic, or fill the column topic")
-                told = tuple((h["key"], h["value"]) for h in headers[row] or ())
-                writer.write(topic, _bytes(keys[row]), _bytes(values[row]), partitions[row], told)
-        writer.flush()
-        return Written(writer.count)
-    finally:
-        writer.close()
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Which part of which write a task is; ``batch_id`` -1 for a batch write."""
+
+    query_id: str
+    batch_id: int
+    task: int
+
+    @property
+    def name(self) -> str:
+        return f"coterie-sink-{self.query_id}-{self.task}"
 
 
-def _bytes(value: Any) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
-
-
-def _check_schema(schema: StructType) -> None:
+def target(options: dict[str, str], schema: StructType) -> Target:
+    """Raises OptionError."""
+    given = sink_options(options)
     names = set(schema.fieldNames())
     if "value" not in names:
         raise OptionError("the coterie sink needs a column named value (binary or string)")
     if names - _COLUMNS:
         strange = sorted(names - _COLUMNS)[0]
         raise OptionError(f"the coterie sink has no column {strange}; it has {', '.join(sorted(_COLUMNS))}")
+    if "topic" not in names and "topic" not in given:
+        raise OptionError("say where the rows go: give the option topic, or a column topic")
+    return Target(client_settings(given), given.get("topic"), flag(given, "exactlyOnce", False), uuid.uuid4().hex)
 
 
-class CoterieWriter(DataSourceArrowWriter):  # type: ignore[misc]
+def _place(write_id: str) -> TaskPlace:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    query_id = context.getLocalProperty("sql.streaming.queryId")
+    batch_id = context.getLocalProperty("streaming.sql.batchId")
+    if query_id is None or batch_id is None:
+        return TaskPlace(write_id, -1, context.partitionId())
+    return TaskPlace(query_id, int(batch_id), context.partitionId())
+
+
+async def write_rows(to: Target, batches: Iterator[Any]) -> Written:
+    """All rows of the task, at least once. Raises KafkaError, OptionError."""
+    async with Producer(to.producer_settings()) as producer:
+        return Written(await _send_all(producer, to.topic, batches, []))
+
+
+async def write_transaction(to: Target, place: TaskPlace, batches: Iterator[Any]) -> Written:
+    """All rows of the task in a transaction that is left open; none, where a former run of the batch has committed it.
+    Raises KafkaError, OptionError."""
+    async with Producer(to.producer_settings(place.name)) as producer:
+        await producer.init_transactions()
+        recorded = await _recorded(to, place)
+        if recorded is not None and recorded.offset >= place.batch_id >= 0:
+            return Written(_the_same(recorded, place, sum(batch.num_rows for batch in batches)))
+        producer.begin_transaction()
+        topics: list[str] = []
+        try:
+            count = await _send_all(producer, to.topic, batches, topics)
+            if place.batch_id >= 0 and topics:
+                group = ConsumerGroupMetadata(place.name)
+                said = OffsetAndMetadata(place.batch_id, -1, f"{count} rows")
+                await producer.send_offsets_to_transaction({(topics[0], 0): said}, group)
+            return Written(count, await producer.leave_transaction_open())
+        except BaseException:
+            with contextlib.suppress(KafkaError):
+                await producer.abort_transaction()
+            raise
+
+
+async def _recorded(to: Target, place: TaskPlace) -> OffsetAndMetadata | None:
+    """The newest batch of this task that was committed: its id, and how many rows it had."""
+    cluster = Cluster(ClientSettings(to.producer_settings()))
+    try:
+
+        async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
+            return await committed_offsets(cluster, node, place.name, None, require_stable=True)
+
+        found = await Coordinator(cluster, place.name).until_done(ask)
+    finally:
+        cluster.close()
+    return max(found.values(), key=lambda said: said.offset, default=None)
+
+
+def _the_same(recorded: OffsetAndMetadata, place: TaskPlace, rows: int) -> int:
+    """Raises OptionError where the former run had other rows, so that nobody can tell which are missing."""
+    if recorded.offset == place.batch_id and recorded.metadata != f"{rows} rows":
+        raise OptionError(
+            f"task {place.task} of batch {place.batch_id} was committed with {recorded.metadata} and has {rows} rows now: "
+            "start the query again with the cores, minPartitions and shuffle partitions that it had"
+        )
+    return rows
+
+
+async def _send_all(producer: Producer, topic: str | None, batches: Iterator[Any], topics: list[str]) -> int:
+    """Returns the number of rows; ``topics`` receives the first row's topic."""
+    count = 0
+    failures: list[KafkaError] = []
+
+    def report(error: KafkaError | None, *_: object) -> None:
+        if error is not None:
+            failures.append(error)
+
+    for batch in batches:
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        rows: int = batch.num_rows
+        nothing: Sequence[Any] = [None] * rows
+        given = [topic] * rows if topic is not None else columns["topic"]
+        keys, partitions, headers = (columns.get(n, nothing) for n in ("key", "partition", "headers"))
+        for where, key, value, partition, told in zip(given, keys, columns["value"], partitions, headers, strict=True):
+            if where is None:
+                raise OptionError("a row has no topic: give the option topic, or fill the column topic")
+            if not topics:
+                topics.append(where)
+            named = [(h["key"], h["value"]) for h in told or ()]
+            await producer.send(
+                where, _bytes(value), _bytes(key), partition=partition, headers=named, on_delivery=report
+            )
+        count += rows
+        if failures:
+            break
+    await producer.flush()
+    if failures:
+        raise failures[0]
+    return count
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+async def end_transactions(to: Target, messages: Sequence[Any], *, committed: bool) -> None:
+    """Ends what the tasks left open. Raises KafkaError."""
+    for message in messages:
+        if not isinstance(message, Written) or message.left is None:
+            continue
+        async with Producer(to.producer_settings(message.left.transactional_id)) as producer:
+            producer.resume_transaction(message.left)
+            await (producer.commit_transaction() if committed else producer.abort_transaction())
+
+
+class _Writer:
+    """What both writers do."""
+
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        self.target = target(options, schema)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        if not self.target.exactly_once:
+            return asyncio.run(write_rows(self.target, iterator))
+        return asyncio.run(write_transaction(self.target, _place(self.target.write_id), iterator))
+
+    def end(self, messages: Sequence[Any], *, committed: bool) -> None:
+        if self.target.exactly_once:
+            asyncio.run(end_transactions(self.target, messages, committed=committed))
+
+
+class CoterieWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
     """`df.write.format("coterie")`."""
 
-    def __init__(self, options: dict[str, str], schema: StructType) -> None:
-        _check_schema(schema)
-        self.options = options
+    def commit(self, messages: list[Any]) -> None:
+        self.end(messages, committed=True)
 
-    def write(self, iterator: Iterator[Any]) -> Written:
-        return write_batches(self.options, iterator)
+    def abort(self, messages: list[Any]) -> None:
+        """Without exactlyOnce what was written stays."""
+        self.end(messages, committed=False)
 
 
-class CoterieStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """`df.writeStream.format("coterie")`."""
 
-    def __init__(self, options: dict[str, str], schema: StructType) -> None:
-        _check_schema(schema)
-        self.options = options
-
-    def write(self, iterator: Iterator[Any]) -> Written:
-        return write_batches(self.options, iterator)
-
     def commit(self, messages: list[Any], batchId: int) -> None:
-        """Nothing is left to do: what a task wrote is acknowledged before the task ends."""
+        self.end(messages, committed=True)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
-        """What was written stays; Spark runs the batch again (at least once)."""
+        """Without exactlyOnce what was written stays, and Spark runs the batch again."""
+        self.end(messages, committed=False)

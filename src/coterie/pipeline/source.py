@@ -1,7 +1,8 @@
 """The Python Data Source `coterie`: Spark's Kafka source's columns and options, batch and streaming.
 
-Assign mode: Spark's checkpoint is the truth, and the group named by `kafka.group.id` receives commits of what Spark
-has finished, so that its lag shows. Rules and their reasons: shared/design/spark.md sections 0, 2 and 3.
+`mode=assign` (the default): Spark's checkpoint is the truth, and the group named by `kafka.group.id` receives commits of
+what Spark has finished, so that its lag shows. `mode=group`: the reader is a member of the group, beside ordinary
+consumers and other Spark applications. Rules and their reasons: shared/design/spark.md sections 0, 2 and 3.
 """
 
 from __future__ import annotations
@@ -9,23 +10,30 @@ from __future__ import annotations
 import contextlib
 import gc
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
 from coterie.client.errors import KafkaError
+from coterie.pipeline.admission import Limits
+from coterie.pipeline.assigned_stream import AssignedStream, parse
 from coterie.pipeline.columns import COLUMNS, HEADERS
-from coterie.pipeline.options import SourceOptions, TopicOffsets, source_options
-from coterie.pipeline.reading import LATEST, OffsetRange, TopicPartition, TopicReader, limit_rows, read_range, to_arrow
+from coterie.pipeline.fetching import read_range, to_arrow
+from coterie.pipeline.group_stream import NOTHING, GroupStream
+from coterie.pipeline.options import SourceOptions, flag, source_options
+from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.pushdown import Bounds, bounds
 from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
+from coterie.pipeline.topics import TopicReader
 
 
 class CoterieDataSource(DataSource):  # type: ignore[misc]
@@ -36,11 +44,13 @@ class CoterieDataSource(DataSource):  # type: ignore[misc]
         return "coterie"
 
     def schema(self) -> str:
-        with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        with_headers = flag({n.lower(): v for n, v in self.options.items()}, "includeHeaders", False)
         return f"{COLUMNS}, {HEADERS}" if with_headers else COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return CoterieReader(source_options(dict(self.options), streaming=False), schema)
+        options = source_options(dict(self.options), streaming=False)
+        # Spark refuses a reader that can take filters where its own switch for that is off: hence two classes.
+        return FilteringReader(options, schema) if options.push_down else CoterieReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return CoterieStreamReader(source_options(dict(self.options), streaming=True), schema)
@@ -60,7 +70,7 @@ class Ranges(InputPartition):  # type: ignore[misc]
         self.ranges = ranges
 
 
-def _read(options: SourceOptions, schema: StructType, partition: Ranges) -> Iterator[Any]:
+def _read(options: SourceOptions, schema: StructType, partition: InputPartition) -> Iterator[Any]:
     """Runs in a worker. Arrow batches must equal Spark's own schema exactly."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -70,8 +80,10 @@ def _read(options: SourceOptions, schema: StructType, partition: Ranges) -> Iter
         gc.freeze()
     wanted = to_arrow_schema(schema, timezone="UTC")
     with_headers = "headers" in schema.fieldNames()
-    for r in partition.ranges:
-        for columns in read_range(r, with_headers=with_headers, fail_on_data_loss=options.fail_on_data_loss):
+    settings = options.settings()
+    # Where there is nothing to plan, Spark makes one partition of its own.
+    for r in partition.ranges if isinstance(partition, Ranges) else ():
+        for columns in read_range(r, settings, with_headers=with_headers, fail_on_data_loss=options.fail_on_data_loss):
             yield to_arrow(columns, r.topic, r.partition, wanted)
 
 
@@ -80,16 +92,33 @@ class CoterieReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
+        self.bounds = Bounds()
 
     def partitions(self) -> list[Ranges]:
         reader = TopicReader(self.options)
         try:
-            return [Ranges(ranges) for ranges in reader.plan(reader.starting(), reader.ending())]
+            start, end = reader.starting(), reader.ending()
+            wanted = {tp: (start.get(tp, 0), last) for tp, last in end.items() if self.bounds.admits(tp)}
+            since_ms = self.bounds.since_ms
+            if since_ms is not None and wanted:
+                times = reader.offsets_of(dict.fromkeys(wanted, since_ms))
+                wanted = {tp: (max(first, times[tp]), last) for tp, (first, last) in wanted.items() if times[tp] >= 0}
+            limits = self.bounds.first_offset, self.bounds.end_offset
+            wanted = {tp: (max(first, limits[0]), min(last, limits[1])) for tp, (first, last) in wanted.items()}
+            return [Ranges(ranges) for ranges in reader.plan_ranges(wanted)]
         finally:
             reader.close()
 
-    def read(self, partition: Ranges) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self.options, self.schema, partition)
+
+
+class FilteringReader(CoterieReader):
+    """With `pushDownPredicate`, which needs spark.sql.python.filterPushdown.enabled=true (`make_session` sets it)."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.bounds = bounds(filters)
+        return filters  # Spark evaluates all of them once more
 
 
 class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -98,10 +127,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
-        self._reader: TopicReader | None = None
-        self._initial: TopicOffsets | None = None
-        self._goal: dict[TopicPartition, int] | None = None
-        self._committed: TopicOffsets | None = None
+        self._stream: AssignedStream | GroupStream | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options, "schema": self.schema}
@@ -109,70 +135,60 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["options"], state["schema"])  # type: ignore[misc]
 
-    def _connected(self) -> TopicReader:
-        if self._reader is None:
-            self._reader = TopicReader(self.options)
+    def _connected(self) -> AssignedStream | GroupStream:
+        if self._stream is None:
+            self._stream = GroupStream(self.options) if self.options.in_group else AssignedStream(self.options)
             _stop_in_order()
-        return self._reader
+        return self._stream
 
-    def initialOffset(self) -> TopicOffsets:
-        # Asked twice at a fresh start: both times the same, or "latest" could skip records.
-        if self._initial is None:
-            self._initial = _as_json(self._connected().starting())
-        return self._initial
+    def initialOffset(self) -> dict[str, Any]:
+        stream = self._connected()
+        return stream.initial() if isinstance(stream, AssignedStream) else NOTHING
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._goal = self._ends()
-
-    def _ends(self) -> dict[TopicPartition, int]:
-        reader = self._connected()
-        return reader.offsets(dict.fromkeys(reader.partitions(), LATEST))
+        self._connected().until_now()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self.options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        o = self.options
+        if o.max_offsets_per_trigger is not None:
+            return ReadMaxRows(o.max_offsets_per_trigger)
+        return ReadAllAvailable() if o.max_bytes_per_trigger is None else ReadMaxBytes(o.max_bytes_per_trigger)
 
-    def latestOffset(self, start: TopicOffsets, limit: ReadLimit) -> TopicOffsets:
-        # By now Spark has finished everything before ``start``: the one place to commit (spark.md 0.5).
-        self._commit(start)
-        before = _from_json(start)
-        ends = self._goal if self._goal is not None else self._ends()
-        if isinstance(limit, ReadMaxRows):
-            ends = limit_rows(before, ends, limit.max_rows)
-        ends = before | {tp: max(end, before.get(tp, 0)) for tp, end in ends.items()}
-        # Nothing new must be the same text, or Spark makes an empty batch.
-        return start if ends == before else _as_json(ends)
+    def _limits(self, limit: ReadLimit) -> Limits:
+        if isinstance(limit, ReadAllAvailable):
+            return Limits()
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self.options.max_offsets_per_trigger
+        size_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self.options.max_bytes_per_trigger
+        return Limits(rows, size_bytes)
 
-    def reportLatestOffset(self) -> TopicOffsets | None:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        stream = self._connected()
+        if isinstance(stream, AssignedStream):
+            return stream.latest(parse(start), self._limits(limit))
+        return stream.latest(start, self._limits(limit))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
         with contextlib.suppress(KafkaError):
-            return _as_json(self._ends())
+            return self._connected().report()
         return None
 
-    def partitions(self, start: TopicOffsets, end: TopicOffsets) -> list[Ranges]:
-        return [Ranges(ranges) for ranges in self._connected().plan(_from_json(start), _from_json(end))]
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Ranges]:
+        stream = self._connected()
+        if isinstance(stream, AssignedStream):
+            planned = stream.plan(parse(start), parse(end))
+        else:
+            planned = stream.plan(end)
+        return [Ranges(ranges) for ranges in planned]
 
-    def read(self, partition: Ranges) -> Iterator[Any]:
+    def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self.options, self.schema, partition)
 
-    def commit(self, end: TopicOffsets) -> None:
-        self._commit(end)
-
-    def _commit(self, offsets: TopicOffsets) -> None:
-        if self.options.group_id is None or offsets == self._committed:
-            return
-        reader = self._connected()
-        try:
-            reader.commit(_from_json(offsets))
-        except KafkaError as error:
-            if error.code.retriable:
-                reader.forget_connections()  # the next trigger commits again; the checkpoint is the truth
-                return
-            raise
-        self._committed = offsets
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: it comes a batch late, and never for the last one; `latestOffset` commits (spark.md 0.5)."""
 
     def stop(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
+        if self._stream is not None:
+            self._stream.leave()
 
 
 def _stop_in_order() -> None:
@@ -184,15 +200,3 @@ def _stop_in_order() -> None:
 
     with contextlib.suppress(ValueError):  # not the main thread: then nobody sends it signals either
         signal.signal(signal.SIGTERM, handler)
-
-
-def _as_json(offsets: dict[TopicPartition, int]) -> TopicOffsets:
-    """Sorted, because Spark compares offsets by their text."""
-    found: TopicOffsets = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
-
-
-def _from_json(offsets: TopicOffsets) -> dict[TopicPartition, int]:
-    return {(topic, int(p)): offset for topic, by in offsets.items() for p, offset in by.items()}

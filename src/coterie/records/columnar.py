@@ -7,6 +7,7 @@ stretch and what lies before the next one, of which `take` keeps every second.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,18 +45,21 @@ class Columns:
         )
 
 
+Stored = tuple[bytes, int, BatchHeader]  # a batch: the data that it lies in, where, and its header
+
+
 def decode_columns(data: bytes, *, with_headers: bool = False) -> Columns | None:
     """All records of the whole batches in ``data``; None if there are none. Raises BatchError, CompressionError."""
-    bodies: list[bytes] = []
-    headers: list[BatchHeader] = []
-    for position, header in batches(data):
-        if not header.is_control:
-            bodies.append(payload(data, position, header))
-            headers.append(header)
-    if not headers:
+    return columns_of([(data, at, h) for at, h in batches(data) if not h.is_control], with_headers=with_headers)
+
+
+def columns_of(stored: Sequence[Stored], *, with_headers: bool = False) -> Columns | None:
+    """All records of these batches; None if there are none. Raises BatchError, CompressionError."""
+    if not stored:
         return None
+    headers = [header for _, _, header in stored]
     try:
-        return _columns(bodies, headers, with_headers)
+        return _columns([payload(*batch) for batch in stored], headers, with_headers)
     except (ValueError, IndexError) as error:
         raise BatchError(f"a batch from offset {headers[0].base_offset} on cannot be read: {error}") from error
 

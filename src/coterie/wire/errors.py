@@ -57,6 +57,8 @@ class ErrorCode(IntEnum):
     GROUP_AUTHORIZATION_FAILED = 30, False, "not authorized for the group"
     CLUSTER_AUTHORIZATION_FAILED = 31, False, "not authorized for the cluster"
     INVALID_TIMESTAMP = 32, False, "the timestamp is not acceptable"
+    UNSUPPORTED_SASL_MECHANISM = 33, False, "the broker has no such SASL mechanism"
+    ILLEGAL_SASL_STATE = 34, False, "the authentication is not at that step"
     UNSUPPORTED_VERSION = 35, False, "the broker does not support that version of the request"
     TOPIC_ALREADY_EXISTS = 36, False, "a topic of that name exists"
     INVALID_PARTITIONS = 37, False, "the number of partitions is not valid"

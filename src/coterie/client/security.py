@@ -1,0 +1,115 @@
+"""How a connection is kept private and who it is for: TLS, then SASL, by Kafka's settings.
+
+A driver opens the connection with `Security.context` and, once versions are agreed on, carries out `Security.login`.
+Certificates and keys are PEM files, as Apache Kafka's PEM stores (KIP-651) and librdkafka have them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import ssl
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.client.errors import ConfigError, KafkaError, check
+from coterie.client.scram import HASHES, scram
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", *HASHES)
+_JAAS = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
+
+Login = Generator[tuple[Message, type[Message]], Any, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Plain data, so that it can travel to a Spark task; secrets stay out of its repr."""
+
+    protocol: str = "PLAINTEXT"
+    truststore: str | None = None  # PEM file of certificate authorities; None: the system's
+    keystore: str | None = None  # PEM file of our certificate and key
+    key_password: str | None = field(default=None, repr=False)
+    check_host: bool = True
+    mechanism: str = "PLAIN"
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def context(self) -> ssl.SSLContext | None:
+        """None for a connection without TLS. Raises ConfigError for files that cannot be used."""
+        if self.protocol not in ("SSL", "SASL_SSL"):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.truststore)
+            if self.keystore is not None:
+                context.load_cert_chain(self.keystore, password=self.key_password)
+        except (OSError, ssl.SSLError) as error:
+            file = self.keystore if self.truststore is None else self.truststore
+            raise ConfigError(f"the TLS files cannot be used (PEM is wanted; {file}): {error}") from error
+        context.check_hostname = self.check_host
+        return context
+
+    def login(self) -> Login:
+        """Yields (request, class of its answer) and is sent the answers; ends without a step where there is no SASL.
+        Raises KafkaError."""
+        if not self.protocol.startswith("SASL_"):
+            return
+        answer = yield SaslHandshakeRequest(self.mechanism), SaslHandshakeResponse
+        if answer.error_code:
+            offered = ", ".join(answer.mechanisms) or "none"
+            text = f"the broker has no SASL mechanism {self.mechanism}; it has {offered}"
+            raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
+        tokens = self._tokens()
+        token = next(tokens)
+        while True:
+            answer = yield SaslAuthenticateRequest(token), SaslAuthenticateResponse
+            check(answer.error_code, answer.error_message)
+            try:
+                token = tokens.send(answer.auth_bytes)
+            except StopIteration:
+                return
+
+    def _tokens(self) -> Generator[bytes, bytes, None]:
+        username, password = self.username or "", self.password or ""
+        if self.mechanism in HASHES:
+            return scram(self.mechanism, username, password, secrets.token_urlsafe(24))
+        return _plain(username, password)
+
+
+def _plain(username: str, password: str) -> Generator[bytes, bytes, None]:
+    yield f"\0{username}\0{password}".encode()
+
+
+def security(settings: Mapping[str, Any]) -> Security:
+    """From the client's settings. Raises ConfigError."""
+    protocol, mechanism = settings["security.protocol"], settings["sasl.mechanism"]
+    username, password = settings["sasl.username"], settings["sasl.password"]
+    jaas = settings["sasl.jaas.config"]
+    if jaas:
+        told = {m[1]: m[2] if m[2] is not None else m[3] for m in _JAAS.finditer(jaas)}
+        username, password = told.get("username", username), told.get("password", password)
+    if protocol.startswith("SASL_") and (username is None or password is None):
+        raise ConfigError(f"security.protocol={protocol} needs sasl.username and sasl.password (or sasl.jaas.config)")
+    for name in ("ssl.truststore.type", "ssl.keystore.type"):
+        if settings[name] != "PEM":
+            raise ConfigError(
+                f"{name} must be PEM here; `keytool` and `openssl pkcs12` turn a {settings[name]} into PEM"
+            )
+    return Security(
+        protocol,
+        settings["ssl.truststore.location"],
+        settings["ssl.keystore.location"],
+        settings["ssl.key.password"],
+        settings["ssl.endpoint.identification.algorithm"].lower() == "https",
+        mechanism,
+        username,
+        password,
+    )
+
+
+PLAINTEXT = Security()

@@ -1,0 +1,110 @@
+"""Assign mode: what a streaming reader does whose truth is Spark's checkpoint; the group only hears what was finished.
+Plain Python; `source.py` wraps it for Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.client.errors import KafkaError
+from coterie.pipeline.admission import Admission, Limits
+from coterie.pipeline.offsets import TopicOffsets, TopicPartition, as_json, from_json
+from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.topics import EARLIEST, DataLossError, TopicReader
+
+
+class AssignedStream:
+    """One query's reader."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.reader = TopicReader(options)
+        self._options = options
+        self._admission = Admission(options, self.reader)
+        self._initial: TopicOffsets | None = None
+        self._goal: dict[TopicPartition, int] | None = None
+        self._committed: TopicOffsets | None = None
+        self._ends: dict[TopicPartition, int] = {}
+
+    def initial(self) -> TopicOffsets:
+        # Asked twice at a fresh start: both times the same, or "latest" could skip records.
+        if self._initial is None:
+            self._initial = as_json(self.reader.starting())
+        return self._initial
+
+    def until_now(self) -> None:
+        """Trigger.AvailableNow: no further than what is there now."""
+        self._goal = self.reader.ends()
+
+    def latest(self, start: TopicOffsets, limits: Limits) -> TopicOffsets:
+        """Where the next batch ends, or ``start`` itself. By now Spark has finished everything before ``start``: the one
+        place to commit (spark.md 0.5)."""
+        self.commit(start)
+        before = from_json(start)
+        if self._goal is not None and self._ends and self._goal == before:
+            return start
+        self._ends = self.reader.ends()
+        self._check(before, self._ends)
+        ends = self._ends if self._goal is None else self._bounded(self._goal)
+        begin = before | self._beginnings(before, ends)
+        taken = self._admission.admit(begin, ends, limits, now=self._goal is not None)
+        # Nothing new must be the same text, or Spark makes an empty batch.
+        return start if taken == before else as_json(taken)
+
+    def _bounded(self, goal: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: min(end, self._ends[tp]) for tp, end in goal.items() if tp in self._ends}
+
+    def _check(self, before: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:
+        for (topic, partition), offset in before.items():
+            end = ends.get((topic, partition))
+            if end is None:
+                self._lost(f"{topic}-{partition} is gone")
+            elif end < offset:
+                self._lost(f"{topic}-{partition} ends at {end}, before the checkpoint's offset {offset}")
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what}; set failOnDataLoss=false to go on without the records")
+
+    def _beginnings(
+        self, before: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Partitions that are new since the checkpoint are read from their first record."""
+        new = [tp for tp in ends if tp not in before]
+        return self.reader.offsets_of(dict.fromkeys(new, EARLIEST)) if new else {}
+
+    def plan(self, start: TopicOffsets, end: TopicOffsets) -> list[list[OffsetRange]]:
+        """The tasks of a batch."""
+        before, ends = from_json(start), from_json(end)
+        begin = before | self._beginnings(before, ends)
+        return self.reader.plan_ranges({tp: (begin[tp], last) for tp, last in ends.items()})
+
+    def report(self) -> TopicOffsets:
+        """The newest offsets there are, for the query's progress."""
+        return as_json(self._ends)
+
+    def commit(self, offsets: TopicOffsets) -> None:
+        """Tells the group, if there is one. A fault that lasts does not end the query: the next trigger commits again, and
+        the checkpoint is the truth. Raises KafkaError for a refusal."""
+        if self._options.group_id is None or offsets == self._committed or not offsets:
+            return
+        try:
+            self.reader.commit(from_json(offsets))
+        except KafkaError as error:
+            if not error.code.retriable:
+                raise
+            return
+        self._committed = offsets
+
+    def leave(self) -> None:
+        self.reader.close()
+
+
+def parse(offset: Any) -> TopicOffsets:
+    """A checkpoint's offset. Raises DataLossError for one of group mode, which this mode cannot go on from."""
+    if "ranges" in offset:
+        raise DataLossError(
+            "this checkpoint was written with mode=group, and cannot be gone on from in mode=assign; "
+            "set mode=group again, or begin a new checkpointLocation with startingOffsets=committed"
+        )
+    found: TopicOffsets = offset
+    return found

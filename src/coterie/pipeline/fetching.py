@@ -1,0 +1,161 @@
+"""A task's side: ranges of offsets fetched and made into Arrow batches. One fetch is under way while the one before it is
+decoded. Plain sockets, no Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from coterie.client.blocking_socket import Awaited, BrokerSocket
+from coterie.client.errors import KafkaError
+from coterie.client.positions import Position
+from coterie.client.settings import ClientSettings
+from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError
+from coterie.records.columnar import Columns, columns_of
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+
+FETCH_BYTES = 8 * 1024 * 1024
+CLIENT_ID = "coterie-spark-task"
+
+_sockets: dict[tuple[str, int], BrokerSocket] = {}
+
+
+def _socket(r: OffsetRange, settings: ClientSettings) -> BrokerSocket:
+    """Workers are reused, one task at a time: so are their connections."""
+    where = (r.host, r.port)
+    if where not in _sockets:
+        _sockets[where] = BrokerSocket(*where, client_id=CLIENT_ID, security=settings.security())
+    return _sockets[where]
+
+
+def read_range(
+    r: OffsetRange, settings: ClientSettings, *, with_headers: bool, fail_on_data_loss: bool
+) -> Iterator[Columns]:
+    """The range's records, a fetch at a time. Faults that pass are waited out for default.api.timeout.ms. Raises KafkaError,
+    DataLossError, BatchError."""
+    position = Position()
+    position.start_at(r.start)
+    pause_s = settings["retry.backoff.ms"] / 1000
+    deadline_s = None
+    while position.offset < r.end:
+        try:
+            for columns in _until_fault(r, position, settings, with_headers):
+                deadline_s = None
+                yield columns
+            return
+        except KafkaError as error:
+            _forget(r)
+            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                if fail_on_data_loss:
+                    raise DataLossError(
+                        f"{r.topic}-{r.partition}: records {position.offset} to {r.end - 1} are gone (retention or "
+                        "deletion); set failOnDataLoss=false to go on without them"
+                    ) from error
+                first = _first_offset(r, settings)
+                if first <= position.offset:
+                    return  # behind the end: the topic was made anew
+                position.start_at(first)
+                continue
+            now_s = time.monotonic()
+            deadline_s = deadline_s or now_s + settings["default.api.timeout.ms"] / 1000
+            if not error.code.retriable or now_s > deadline_s:
+                raise
+        time.sleep(pause_s)
+
+
+def _forget(r: OffsetRange) -> None:
+    socket = _sockets.pop((r.host, r.port), None)
+    if socket is not None:
+        socket.close()
+
+
+def _until_fault(r: OffsetRange, position: Position, settings: ClientSettings, with_headers: bool) -> Iterator[Columns]:
+    socket = _socket(r, settings)
+    committed_only, check_crcs = settings.committed_only, settings["check.crcs"]
+    position.start_at(position.offset)
+    waiting: Awaited | None = socket.send(_fetch(r, position.offset, settings), highest=FETCH_NAMES_UP_TO)
+    while waiting is not None:
+        begin = position.offset
+        data = _checked(r, begin, socket.receive(waiting))
+        waiting = None
+        position.store(data, committed_only=committed_only, check_crcs=check_crcs)
+        if position.fetch_offset == begin:
+            if r.end <= data.high_watermark and not data.records:
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{r.topic}-{r.partition} at {begin}")
+            return  # a transaction is open, or compaction has taken the rest
+        stored = list(position.take_batches(2 * FETCH_BYTES))
+        position.start_at(max(position.offset, position.fetch_offset))
+        if position.offset < r.end:
+            waiting = socket.send(_fetch(r, position.offset, settings), highest=FETCH_NAMES_UP_TO)
+        columns = columns_of([(b.data, b.at, b.header) for b in stored], with_headers=with_headers)
+        if columns is None:
+            continue
+        first = int(columns.offsets.searchsorted(begin))
+        last = int(columns.offsets.searchsorted(r.end))
+        if last > first:
+            yield columns.slice(first, last)
+
+
+def _fetch(r: OffsetRange, offset: int, settings: ClientSettings) -> FetchRequest:
+    asked = FetchPartition(r.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+    return FetchRequest(
+        max_wait_ms=1000,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        isolation_level=int(settings.committed_only),
+        topics=[FetchTopic(r.topic, partitions=[asked])],
+    )
+
+
+def _checked(r: OffsetRange, offset: int, response: Any) -> PartitionData:
+    data: PartitionData = response.responses[0].partitions[0]
+    if data.error_code:
+        raise KafkaError(error_of(data.error_code), f"{r.topic}-{r.partition} at {offset}")
+    return data
+
+
+def _first_offset(r: OffsetRange, settings: ClientSettings) -> int:
+    from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+    asked = ListOffsetsTopic(r.topic, [ListOffsetsPartition(r.partition, timestamp=-2)])
+    response = _socket(r, settings).request(ListOffsetsRequest(topics=[asked]))
+    return int(response.topics[0].partitions[0].offset)
+
+
+def to_arrow(columns: Columns, topic: str, partition: int, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns that ``schema`` names, in its order and types: the Kafka source's key, value, topic, partition,
+    offset, timestamp, timestampType, headers."""
+    count = len(columns)
+    arrays = []
+    for field in schema:
+        match field.name:
+            case "key":
+                array = columns.keys
+            case "value":
+                array = columns.values
+            case "topic":
+                array = pa.repeat(pa.scalar(topic, pa.string()), count)
+            case "partition":
+                array = pa.repeat(pa.scalar(partition, pa.int32()), count)
+            case "offset":
+                array = pa.array(columns.offsets)
+            case "timestamp":
+                array = pa.array(columns.timestamps * 1000).view(field.type)
+            case "timestampType":
+                array = pa.array(columns.timestamp_types)
+            case "headers":
+                array = _header_array(columns, field.type)
+            case other:
+                raise KeyError(f"the coterie source has no column {other}")
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _header_array(columns: Columns, kind: pa.DataType) -> pa.Array:
+    rows = [[{"key": k, "value": v} for k, v in h] if h else None for h in columns.headers or ()]
+    return pa.array(rows, kind)

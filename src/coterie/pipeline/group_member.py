@@ -1,0 +1,171 @@
+"""A member of a group whose partitions change only when its owner says so: at the border between two batches.
+
+Heartbeats and rounds of the group run on a loop in a thread of their own (`client.membership`); what was revoked or
+assigned waits until `settle` takes it up. No Spark here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from coterie.client.cluster import Cluster
+from coterie.client.committer import Committer
+from coterie.client.errors import CommitFailedError, RebalanceInProgressError
+from coterie.client.membership import Membership
+from coterie.client.settings import ClientSettings
+from coterie.member.effects import Assigned, Revoke, TopicPartition
+
+R = TypeVar("R")
+LEAVE_S = 5.0
+LOOK_S = 0.05  # how long `settle` sleeps at most before it looks again
+
+Starting = Callable[[list[TopicPartition]], dict[TopicPartition, int]]
+
+
+class GroupMember:
+    """Joins with the first `settle`. ``starting`` says where partitions begin that the group has no offset for."""
+
+    def __init__(self, settings: ClientSettings, starting: Starting) -> None:
+        self.positions: dict[TopicPartition, int] = {}  # what is owned, and where its next batch begins
+        self.committed: dict[TopicPartition, int] = {}  # of what is owned; -1 where the group has none
+        self._generation = -1  # the last whose assignment was taken up
+        self._settings, self._starting = settings, starting
+        self._changed = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._membership: Membership | None = None
+        self._committer: Committer | None = None
+        self._cluster: Cluster | None = None
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """Member id and generation."""
+        machine = self._member.machine
+        return machine.member_id, machine.generation
+
+    @property
+    def _member(self) -> Membership:
+        assert self._membership is not None, "settle joins first"
+        return self._membership
+
+    def join(self, topics: Iterable[str], pattern: str | None) -> None:
+        """Only asks for it; `settle` waits."""
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="coterie-group-member", daemon=True).start()
+        self._run(self._start(list(topics), pattern))
+
+    async def _start(self, topics: list[str], pattern: str | None) -> None:
+        group_id = self._settings["group.id"]
+        self._cluster = Cluster(self._settings)
+        self._committer = Committer(self._cluster, group_id, [])
+        self._membership = self._committer.membership = Membership(self._cluster, group_id, self._changed.set)
+        if pattern is None:
+            self._membership.subscribe(topics)
+        else:
+            self._membership.subscribe_pattern(re.compile(pattern))
+
+    def _run(self, work: Awaitable[R]) -> R:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(_awaited(work), self._loop).result()
+
+    def settle(self, processed: Mapping[TopicPartition, int], patience_s: float) -> bool:
+        """The border between two batches: commits what was processed, gives up what is to be given up, takes what was
+        assigned. True when the member is part of a stable generation; False when the patience was not enough for that:
+        call again, nothing is lost. Raises KafkaError when the membership failed for good."""
+        deadline_s = time.monotonic() + patience_s
+        while True:
+            self._changed.clear()
+            self._run(self._polled())
+            membership = self._member
+            failure = membership.failure or membership.complaint
+            if failure is not None:
+                membership.complaint = None
+                raise failure
+            done = self._commit(processed)
+            if done and membership.for_poll:
+                self._take_up()
+            if done and membership.is_stable() and membership.machine.generation == self._generation:
+                return True
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return False
+            self._changed.wait(min(left_s, LOOK_S))
+
+    async def _polled(self) -> None:
+        self._member.polled()
+
+    def _commit(self, processed: Mapping[TopicPartition, int]) -> bool:
+        """Never back, never what is not owned. False while the round of a rebalance forbids it."""
+        lost = {tp for e in self._member.for_poll if isinstance(e, Revoke) and e.lost for tp in e.partitions}
+        new = {
+            tp: offset
+            for tp, offset in processed.items()
+            if tp in self.positions and tp not in lost and offset > self.committed[tp]
+        }
+        if not new:
+            return True
+        assert self._committer is not None
+        try:
+            self._run(self._committer.commit(new, self._settings["default.api.timeout.ms"] / 1000))
+        except RebalanceInProgressError:
+            return False
+        except CommitFailedError:
+            return True  # the group has moved on; the new owners read it again from the last commit
+        self.committed.update(new)
+        return True
+
+    def _take_up(self) -> None:
+        queue = self._member.for_poll
+        while queue:
+            match queue[0]:
+                case Revoke(partitions):
+                    for tp in partitions:
+                        self.positions.pop(tp, None)
+                        self.committed.pop(tp, None)
+                    self._run(self._gave_up())
+                case Assigned(partitions, generation):
+                    self._own(partitions)
+                    self._generation = generation
+            queue.pop(0)
+
+    async def _gave_up(self) -> None:
+        self._member.revoked()
+
+    def _own(self, partitions: tuple[TopicPartition, ...]) -> None:
+        owned = set(partitions)
+        for tp in [tp for tp in self.positions if tp not in owned]:
+            del self.positions[tp], self.committed[tp]
+        added = [tp for tp in partitions if tp not in self.positions]
+        if not added:
+            return
+        assert self._committer is not None
+        found = {tp: said.offset for tp, said in self._run(self._committer.committed(added)).items()}
+        new = [tp for tp in added if found[tp] < 0]
+        begin = found | (self._starting(new) if new else {})
+        for tp in added:
+            self.positions[tp], self.committed[tp] = begin[tp], found[tp]
+
+    def leave(self, reason: str) -> None:
+        """Tells the group and ends the thread; waits at most some seconds."""
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(self._end(reason), loop).result(LEAVE_S + 1)
+        except TimeoutError:
+            pass  # nobody answers; the group finds out by itself
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+
+    async def _end(self, reason: str) -> None:
+        await self._member.leave(reason, LEAVE_S)
+        assert self._cluster is not None
+        self._cluster.close()
+
+
+async def _awaited(work: Awaitable[R]) -> R:
+    return await work

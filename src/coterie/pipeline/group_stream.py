@@ -1,0 +1,131 @@
+"""Group mode: what a streaming reader does that is a member of a group. Plain Python; `source.py` wraps it for Spark.
+
+The rules are those of shared/design/spark.md section 3. An offset names the ranges of its batch, so that a batch can be
+planned again whatever the group has become meanwhile:
+
+    {"generation": 3, "member": "…", "ranges": {"flights": {"0": [100, 250]}}}
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from coterie.pipeline.admission import Admission, Limits
+from coterie.pipeline.group_member import GroupMember
+from coterie.pipeline.offsets import TopicPartition, as_json
+from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.topics import LATEST, DataLossError, TopicReader
+
+GroupOffset = dict[str, Any]
+Ranges = dict[TopicPartition, tuple[int, int]]
+NOTHING: GroupOffset = {"generation": -1, "member": "", "ranges": {}}
+PATIENCE_S = 1.0  # for a rebalance, before Spark is told that there is nothing new yet
+
+
+class GroupStream:
+    """One query's reader in its group."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.reader = TopicReader(options)
+        self.member = GroupMember(options.settings(), self._beginning)
+        self._options = options
+        self._admission = Admission(options, self.reader)
+        self._joined = False
+        self._goal: dict[TopicPartition, int] | None = None
+        self._planned: tuple[GroupOffset, Ranges] = (NOTHING, {})  # the last batch, and what is read of it
+        self._ends: dict[TopicPartition, int] = {}
+
+    def _beginning(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return self.reader.beginning(partitions)
+
+    def until_now(self) -> None:
+        """Trigger.AvailableNow: no further than what is there now, in whichever member's hands."""
+        self._goal = self.reader.ends()
+
+    def latest(self, start: GroupOffset, limits: Limits) -> GroupOffset:
+        """The next batch, or ``start`` itself when there is none yet. By now Spark has finished ``start``."""
+        patience_s = PATIENCE_S if self._goal is None else math.inf
+        # A batch of a former life of this query is not committed: nobody knows any more which parts of it were fenced off.
+        processed = self._planned[1] if start == self._planned[0] else {}
+        if not self._settle(processed, patience_s):
+            return start
+        ends = self._reach()
+        taken = self._admission.admit(self.member.positions, ends, limits, now=self._goal is not None)
+        ranges = {tp: (self.member.positions[tp], end) for tp, end in taken.items() if end > self.member.positions[tp]}
+        if not ranges:
+            return start
+        member_id, generation = self.member.identity
+        made = {"generation": generation, "member": member_id, "ranges": _ranges_as_json(ranges)}
+        self._plan(made, ranges)
+        return made
+
+    def _plan(self, offset: GroupOffset, ranges: Ranges) -> None:
+        self._planned = (offset, ranges)
+        self.member.positions.update({tp: end for tp, (_, end) in ranges.items()})
+
+    def _settle(self, processed: Ranges, patience_s: float) -> bool:
+        if not self._joined:
+            self.member.join(self._options.subscribe, self._options.pattern)
+            self._joined = True
+        return self.member.settle({tp: end for tp, (_, end) in processed.items()}, patience_s)
+
+    def _reach(self) -> dict[TopicPartition, int]:
+        """How far each owned partition can be read; one whose records are gone begins where there are some again."""
+        owned = self.member.positions
+        self._ends = self.reader.offsets_of(dict.fromkeys(owned, LATEST))
+        for tp, position in list(owned.items()):
+            if position > self._ends[tp]:
+                self._lost(f"{tp[0]}-{tp[1]} ends at {self._ends[tp]}, before the group's offset {position}")
+                owned[tp] = self._ends[tp]
+        if self._goal is None:
+            return dict(self._ends)
+        return {tp: min(end, self._goal.get(tp, end)) for tp, end in self._ends.items()}
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{what}; set failOnDataLoss=false to go on without the records")
+
+    def plan(self, end: GroupOffset) -> list[list[OffsetRange]]:
+        """The tasks of a batch. One that this process did not make is a batch that Spark runs again after a restart: of it
+        only what the group has not committed, and what is still ours, is read (rule 5)."""
+        if end != self._planned[0]:
+            while not self._settle({}, math.inf):
+                pass
+            self._plan(end, self._fenced(ranges_of(end)))
+        return self.reader.plan_ranges(self._planned[1])
+
+    def _fenced(self, ranges: Ranges) -> Ranges:
+        positions = self.member.positions
+        return {
+            tp: (max(first, positions[tp]), end)
+            for tp, (first, end) in ranges.items()
+            if tp in positions and positions[tp] < end
+        }
+
+    def report(self) -> dict[str, Any]:
+        """What is left, for the query's progress."""
+        lag = {tp: max(end - self.member.positions.get(tp, end), 0) for tp, end in self._ends.items()}
+        generation = self.member.identity[1] if self._joined else -1
+        return {"generation": generation, "lag": as_json(lag)}
+
+    def leave(self) -> None:
+        if self._joined:
+            self.member.leave("the query was stopped")
+        self.reader.close()
+
+
+def ranges_of(offset: GroupOffset) -> Ranges:
+    return {
+        (topic, int(partition)): (first, end)
+        for topic, by in offset["ranges"].items()
+        for partition, (first, end) in by.items()
+    }
+
+
+def _ranges_as_json(ranges: Ranges) -> dict[str, dict[str, list[int]]]:
+    found: dict[str, dict[str, list[int]]] = {}
+    for (topic, partition), (first, end) in sorted(ranges.items()):
+        found.setdefault(topic, {})[str(partition)] = [first, end]
+    return found

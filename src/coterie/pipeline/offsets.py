@@ -1,0 +1,20 @@
+"""Offsets by partition: as the pipeline computes with them, and as the JSON that Spark keeps in its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TopicPartition = tuple[str, int]
+TopicOffsets = dict[str, dict[str, int]]  # topic -> partition (as text) -> offset
+
+
+def as_json(offsets: Mapping[TopicPartition, int]) -> TopicOffsets:
+    """Sorted, because Spark compares offsets by their text."""
+    found: TopicOffsets = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def from_json(offsets: TopicOffsets) -> dict[TopicPartition, int]:
+    return {(topic, int(p)): offset for topic, by in offsets.items() for p, offset in by.items()}

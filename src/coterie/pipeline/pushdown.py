@@ -1,0 +1,79 @@
+"""Filters of a batch read that need not fetch what they drop: topic, partition, offset, and the earliest timestamp.
+
+Spark evaluates every filter again; here they only make the ranges smaller. An upper bound of the timestamp does not:
+timestamps need not rise with offsets, so a record that is early enough may stand behind one that is not.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+
+from coterie.pipeline.offsets import TopicPartition
+
+
+@dataclass(slots=True)
+class Bounds:
+    """What the filters leave; ``topics`` and ``partitions`` None for all."""
+
+    topics: set[str] | None = None
+    partitions: set[int] | None = None
+    first_offset: int = 0
+    end_offset: int = 2**63 - 1
+    since_ms: int | None = None
+
+    def admits(self, tp: TopicPartition) -> bool:
+        return (self.topics is None or tp[0] in self.topics) and (self.partitions is None or tp[1] in self.partitions)
+
+
+def bounds(filters: Iterable[Filter]) -> Bounds:
+    """What a conjunction of filters says about topic, partition, offset and timestamp; the others are passed over."""
+    found = Bounds()
+    for one in filters:
+        column = ".".join(getattr(one, "attribute", ()))
+        value = getattr(one, "value", None)
+        if isinstance(one, In | EqualTo) and column in ("topic", "partition"):
+            _narrow(found, column, set(one.value) if isinstance(one, In) else {value})
+        elif column == "offset" and isinstance(value, int):
+            _bound_offset(found, one, value)
+        elif column == "timestamp" and isinstance(one, GreaterThan | GreaterThanOrEqual | EqualTo):
+            since_ms = _milliseconds(value)
+            if since_ms is not None:
+                found.since_ms = since_ms if found.since_ms is None else max(since_ms, found.since_ms)
+    return found
+
+
+def _narrow(found: Bounds, column: str, values: set[Any]) -> None:
+    if column == "topic":
+        found.topics = values if found.topics is None else found.topics & values
+    else:
+        found.partitions = values if found.partitions is None else found.partitions & values
+
+
+def _bound_offset(found: Bounds, one: Filter, value: int) -> None:
+    match one:
+        case EqualTo():
+            first, end = value, value + 1
+        case GreaterThan():
+            first, end = value + 1, found.end_offset
+        case GreaterThanOrEqual():
+            first, end = value, found.end_offset
+        case LessThan():
+            first, end = found.first_offset, value
+        case LessThanOrEqual():
+            first, end = found.first_offset, value + 1
+        case _:
+            return
+    found.first_offset, found.end_offset = max(first, found.first_offset), min(end, found.end_offset)
+
+
+def _milliseconds(value: Any) -> int | None:
+    """Rounded down, so that nothing is left out. A time without a zone is taken for UTC."""
+    if not isinstance(value, datetime.datetime):
+        return None
+    zoned = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+    return (zoned - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(milliseconds=1)

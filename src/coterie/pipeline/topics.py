@@ -1,0 +1,271 @@
+"""Topics as the driver sees them: which partitions there are, their offsets, the group's commits. Blocking sockets, no
+Spark. Faults that pass (a broker that restarts) are waited out for default.api.timeout.ms."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.errors import KafkaError, check
+from coterie.client.offsets import NAMES_UP_TO
+from coterie.pipeline.offsets import TopicOffsets, TopicPartition, from_json
+from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.planning import OffsetRange, share_out
+from coterie.records.batch import batches
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+R = TypeVar("R")
+EARLIEST, LATEST = -2, -1
+FETCH_NAMES_UP_TO = 12
+SAMPLE_BYTES = 64 * 1024
+CLIENT_ID = "coterie-spark"
+
+
+class DataLossError(RuntimeError):
+    """Records that were to be read are no longer there (failOnDataLoss)."""
+
+
+class TopicReader:
+    """Connects when it is first used."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._settings = options.settings()
+        self._security = self._settings.security()
+        self._sockets: dict[tuple[str, int], BrokerSocket] = {}
+        self._leaders: dict[TopicPartition, tuple[str, int]] = {}
+        self._coordinator: tuple[str, int] | None = None
+
+    # -- connections ----------------------------------------------------------------------------------------------------
+
+    def _socket(self, address: tuple[str, int] | None = None) -> BrokerSocket:
+        if address is not None:
+            return self._connected(address)
+        failed: KafkaError | None = None
+        for where in self._settings.bootstrap():
+            try:
+                return self._connected(where)
+            except KafkaError as error:
+                failed = error
+        assert failed is not None
+        raise failed
+
+    def _connected(self, where: tuple[str, int]) -> BrokerSocket:
+        if where not in self._sockets:
+            self._sockets[where] = BrokerSocket(*where, client_id=CLIENT_ID, security=self._security)
+        return self._sockets[where]
+
+    def close(self) -> None:
+        for socket in self._sockets.values():
+            socket.close()
+        self._sockets.clear()
+
+    def _patiently(self, work: Callable[[], R]) -> R:
+        """Runs it again after errors that pass, over new connections. Raises KafkaError."""
+        deadline_s = time.monotonic() + self._settings["default.api.timeout.ms"] / 1000
+        pause_s = self._settings["retry.backoff.ms"] / 1000
+        while True:
+            try:
+                return work()
+            except KafkaError as error:
+                missing = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if not error.code.retriable or missing or time.monotonic() + pause_s > deadline_s:
+                    raise
+            self.close()
+            self._coordinator = None
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, self._settings["retry.backoff.max.ms"] / 1000)
+
+    # -- topics and offsets -----------------------------------------------------------------------------------------------
+
+    def partitions(self) -> list[TopicPartition]:
+        """What there is to read now. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for a topic that is missing."""
+        return self._patiently(self._partitions)
+
+    def _partitions(self) -> list[TopicPartition]:
+        o = self.options
+        names = list(o.subscribe) or list(o.assign)
+        asked = None if o.pattern else [MetadataRequestTopic(name=n) for n in names]
+        response = self._socket().request(MetadataRequest(asked, False))
+        brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
+        found: list[TopicPartition] = []
+        for topic in response.topics:
+            if o.pattern and (topic.is_internal or not re.fullmatch(o.pattern, topic.name or "")):
+                continue
+            check(topic.error_code, f"topic {topic.name}: {_ADVICE.get(topic.error_code, 'it cannot be read now')}")
+            for p in topic.partitions:
+                where = (topic.name or "", p.partition_index)
+                if not o.assign or p.partition_index in o.assign[where[0]]:
+                    check(p.error_code if p.leader_id < 0 else 0, f"{where[0]}-{where[1]} has no leader")
+                    found.append(where)
+                    self._leaders[where] = brokers[p.leader_id]
+        return sorted(found)
+
+    def offsets_of(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Offsets for timestamps; -1 is the end, -2 the start."""
+        return self._patiently(lambda: self._offsets_of(wanted))
+
+    def _offsets_of(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if any(tp not in self._leaders for tp in wanted) or not self._sockets:
+            self._partitions()
+        by_leader: dict[tuple[str, int], dict[str, ListOffsetsTopic]] = {}
+        for (topic, partition), timestamp in wanted.items():
+            if (topic, partition) not in self._leaders:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{partition}")
+            entry = by_leader.setdefault(self._leaders[topic, partition], {}).setdefault(topic, ListOffsetsTopic(topic))
+            entry.partitions.append(ListOffsetsPartition(partition, timestamp=timestamp))
+        found: dict[TopicPartition, int] = {}
+        isolation = int(self._settings.committed_only)
+        for leader, topics in by_leader.items():
+            response = self._socket(leader).request(ListOffsetsRequest(-1, isolation, list(topics.values())))
+            for answered in response.topics:
+                for p in answered.partitions:
+                    check(p.error_code, f"{answered.name}-{p.partition_index}")
+                    found[answered.name, p.partition_index] = p.offset
+        return found
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """The end of every partition that there is now."""
+        return self.offsets_of(dict.fromkeys(self.partitions(), LATEST))
+
+    def starting(self) -> dict[TopicPartition, int]:
+        """Where to begin, by the options: timestamps, the group's commits, or offsets."""
+        o, partitions = self.options, self.partitions()
+        if o.starting_timestamps is None and o.starting == "committed":
+            known = {tp: offset for tp, offset in self.committed(partitions).items() if offset >= 0}
+            return known | self.offsets_of({tp: EARLIEST for tp in partitions if tp not in known})
+        return self.beginning(partitions)
+
+    def beginning(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """The same for these partitions, without asking the group."""
+        o = self.options
+        if o.starting_timestamps is not None:
+            return self._at_times(o.starting_timestamps, partitions, o.late_is_an_error)
+        return self._resolve(o.starting, partitions, EARLIEST)
+
+    def ending(self) -> dict[TopicPartition, int]:
+        o, partitions = self.options, self.partitions()
+        if o.ending_timestamps is not None:
+            return self._at_times(o.ending_timestamps, partitions, late_is_an_error=False)
+        return self._resolve(o.ending, partitions, LATEST)
+
+    def _at_times(
+        self, asked: int | TopicOffsets, partitions: list[TopicPartition], late_is_an_error: bool
+    ) -> dict[TopicPartition, int]:
+        """The first record at or after a time; where there is none, the end, or an error. Partitions without a time begin
+        at the end (as Spark's Kafka source has it)."""
+        times = dict.fromkeys(partitions, asked) if isinstance(asked, int) else from_json(asked)
+        found = self.offsets_of({tp: times.get(tp, LATEST) for tp in partitions})
+        late = [tp for tp, offset in found.items() if offset < 0]
+        if late and late_is_an_error:
+            topic, partition = late[0]
+            text = f"{topic}-{partition} has no record at or after {times[late[0]]} ms"
+            raise DataLossError(f"{text}; set startingOffsetsByTimestampStrategy=latest to begin at its end")
+        return found | self.offsets_of(dict.fromkeys(late, LATEST)) if late else found
+
+    def _resolve(
+        self, asked: str | TopicOffsets, partitions: list[TopicPartition], other: int
+    ) -> dict[TopicPartition, int]:
+        if isinstance(asked, str):
+            return self.offsets_of(dict.fromkeys(partitions, LATEST if asked == "latest" else EARLIEST))
+        given = from_json(asked)
+        symbolic = {tp: given.get(tp, other) for tp in partitions if given.get(tp, other) < 0}
+        return {tp: given[tp] for tp in partitions if tp not in symbolic} | self.offsets_of(symbolic)
+
+    def record_bytes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+        """The mean size of the records there, stored as they are, from the first batches of each partition."""
+        return self._patiently(lambda: {tp: self._mean_bytes(*tp, offset) for tp, offset in positions.items()})
+
+    def _mean_bytes(self, topic: str, partition: int, offset: int) -> float:
+        asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=SAMPLE_BYTES)
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=0, max_bytes=SAMPLE_BYTES, topics=[FetchTopic(topic, partitions=[asked])]
+        )
+        response = self._socket(self._leaders[topic, partition]).request(request, highest=FETCH_NAMES_UP_TO)
+        found = response.responses[0].partitions[0]
+        check(found.error_code, f"{topic}-{partition} at {offset}")
+        headers = [h for _, h in batches(found.records or b"")]
+        records = sum(h.record_count for h in headers)
+        return sum(h.size for h in headers) / records if records else 0.0
+
+    # -- the group ------------------------------------------------------------------------------------------------------
+
+    def _group_socket(self) -> BrokerSocket:
+        group_id = self.options.group_id or ""
+        if self._coordinator is None:
+            response = self._socket().request(FindCoordinatorRequest(group_id, 0, [group_id]))
+            found = response.coordinators[0] if response.coordinators else response
+            check(found.error_code, found.error_message)
+            self._coordinator = (found.host, found.port)
+        return self._socket(self._coordinator)
+
+    def committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """-1 where the group has none. Raises KafkaError."""
+        return {} if self.options.group_id is None else self._patiently(lambda: self._committed(partitions))
+
+    def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        group_id = self.options.group_id or ""
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        asked = OffsetFetchRequestGroup(
+            group_id, topics=[OffsetFetchRequestTopics(t, partition_indexes=p) for t, p in topics.items()]
+        )
+        old = [OffsetFetchRequestTopic(t, p) for t, p in topics.items()]
+        response = self._group_socket().request(OffsetFetchRequest(group_id, old, [asked]), highest=NAMES_UP_TO)
+        for refused in response.groups or [response]:
+            check(refused.error_code, f"group {group_id}")
+        answered: list[Any] = [t for g in response.groups for t in g.topics] or response.topics
+        return {(t.name, p.partition_index): p.committed_offset for t in answered for p in t.partitions}
+
+    def commit(self, offsets: Mapping[TopicPartition, int], member_id: str = "", generation: int = -1) -> None:
+        """For a group without members, or in the name of a member. Raises KafkaError."""
+        self._patiently(lambda: self._commit(offsets, member_id, generation))
+
+    def _commit(self, offsets: Mapping[TopicPartition, int], member_id: str, generation: int) -> None:
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (topic, partition), offset in sorted(offsets.items()):
+            entry = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
+            entry.partitions.append(OffsetCommitRequestPartition(partition, offset, -1, committed_metadata=""))
+        instance_id = self._settings["group.instance.id"] if member_id else None
+        request = OffsetCommitRequest(
+            self.options.group_id or "", generation, member_id, instance_id, topics=list(topics.values())
+        )
+        response = self._group_socket().request(request, highest=NAMES_UP_TO)
+        for answered in response.topics:
+            for p in answered.partitions:
+                check(p.error_code, f"group {self.options.group_id}, {answered.name}-{p.partition_index}")
+
+    # -- planning -------------------------------------------------------------------------------------------------------
+
+    def plan_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[list[OffsetRange]]:
+        """The ranges shared out over the tasks."""
+        if any(tp not in self._leaders for tp in ranges):
+            self.partitions()
+        wanted = [OffsetRange(*tp, *r, *self._leaders[tp]) for tp, r in sorted(ranges.items()) if r[1] > r[0]]
+        return share_out(wanted, self.options.tasks)
+
+
+_ADVICE = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist; create it first, or correct the option subscribe",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this client may not read it; give it the right to, or other credentials",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "no topic can have that name; correct the option subscribe",
+}

@@ -1,0 +1,266 @@
+"""Group mode's rules (spark.md section 3), call by call as Spark makes them, without Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.client import Admin, Producer
+from coterie.client.blocking import BlockingConsumer
+from coterie.pipeline.admission import Limits
+from coterie.pipeline.fetching import read_range
+from coterie.pipeline.group_stream import NOTHING, GroupStream, ranges_of
+from coterie.pipeline.options import source_options
+from tests.broker_process import BrokerProcess
+
+Place = tuple[int, int]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path / "data")
+    produce(process, 600)
+    yield process
+    process.stop()
+
+
+def produce(broker: BrokerProcess, count: int) -> None:
+    async def send() -> None:
+        async with Producer({"bootstrap.servers": broker.address}) as producer:
+            for n in range(count):
+                await producer.send("t", b"%d" % n, partition=n % 6)
+
+    asyncio.run(send())
+
+
+def committed(broker: BrokerProcess) -> dict[int, int]:
+    async def ask() -> dict[int, int]:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            return {p: offset for (_, p), offset in (await admin.group_offsets("g")).items()}
+
+    return asyncio.run(ask())
+
+
+class Query:
+    """What Spark does with a reader: its checkpoint, and what its sink has received, outlive the reader."""
+
+    def __init__(self, broker: BrokerProcess, **options: str) -> None:
+        given = {
+            "kafka.bootstrap.servers": broker.address,
+            "kafka.group.id": "g",
+            "kafka.heartbeat.interval.ms": "50",
+            "subscribe": "t",
+            "mode": "group",
+            "startingOffsets": "earliest",
+            **options,
+        }
+        self.options = source_options(given, streaming=True)
+        self.done: dict[str, Any] = NOTHING  # the last batch in the commit log
+        self.planned: dict[str, Any] | None = None  # one that is in the offset log only
+        self.sink: Counter[Place] = Counter()
+        self.start()
+
+    def start(self) -> None:
+        self.stream = GroupStream(self.options)
+        self.replays = self.planned is not None
+
+    def plan(self, rows: int | None = None) -> bool:
+        """Asks for a batch; True when there is one."""
+        if not self.replays:
+            found = self.stream.latest(self.done, Limits(rows))
+            if found == self.done:
+                return False
+            self.planned = found
+        self.replays = False
+        assert self.planned is not None
+        self.tasks = self.stream.plan(self.planned)
+        return True
+
+    def run(self) -> int:
+        """The tasks, the sink, and the commit log."""
+        places = [
+            (r.partition, int(offset))
+            for task in self.tasks
+            for r in task
+            for columns in read_range(r, self.options.settings(), with_headers=False, fail_on_data_loss=True)
+            for offset in columns.offsets
+        ]
+        self.sink.update(places)
+        assert self.planned is not None
+        self.done, self.planned = self.planned, None
+        return len(places)
+
+    def drain(self) -> int:
+        self.stream.until_now()
+        count = 0
+        while self.plan():
+            count += self.run()
+        return count
+
+    def owned(self) -> set[int]:
+        return {p for _, p in self.stream.member.positions}
+
+
+def test_one_query_reads_everything_and_the_group_knows(broker: BrokerProcess) -> None:
+    query = Query(broker)
+    assert query.drain() == 600
+    assert committed(broker) == dict.fromkeys(range(6), 100)
+    assert query.stream.report()["lag"] == {"t": {str(p): 0 for p in range(6)}}
+    assert not query.plan()
+    query.stream.leave()
+
+
+def test_the_assignment_changes_only_at_a_border_and_nothing_is_read_twice(broker: BrokerProcess) -> None:
+    one, two = Query(broker), Query(broker)
+    while not one.plan(rows=60):
+        pass
+    before = one.owned()
+    while not one.stream.member._member.for_poll:
+        two.plan(rows=60)  # joins; the group waits for the border of one's batch
+    assert one.owned() == before == set(range(6)), "nothing moves in the middle of a batch"
+    one.run()
+    for _ in range(100):
+        for query in (one, two):
+            if query.plan(rows=50):
+                query.run()
+        if sum((one.sink + two.sink).values()) == 600:
+            break
+    assert one.owned()
+    assert two.owned()
+    assert not one.owned() & two.owned()
+    assert set((one.sink + two.sink).values()) == {1}
+    assert len(one.sink + two.sink) == 600
+    one.stream.leave()
+    two.stream.leave()
+
+
+def test_a_batch_that_another_member_has_done_is_fenced_off_when_it_is_run_again(broker: BrokerProcess) -> None:
+    """The replay hazard: A is stopped in a batch, B takes over, A is started again and replays from its log."""
+    one = Query(broker)
+    while not one.plan(rows=240):
+        pass
+    one.stream.leave()  # planned, and never run
+    two = Query(broker)
+    assert two.drain() == 600
+    two.stream.leave()
+    one.start()
+    assert one.plan()
+    assert one.run() == 0
+    assert one.drain() == 0
+    one.stream.leave()
+    assert set((one.sink + two.sink).values()) == {1}
+
+
+def test_a_batch_of_which_a_part_is_done_is_clipped(broker: BrokerProcess) -> None:
+    one = Query(broker)
+    while not one.plan(rows=240):
+        pass
+    one.stream.leave()
+    two = Query(broker)
+    while not two.plan(rows=120):
+        pass
+    two.run()
+    two.plan(rows=1)  # its border commits the 120
+    two.stream.leave()
+    one.start()
+    assert one.plan()
+    assert one.run() == 120
+    assert one.drain() == 360
+    one.stream.leave()
+    assert set((one.sink + two.sink).values()) == {1}
+    assert committed(broker) == dict.fromkeys(range(6), 100)
+
+
+def test_what_a_replay_left_to_others_is_not_taken_for_done(broker: BrokerProcess) -> None:
+    """A replays a batch while B owns a part of it: what was fenced off is B's to read, in A's next life too."""
+    one = Query(broker)
+    while not one.plan(rows=600):
+        pass
+    one.stream.leave()
+    two = Query(broker)
+    while not two.plan(rows=6):
+        pass
+    one.start()
+    joined = one.stream
+    two.run()
+    while len(two.owned()) == 6:  # B's border lets A in
+        joined._settle({}, 0.2)
+        two.stream._settle(two.stream._planned[1], 0.2)
+    one.plan()
+    read = one.run()
+    assert 0 < read < 600
+    one.stream.leave()  # before its border: the group has not heard of the replay
+    one.start()
+    two.stream.leave()
+    one.drain()
+    one.stream.leave()
+    assert set(one.sink + two.sink) == {(p, o) for p in range(6) for o in range(100)}, "nothing is lost"
+
+
+def test_a_kill_repeats_at_most_the_batch_that_was_not_committed(broker: BrokerProcess) -> None:
+    one = Query(broker)
+    while not one.plan(rows=120):
+        pass
+    one.run()
+    one.stream.leave()  # as a kill between two batches: done, and the group has not heard
+    one.start()
+    one.drain()
+    assert len(one.sink) == 600
+    assert sum(one.sink.values()) == 720
+    one.stream.leave()
+
+
+def test_offsets_never_go_back_and_a_reset_counts(broker: BrokerProcess) -> None:
+    one = Query(broker)
+    one.drain()
+    one.stream.leave()
+
+    async def reset() -> None:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            await admin.commit_group_offsets("g", {("t", p): 90 for p in range(6)})
+
+    asyncio.run(reset())
+    one.start()
+    assert one.drain() == 60, "the group was set back on purpose"
+    one.stream.leave()
+    assert committed(broker) == dict.fromkeys(range(6), 100)
+
+
+def test_an_ordinary_consumer_shares_the_group(broker: BrokerProcess) -> None:
+    one = Query(broker)
+    while not one.plan(rows=60):
+        pass
+    one.run()
+    settings = {"bootstrap.servers": broker.address, "group.id": "g", "heartbeat.interval.ms": 50}
+    plain: Counter[Place] = Counter()
+    with BlockingConsumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False}) as consumer:
+        consumer.subscribe(["t"])
+        for _ in range(200):
+            for (_, partition), records in consumer.poll(20).items():
+                plain.update((partition, r.offset) for r in records)
+            if plain:
+                consumer.commit()
+            if one.plan(rows=30):
+                one.run()
+            if sum((one.sink + plain).values()) >= 600:
+                break
+    assert plain
+    assert one.sink
+    assert set(one.sink + plain) == {(p, o) for p in range(6) for o in range(100)}
+    assert set((one.sink + plain).values()) == {1}
+    one.stream.leave()
+
+
+def test_the_planned_offset_names_its_ranges(broker: BrokerProcess) -> None:
+    one = Query(broker)
+    while not one.plan(rows=60):
+        pass
+    assert one.planned is not None
+    assert ranges_of(one.planned) == {("t", p): (0, 10) for p in range(6)}
+    assert one.planned["generation"] >= 1
+    one.stream.leave()
