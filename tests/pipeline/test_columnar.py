@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+import random
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coterie.records.batch import batches, decode_records, encode_batch
-from coterie.records.columnar import decode_columns
+from coterie.records import columnar
+from coterie.records.batch import (
+    HEADER_BYTES,
+    TRANSACTIONAL_BIT,
+    BatchError,
+    batches,
+    decode_records,
+    encode_batch,
+    end_of_transaction,
+)
+from coterie.records.columnar import decode_columns, unfold
+from coterie.records.compression import CompressionError
 
 blob = st.none() | st.binary(max_size=300)
 header = st.tuples(st.text(max_size=5), blob)
 item = st.tuples(st.integers(0, 2**45), blob, blob, st.lists(header, max_size=3).map(tuple))
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.fixture(params=["compiled", "numpy"])
+def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both decoders; `./run` builds the compiled one wherever there is a C compiler."""
+    if request.param == "compiled" and not columnar.COMPILED:
+        assert shutil.which("cc") is None, "there is a C compiler, and the compiled part was not built"
+        pytest.skip("LOUD: no C compiler here, so the compiled decoder is not tested")
+    monkeypatch.setattr(columnar, "COMPILED", request.param == "compiled")
+
+
+@pytest.mark.usefixtures("decoder")
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.lists(item, min_size=1, max_size=150), st.integers(0, 4)), min_size=1, max_size=4))
 def test_columns_equal_records(
     parts: list[tuple[list[tuple[int, bytes | None, bytes | None, tuple[()]]], int]],
@@ -29,10 +53,13 @@ def test_columns_equal_records(
     assert columns.timestamps.tolist() == [r.timestamp for r in expected]
     assert columns.keys.to_pylist() == [r.key for r in expected]
     assert columns.values.to_pylist() == [r.value for r in expected]
-    assert columns.headers == [r.headers for r in expected]
+    told = [[(h["key"], h["value"]) for h in row] for row in columns.headers.to_pylist()]
+    assert told == [list(r.headers) for r in expected]
+    assert columns.producer_ids.tolist() == [-1] * len(expected)
     assert columns.slice(1, len(columns)).values.to_pylist() == [r.value for r in expected[1:]]
 
 
+@pytest.mark.usefixtures("decoder")
 def test_uniform_records() -> None:
     """Records of one length: the shape in which lengths change only where the offset's varint grows."""
     data = b"".join(encode_batch([(5, b"12345678", b"v" * 100, ())] * 9000, base_offset=b) for b in (0, 9000))
@@ -40,3 +67,34 @@ def test_uniform_records() -> None:
     assert columns is not None
     assert columns.offsets.tolist() == list(range(18_000))
     assert set(columns.values.to_pylist()) == {b"v" * 100}
+
+
+@pytest.mark.usefixtures("decoder")
+def test_transactions_and_their_markers() -> None:
+    written = encode_batch([(5, b"k", b"v", ())] * 3, producer_id=7, producer_epoch=0, attributes=TRANSACTIONAL_BIT)
+    marker = end_of_transaction(7, 0, True, 0, 9)
+    plain = encode_batch([(5, b"k", None, ())], base_offset=4)
+    columns, controls = unfold(written + marker + plain + plain[:-1])
+    assert columns is not None
+    assert columns.producer_ids.tolist() == [7, 7, 7, -1]
+    assert columns.values.to_pylist() == [b"v", b"v", b"v", None]
+    assert controls == [len(written)]
+
+
+@pytest.mark.usefixtures("decoder")
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32), st.integers(1, 8))
+def test_damage_is_refused_and_never_read_past(seed: int, changes: int) -> None:
+    """Random bytes of the records' part: either an error, or as many records as the header says."""
+    rng = random.Random(seed)
+    data = bytearray(encode_batch([(n, b"key", b"v" * rng.randrange(200), (("h", b"x"),)) for n in range(40)]))
+    for _ in range(changes):
+        data[rng.randrange(HEADER_BYTES, len(data))] = rng.randrange(256)
+    try:
+        columns = decode_columns(bytes(data), with_headers=True)
+    except (BatchError, CompressionError, UnicodeDecodeError):
+        return
+    assert columns is not None
+    assert len(columns) == 40
+    columns.values.validate(full=True)
+    columns.keys.validate(full=True)

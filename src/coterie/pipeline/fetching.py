@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from coterie.client.blocking_socket import Awaited, BrokerSocket
 from coterie.client.errors import KafkaError
@@ -157,5 +158,8 @@ def to_arrow(columns: Columns, topic: str, partition: int, schema: pa.Schema) ->
 
 
 def _header_array(columns: Columns, kind: pa.DataType) -> pa.Array:
-    rows = [[{"key": k, "value": v} for k, v in h] if h else None for h in columns.headers or ()]
-    return pa.array(rows, kind)
+    """A record without headers has null, as Spark's Kafka source has it."""
+    found = columns.headers
+    if found is None:
+        return pa.nulls(len(columns), kind)
+    return pc.if_else(pc.greater(pc.list_value_length(found), 0), found, pa.scalar(None, found.type)).cast(kind)

@@ -1,34 +1,50 @@
 """Record batches straight into Arrow columns, without a Python object per record.
 
-One Python loop hops from record to record by their lengths; everything else is numpy over all records of a fetch at
-once. Keys and values are cut out of the buffer by Arrow itself: an array whose elements are alternately a wanted
-stretch and what lies before the next one, of which `take` keeps every second.
+The compiled part (`_unfold`) does it in one pass over the bytes. Without it, one Python loop hops from record to record by
+their lengths; everything else is numpy over all records of a fetch at once, and keys and values are cut out of the buffer
+by Arrow itself: an array whose elements are alternately a wanted stretch and what lies before the next one, of which `take`
+keeps every second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, Header, batches, payload
+from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, payload
+from coterie.records.compression import decompress
 from coterie.records.varints import record_starts, varints
 from coterie.wire.primitives import read_varint
 
+try:
+    from coterie.records._unfold import Unfolder
+
+    COMPILED = True
+except ImportError:  # it was not built here: the same, more slowly
+    COMPILED = False
+
 _PADDING = bytes(16)  # varints near the end may be looked at past it
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+Stored = tuple[bytes, int, BatchHeader]  # a batch: the data that it lies in, where, and its header
 
 
+@dataclass(frozen=True, slots=True)
 class Columns:
-    """The records of a fetch: numpy arrays of offsets, timestamps (ms) and timestamp types, Arrow keys and values."""
+    """Records: numpy arrays of offsets, timestamps (ms), timestamp types and producer ids (-1 outside of a transaction),
+    Arrow keys, values and headers (HEADERS_TYPE; None if they were not asked for)."""
 
-    def __init__(
-        self, offsets: Any, timestamps: Any, timestamp_types: Any, keys: Any, values: Any, headers: Any
-    ) -> None:
-        self.offsets, self.timestamps, self.timestamp_types = offsets, timestamps, timestamp_types
-        self.keys, self.values = keys, values
-        self.headers: list[tuple[Header, ...] | None] | None = headers
+    offsets: Any
+    timestamps: Any
+    timestamp_types: Any
+    producer_ids: Any
+    keys: Any
+    values: Any
+    headers: Any
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -39,35 +55,88 @@ class Columns:
             self.offsets[first:last],
             self.timestamps[first:last],
             self.timestamp_types[first:last],
+            self.producer_ids[first:last],
             self.keys.slice(first, last - first),
             self.values.slice(first, last - first),
-            None if self.headers is None else self.headers[first:last],
+            None if self.headers is None else self.headers.slice(first, last - first),
         )
-
-
-Stored = tuple[bytes, int, BatchHeader]  # a batch: the data that it lies in, where, and its header
 
 
 def decode_columns(data: bytes, *, with_headers: bool = False) -> Columns | None:
     """All records of the whole batches in ``data``; None if there are none. Raises BatchError, CompressionError."""
-    return columns_of([(data, at, h) for at, h in batches(data) if not h.is_control], with_headers=with_headers)
+    return unfold(data, with_headers=with_headers)[0]
+
+
+def unfold(data: bytes, *, with_headers: bool = False) -> tuple[Columns | None, list[int]]:
+    """The same, and where the control batches begin."""
+    if not COMPILED:
+        found = list(batches(data))
+        stored = [(data, at, h) for at, h in found if not h.is_control]
+        return columns_of(stored, with_headers=with_headers), [at for at, h in found if h.is_control]
+    unfolder = Unfolder(decompress, with_headers)
+    try:
+        unfolder.add(data, 0, len(data))
+        return _taken(unfolder, with_headers), unfolder.controls
+    except (ValueError, OverflowError) as error:
+        raise BatchError(f"a batch cannot be read: {error}") from error
 
 
 def columns_of(stored: Sequence[Stored], *, with_headers: bool = False) -> Columns | None:
     """All records of these batches; None if there are none. Raises BatchError, CompressionError."""
     if not stored:
         return None
-    headers = [header for _, _, header in stored]
     try:
-        return _columns([payload(*batch) for batch in stored], headers, with_headers)
-    except (ValueError, IndexError) as error:
-        raise BatchError(f"a batch from offset {headers[0].base_offset} on cannot be read: {error}") from error
+        if not COMPILED:
+            headers = [header for _, _, header in stored]
+            return _columns([payload(*batch) for batch in stored], headers, with_headers)
+        unfolder = Unfolder(decompress, with_headers)
+        for data, at, header in stored:
+            unfolder.add(data, at, at + header.size)
+        return _taken(unfolder, with_headers)
+    except (ValueError, IndexError, OverflowError) as error:
+        raise BatchError(f"a batch from offset {stored[0][2].base_offset} on cannot be read: {error}") from error
+
+
+# -- compiled -----------------------------------------------------------------------------------------------------------
+
+
+def _taken(unfolder: Unfolder, with_headers: bool) -> Columns | None:
+    if not unfolder.count:
+        return None
+    return Columns(
+        np.frombuffer(unfolder.offsets(), np.int64),
+        np.frombuffer(unfolder.timestamps(), np.int64),
+        np.frombuffer(unfolder.timestamp_types(), np.int32),
+        np.frombuffer(unfolder.producer_ids(), np.int64),
+        _array(pa.binary(), unfolder.keys()),
+        _array(pa.binary(), unfolder.values()),
+        _headers_taken(unfolder) if with_headers else None,
+    )
+
+
+def _array(kind: pa.DataType, buffers: tuple[int, bytes | None, bytes, bytes]) -> pa.Array:
+    nulls, valid, offsets, data = buffers
+    parts = [None if valid is None else pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(offsets) // 4 - 1, parts, nulls)
+
+
+def _headers_taken(unfolder: Unfolder) -> pa.Array:
+    ends, names, values = unfolder.headers()
+    keys = _array(pa.string(), names)
+    keys.validate(full=True)  # names come from outside and may not be UTF-8
+    pairs = pa.StructArray.from_arrays([keys, _array(pa.binary(), values)], ["key", "value"])
+    return pa.ListArray.from_arrays(
+        pa.Array.from_buffers(pa.int32(), len(ends) // 4, [None, pa.py_buffer(ends)]), pairs
+    )
+
+
+# -- numpy --------------------------------------------------------------------------------------------------------------
 
 
 def _columns(bodies: list[bytes], headers: list[BatchHeader], with_headers: bool) -> Columns:
     body = b"".join([*bodies, _PADDING])
-    starts = record_starts(bodies, [h.record_count for h in headers])
     counts = [h.record_count for h in headers]
+    starts = record_starts(bodies, counts)
     base_offsets: Any = np.repeat(np.array([h.base_offset for h in headers], np.int64), counts)
     base_times: Any = np.repeat(np.array([h.base_timestamp for h in headers], np.int64), counts)
     append_time = np.array([bool(h.attributes & TIMESTAMP_TYPE_BIT) for h in headers])
@@ -80,9 +149,12 @@ def _columns(bodies: list[bytes], headers: list[BatchHeader], with_headers: bool
         timestamps = np.where(np.repeat(append_time, counts), appended, timestamps)
     keys, at = _blobs(body, buffer, at)
     values, at = _blobs(body, buffer, at)
-    found = [_headers(body, int(p)) if buffer[p] else () for p in at] if with_headers else None
     types: Any = np.repeat(append_time.astype(np.int32), counts)
-    return Columns(base_offsets + offset_deltas, timestamps, types, keys, values, found)
+    producers: Any = np.repeat(
+        np.array([h.producer_id if h.is_transactional else -1 for h in headers], np.int64), counts
+    )
+    found = pa.array([_headers(body, int(p)) for p in at], HEADERS_TYPE) if with_headers else None
+    return Columns(base_offsets + offset_deltas, timestamps, types, producers, keys, values, found)
 
 
 def _blobs(body: bytes, buffer: Any, at: Any) -> tuple[Any, Any]:
@@ -103,13 +175,13 @@ def _blobs(body: bytes, buffer: Any, at: Any) -> tuple[Any, Any]:
     return stretches.take(wanted), ends
 
 
-def _headers(body: bytes, at: int) -> tuple[Header, ...]:
+def _headers(body: bytes, at: int) -> list[dict[str, Any]]:
     count, at = read_varint(body, at)
-    found: list[Header] = []
+    found: list[dict[str, Any]] = []
     for _ in range(count):
         size, at = read_varint(body, at)
         name = body[at : at + size].decode()
         size, at = read_varint(body, at + size)
-        found.append((name, body[at : at + size] if size >= 0 else None))
+        found.append({"key": name, "value": body[at : at + size] if size >= 0 else None})
         at += max(size, 0)
-    return tuple(found)
+    return found

@@ -1,0 +1,53 @@
+"""Builds the compiled part (`records/_unfold.pyx`) where there is a C compiler; without one, or with COTERIE_PURE=1, the
+package is pure Python and does the same more slowly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = "src/coterie/records/_unfold.pyx"
+
+
+class CompiledPart(BuildHookInterface):
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel" or os.environ.get("COTERIE_PURE") == "1":
+            return
+        source = Path(self.root) / SOURCE
+        built = source.with_name("_unfold" + str(sysconfig.get_config_var("EXT_SUFFIX")))
+        try:
+            compile_extension(source, built)
+        except (ImportError, OSError, subprocess.CalledProcessError) as error:
+            self.app.display_warning(f"without the compiled part, which could not be built: {error}")
+            return
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["artifacts"].append(f"src/coterie/records/{built.name}")
+
+
+def compile_extension(source: Path, built: Path) -> None:
+    """Raises ImportError without Cython, OSError or CalledProcessError without a working compiler."""
+    from Cython.Compiler.Main import CompilationOptions, compile_single
+
+    with tempfile.TemporaryDirectory() as folder:
+        c_file = str(Path(folder) / "_unfold.c")
+        found = compile_single(str(source), CompilationOptions(output_file=c_file), "coterie.records._unfold")
+        if found.num_errors:
+            raise OSError("Cython found errors")
+        made = Path(folder) / built.name
+        compiler = str(sysconfig.get_config_var("CC") or "cc").split()
+        shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
+        include = sysconfig.get_path("include")
+        command = [*compiler, "-O3", "-fPIC", *shared, "-w", f"-I{include}", c_file, "-o", str(made)]
+        subprocess.run(command, check=True, capture_output=True)
+        shutil.copy(made, built)

@@ -1,0 +1,90 @@
+"""A running streaming query: how far behind it is, a line of progress, and an orderly end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coterie.client.errors import KafkaError
+from coterie.pipeline.group_stream import ranges_of
+from coterie.pipeline.offsets import TopicPartition, from_json
+from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.topics import TopicReader
+
+PATIENCE_S = 20.0
+FARTHEST = 3  # partitions that a line of progress names
+
+
+def lag(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """Records behind, per partition, from one of a progress's `sources`: what was there when the batch was planned, less
+    what the batch took. {} where Spark does not say."""
+    newest, end = _parsed(source.get("latestOffset")), _parsed(source.get("endOffset"))
+    if "lag" in newest:
+        return from_json(newest["lag"])
+    taken = from_json(end)
+    return {tp: max(offset - taken.get(tp, offset), 0) for tp, offset in from_json(newest).items()}
+
+
+def _parsed(offset: Any) -> dict[str, Any]:
+    found = json.loads(offset) if isinstance(offset, str) else offset
+    return found if isinstance(found, dict) else {}
+
+
+def progress_line(progress: Any) -> str:
+    """One line of a query's progress: batch, rows, rows/s, and the lag, the partitions farthest behind by name."""
+    told = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
+    behind = {tp: n for source in told["sources"] for tp, n in lag(source).items()}
+    line = f"batch {told['batchId']}: {told['numInputRows']:,} rows"
+    seconds = told.get("durationMs", {}).get("triggerExecution", 0) / 1000
+    if seconds:
+        line += f" in {seconds:.1f} s ({told['numInputRows'] / seconds:,.0f} rows/s)"
+    line += f", lag {sum(behind.values()):,}"
+    worst = sorted((tp for tp, n in behind.items() if n), key=lambda tp: -behind[tp])[:FARTHEST]
+    if worst:
+        line += " (" + ", ".join(f"{t}-{p} {behind[t, p]:,}" for t, p in worst) + ")"
+    return line
+
+
+def follow(query: Any, stop: Callable[[], bool], say: Callable[[str], None] | None = None) -> None:
+    """Waits until ``stop`` says True or the query ends, telling each batch once. Raises what the query failed of."""
+    told = -1
+    while query.isActive and not stop():
+        progress = query.lastProgress
+        if say is not None and progress is not None and progress["batchId"] > told and progress["numInputRows"]:
+            told = progress["batchId"]
+            say(progress_line(progress))
+        time.sleep(0.1)
+    raise_failure(query)
+
+
+def raise_failure(query: Any) -> None:
+    failure = query.exception()
+    if failure is not None:
+        raise failure
+
+
+def stop_gracefully(query: Any, options: SourceOptions | None = None, patience_s: float = PATIENCE_S) -> None:
+    """Stops between two batches. With the options of a source in group mode, the last batch is committed first, in the
+    member's name (rule 8 of spark.md section 3); otherwise a member that takes over would read it again."""
+    deadline_s = time.monotonic() + patience_s
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    progress = query.lastProgress
+    if options is not None and options.in_group and progress is not None:
+        _commit_last(options, _parsed(json.loads(progress.json)["sources"][0]["endOffset"]))
+    query.stop()
+
+
+def _commit_last(options: SourceOptions, end: dict[str, Any]) -> None:
+    if not end.get("ranges"):
+        return
+    reader = TopicReader(options)
+    try:
+        offsets = {tp: last for tp, (_, last) in ranges_of(end).items()}
+        reader.commit(offsets, end["member"], end["generation"])
+    except KafkaError:
+        pass  # the group has moved on; whoever has the partitions reads from the last commit
+    finally:
+        reader.close()

@@ -1,0 +1,283 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The compiled twin of `columnar`: whole batches into the buffers of Arrow arrays, one pass over their bytes.
+
+Optional: `columnar` does the same with numpy where this was not built. No allocation per record; every length is checked
+against the end of its batch, since the bytes come from outside.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+cdef enum:
+    HEADER = 61
+    MAX_BYTES = 2147483647
+
+
+cdef struct Vector:
+    uint8_t* data
+    int64_t size
+    int64_t room
+
+
+cdef int reserve(Vector* v, int64_t more) except -1 nogil:
+    cdef int64_t room = v.room
+    cdef uint8_t* moved
+    if v.size + more <= room:
+        return 0
+    if room == 0:
+        room = 4096
+    while room < v.size + more:
+        room *= 2
+    moved = <uint8_t*>realloc(v.data, room)
+    if moved == NULL:
+        with gil:
+            raise MemoryError()
+    v.data = moved
+    v.room = room
+    return 0
+
+
+cdef inline int push(Vector* v, const void* source, int64_t size) except -1 nogil:
+    if v.size + size > v.room:
+        reserve(v, size)
+    memcpy(v.data + v.size, source, size)
+    v.size += size
+    return 0
+
+
+cdef bytes taken(Vector* v):
+    return (<char*>v.data)[:v.size] if v.size else b""
+
+
+cdef inline int64_t big(const uint8_t* p, int size) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int i
+    for i in range(size):
+        value = value << 8 | p[i]
+    if size == 4:
+        return <int32_t>value
+    return <int64_t>value
+
+
+cdef struct Blobs:
+    Vector offsets
+    Vector data
+    Vector valid  # one byte an element
+    int64_t nulls
+
+
+cdef struct Cursor:
+    const uint8_t* at
+    const uint8_t* end
+
+
+cdef inline int varint(Cursor* c, int64_t* value) noexcept nogil:
+    """1 if it could be read."""
+    cdef uint64_t found = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while c.at < c.end and shift < 64:
+        byte = c.at[0]
+        c.at += 1
+        found |= <uint64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            value[0] = <int64_t>(found >> 1) ^ -<int64_t>(found & 1)
+            return 1
+        shift += 7
+    return 0
+
+
+cdef inline int blob(Cursor* c, Blobs* into) except -1 nogil:
+    """A length and so many bytes; -1 is null. 1 if it could be read."""
+    cdef int64_t size
+    cdef uint8_t valid = 1
+    cdef int32_t end
+    if not varint(c, &size) or size > c.end - c.at or size < -1:
+        return 0
+    if size < 0:
+        valid = 0
+        into.nulls += 1
+    elif into.data.size + size > MAX_BYTES:
+        with gil:
+            raise OverflowError("more than 2 GiB of keys or values in one go")
+    else:
+        push(&into.data, c.at, size)
+        c.at += size
+    push(&into.valid, &valid, 1)
+    end = <int32_t>into.data.size
+    push(&into.offsets, &end, 4)
+    return 1
+
+
+cdef bytes bits(Vector* valid):
+    """One byte an element to one bit an element, the lowest first."""
+    cdef int64_t n = valid.size, i
+    packed = bytearray((n + 7) // 8)
+    cdef uint8_t[::1] view = packed
+    for i in range(n):
+        if valid.data[i]:
+            view[i >> 3] |= 1 << (i & 7)
+    return bytes(packed)
+
+
+cdef class Unfolder:
+    """Takes batches with `add`; the buffers are then read from its methods."""
+
+    cdef Vector _offsets, _times, _types, _producers, _header_ends
+    cdef Blobs _keys, _values, _names, _header_values
+    cdef bint _with_headers
+    cdef object _decompress
+    cdef readonly int64_t count
+    cdef readonly list controls
+    cdef readonly int64_t end
+
+    def __cinit__(self, decompress, bint with_headers=False):
+        cdef int32_t zero = 0
+        self._decompress = decompress
+        self._with_headers = with_headers
+        self.controls = []
+        self.end = -1
+        push(&self._keys.offsets, &zero, 4)
+        push(&self._values.offsets, &zero, 4)
+        push(&self._names.offsets, &zero, 4)
+        push(&self._header_values.offsets, &zero, 4)
+        push(&self._header_ends, &zero, 4)
+
+    def __dealloc__(self):
+        free(self._offsets.data)
+        free(self._times.data)
+        free(self._types.data)
+        free(self._producers.data)
+        free(self._header_ends.data)
+        free_blobs(&self._keys)
+        free_blobs(&self._values)
+        free_blobs(&self._names)
+        free_blobs(&self._header_values)
+
+    def add(self, bytes data, int64_t at, int64_t end):
+        """The whole batches from ``at`` on; stops before one that does not end by ``end``. Where each control batch begins
+        goes to ``controls``. Returns where it stopped. Raises ValueError for a batch that is damaged or older than
+        version 2, and what decompress raises."""
+        cdef const uint8_t* raw = <const uint8_t*><char*>data
+        cdef const uint8_t* body
+        cdef int64_t length, size
+        cdef int attributes
+        if end > len(data):
+            end = len(data)
+        while at + HEADER <= end:
+            length = big(raw + at + 8, 4)
+            if length < HEADER - 12:
+                raise ValueError("a batch is shorter than its header")
+            if at + 12 + length > end:
+                break
+            if raw[at + 16] != 2:
+                raise ValueError(f"a batch of version {raw[at + 16]}")
+            attributes = raw[at + 22]
+            if attributes & 0x20:
+                self.controls.append(at)
+            elif attributes & 7:
+                unfolded = self._decompress(attributes & 7, data[at + HEADER : at + 12 + length])
+                body = <const uint8_t*><char*>unfolded
+                size = len(unfolded)
+                self._records(raw + at, body, size)
+            else:
+                self._records(raw + at, raw + at + HEADER, 12 + length - HEADER)
+            self.end = big(raw + at, 8) + big(raw + at + 23, 4) + 1
+            at += 12 + length
+        return at
+
+    cdef int _records(self, const uint8_t* header, const uint8_t* body, int64_t size) except -1:
+        cdef int64_t base_offset = big(header, 8)
+        cdef int64_t base_time = big(header + 27, 8), max_time = big(header + 35, 8)
+        cdef int64_t producer = -1
+        cdef int64_t records = big(header + 57, 4)
+        cdef int32_t kind = (header[22] >> 3) & 1
+        cdef int64_t i, length, delta, value
+        cdef Cursor c, whole
+        if header[22] & 0x10:
+            producer = big(header + 43, 8)
+        if records < 0 or records > size:
+            raise ValueError("a batch claims more records than it has bytes")
+        whole.at = body
+        whole.end = body + size
+        reserve(&self._offsets, records * 8)
+        reserve(&self._times, records * 8)
+        with nogil:
+            for i in range(records):
+                if not varint(&whole, &length) or length < 1 or length > whole.end - whole.at:
+                    return self._damaged()
+                c.at = whole.at + 1
+                c.end = whole.at + length
+                whole.at = c.end
+                if not varint(&c, &delta):
+                    return self._damaged()
+                value = max_time if kind else base_time + delta
+                push(&self._times, &value, 8)
+                if not varint(&c, &delta):
+                    return self._damaged()
+                value = base_offset + delta
+                push(&self._offsets, &value, 8)
+                push(&self._types, &kind, 4)
+                push(&self._producers, &producer, 8)
+                if not blob(&c, &self._keys) or not blob(&c, &self._values):
+                    return self._damaged()
+                if self._with_headers:
+                    self._record_headers(&c)
+        if whole.at != whole.end:
+            return self._damaged()
+        self.count += records
+        return 0
+
+    cdef int _record_headers(self, Cursor* c) except -1 nogil:
+        cdef int64_t many, i
+        cdef int32_t end
+        if not varint(c, &many) or many < 0 or many > c.end - c.at:
+            return self._damaged()
+        for i in range(many):
+            if not blob(c, &self._names) or not blob(c, &self._header_values):
+                return self._damaged()
+        end = <int32_t>self._names.valid.size
+        push(&self._header_ends, &end, 4)
+        return 0
+
+    cdef int _damaged(self) except -1 nogil:
+        with gil:
+            raise ValueError("a record does not fit its batch")
+
+    def offsets(self):
+        """int64 each."""
+        return taken(&self._offsets)
+
+    def timestamps(self):
+        """int64 each, ms since 1970."""
+        return taken(&self._times)
+
+    def timestamp_types(self):
+        """int32 each: 0 create, 1 append time."""
+        return taken(&self._types)
+
+    def producer_ids(self):
+        """int64 each: of records in a transaction; -1 for others."""
+        return taken(&self._producers)
+
+    def keys(self):
+        """(nulls, validity bits or None, int32 offsets, bytes), as an Arrow binary array has them."""
+        return arrow(&self._keys)
+
+    def values(self):
+        return arrow(&self._values)
+
+    def headers(self):
+        """(int32 list offsets, names, values), the latter two like `keys`."""
+        return taken(&self._header_ends), arrow(&self._names), arrow(&self._header_values)
+
+
+cdef void free_blobs(Blobs* b) noexcept:
+    free(b.offsets.data)
+    free(b.data.data)
+    free(b.valid.data)
+
+
+cdef tuple arrow(Blobs* b):
+    return b.nulls, bits(&b.valid) if b.nulls else None, taken(&b.offsets), taken(&b.data)
