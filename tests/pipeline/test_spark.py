@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Admin, Consumer, Producer
+from coterie.client import Admin, Producer
 from coterie.pipeline import jobs
 from tests.broker_process import BrokerProcess
 
@@ -86,11 +86,11 @@ def test_mistakes_are_said_in_a_sentence(spark: Any, broker: BrokerProcess) -> N
 
 def test_the_stream_resumes_and_the_group_hears_of_it(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(1000)])
-    assert jobs.run_table(spark, broker.address, "t", "archive", tmp_path) == 1000
+    assert jobs.run_table(spark, jobs.Source(broker.address, "t", "archive"), tmp_path) == 1000
     assert group_lag(broker.address, "archive") == 0
     produce(broker.address, "t", [b"%d" % n for n in range(1000, 1500)])
     assert group_lag(broker.address, "archive") == 500
-    assert jobs.run_table(spark, broker.address, "t", "archive", tmp_path) == 1500
+    assert jobs.run_table(spark, jobs.Source(broker.address, "t", "archive"), tmp_path) == 1500
     rows = spark.read.parquet(str(tmp_path / "table")).select("value").collect()
     assert sorted(int(bytes(r.value)) for r in rows) == list(range(1500))
     assert group_lag(broker.address, "archive") == 0
@@ -105,8 +105,8 @@ def test_admission_limits_make_several_batches(spark: Any, broker: BrokerProcess
         for n in range(1000)
     ]
     produce(broker.address, "f", lines)
-    source = jobs.stream(spark, broker.address, "f", "delays", limit=300)
-    table = jobs.run_aggregation(spark, jobs.DELAYS, source, tmp_path)
+    jobs.run_aggregation(spark, jobs.DELAYS, jobs.Source(broker.address, "f", "delays", limit=300), tmp_path)
+    table = spark.read.parquet(str(tmp_path / "table"))
     assert table.groupBy().sum("flights").first()[0] == 1000
     assert len(list((tmp_path / "batches").iterdir())) >= 4
     row = table.groupBy().sum("departed", "dep_delay_sum").first()
@@ -123,40 +123,11 @@ def test_the_sink_writes_what_the_source_reads(spark: Any, broker: BrokerProcess
     assert {(bytes(r.key).decode(), bytes(r.value).decode(), r.partition) for r in back} == set(rows)
 
 
-def test_history_tells_what_the_group_went_through(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
-    produce(broker.address, "t", [b"%d" % n for n in range(100)])
-
-    async def live() -> str:
-        settings = {"bootstrap.servers": broker.address, "group.id": "crew", "auto.offset.reset": "earliest"}
-        async with Consumer(settings) as consumer:
-            consumer.subscribe(["t"])
-            count = 0
-            while count < 100:
-                count += sum(map(len, (await consumer.poll(1000)).values()))
-            await consumer.commit()
-            assert consumer._membership is not None
-            return consumer._membership.machine.member_id
-
-    member_id = asyncio.run(live())
-    counts = jobs.run_history(spark, broker.address, tmp_path)
-    table = {name: spark.read.parquet(str(tmp_path / name)).collect() for name in counts}
-    assert {(r.generation, r.members) for r in table["generations"]} == {(1, 1), (2, 0)}
-    assert [r.member_id for r in table["members"]] == [member_id]
-    assert {(r.topic, r.partition) for r in table["assignments"]} == {("t", p) for p in range(6)}
-    assert sum(r.offset for r in table["commits"] if r.log_offset == min(c.log_offset for c in table["commits"])) >= 0
-    newest = {}
-    for r in sorted(table["commits"], key=lambda r: r.log_offset):
-        newest[r.partition] = r.offset
-    assert sum(newest.values()) == 100
-    stable = next(r for r in table["rebalances"] if r.event == "stable")
-    assert (stable.generation, stable.members, stable.moved) == (1, 1, 6)
-    assert f"{member_id} joined" in stable.why
-
-
 def test_a_stream_into_the_sink(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(300)])
     query = (
-        jobs.stream(spark, broker.address, "t", "copier")
+        jobs.Source(broker.address, "t", "copier")
+        .load(spark)
         .select("key", "value")
         .writeStream.format("coterie")
         .options(**{"kafka.bootstrap.servers": broker.address, "topic": "copy"})

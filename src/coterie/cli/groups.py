@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.explaining import watch, why
+from coterie.cli.resetting import reset
 from coterie.cli.running import broker_option, done, json_option, run, show
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Examples:
   coterie groups lint crew
   coterie groups dump kafka-data/__consumer_offsets-0
   coterie groups reset crew --topic flights --to earliest
+  coterie groups reset crew --as-of 2026-11-21T09:30
 """
 )
 def groups() -> None:
@@ -229,58 +231,4 @@ def delete(group: str, bootstrap_server: str, as_json: bool) -> None:
     done(f"deleted {group}", as_json, deleted=group)
 
 
-@groups.command()
-@click.argument("group")
-@click.option("--topic", "-t", "topic_names", multiple=True, help="Only this topic; may be given again.")
-@click.option("--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or an ISO time.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be committed.")
-@broker_option
-@json_option
-def reset(
-    group: str, topic_names: tuple[str, ...], to: str, dry_run: bool, bootstrap_server: str, as_json: bool
-) -> None:
-    """Set the committed offsets of a group that has no members."""
-    timestamp_ms = _where(to)
-    found = run(_reset(group, topic_names, to, timestamp_ms, dry_run, bootstrap_server))
-    rows = [(o["topic"], o["partition"], o["from"], o["to"]) for o in found]
-    show(found, as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows, f"{group} has no offsets; name a --topic")
-
-
-def _where(to: str) -> int | None:
-    """The timestamp to ask for; None for a plain offset."""
-    if to in ("earliest", "latest"):
-        return -2 if to == "earliest" else -1
-    if to.isdigit():
-        return None
-    try:
-        return int(datetime.datetime.fromisoformat(to).timestamp() * 1000)
-    except ValueError:
-        raise click.UsageError(f"--to takes earliest, latest, an offset or an ISO time, not {to!r}.") from None
-
-
-async def _reset(
-    group: str, names: tuple[str, ...], to: str, timestamp_ms: int | None, dry_run: bool, bootstrap_server: str
-) -> list[dict[str, Any]]:
-    from coterie.client import Admin, KafkaError
-    from coterie.wire.errors import ErrorCode
-
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
-        now = await admin.group_offsets(group)
-        partitions = await admin.partitions(names) if names else list(now)
-        ends = await admin.offsets(dict.fromkeys(partitions, -1))
-        if timestamp_ms is None:
-            wanted = {tp: min(int(to), ends[tp]) for tp in partitions}
-        else:
-            # No record that late: the end.
-            asked = await admin.offsets(dict.fromkeys(partitions, timestamp_ms))
-            wanted = {tp: offset if offset >= 0 else ends[tp] for tp, offset in asked.items()}
-        if not dry_run and wanted:
-            try:
-                await admin.commit_group_offsets(group, wanted)
-            except KafkaError as error:
-                if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
-                    raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group} has members; stop them first") from error
-                raise
-    return [
-        {"topic": t, "partition": p, "from": now.get((t, p)), "to": offset} for (t, p), offset in sorted(wanted.items())
-    ]
+groups.add_command(reset)

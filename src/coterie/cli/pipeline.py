@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import signal
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from coterie.cli.running import broker_option, busy, done, json_option
+from coterie.cli.running import broker_option, busy, done, json_option, milliseconds, show
 
 
 def spark_options(command: Any) -> Any:
@@ -22,12 +23,34 @@ def spark_options(command: Any) -> Any:
     )(command)
 
 
+def kafka_option(command: Any) -> Any:
+    return click.option(
+        "--kafka",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A client setting by Kafka's name, such as security.protocol=SSL; may be given again.",
+    )(command)
+
+
+def _kafka(given: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise click.UsageError(f"--kafka takes NAME=VALUE, not {item!r}.")
+        found[name] = value
+    return found
+
+
 @click.group(
     epilog="""\b
 Examples:
   coterie pipeline table flights --group archive --out ./archive
   coterie pipeline delays flights --group delays --out ./delays --follow
+  coterie pipeline table flights --group crew --member --follow --out ./mine
   coterie pipeline history --out ./history
+  coterie pipeline history --server-log 'logs/*.gz' --out ./history
+  coterie pipeline as-of crew --history ./history --time 2026-11-21T09:30
 """
 )
 def pipeline() -> None:
@@ -45,14 +68,18 @@ def _session(master: str) -> Any:
 
 def _run(master: str, work: Callable[[Any], Any]) -> Any:
     """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence."""
+    from coterie.client.errors import KafkaError
+
     with busy("starting Spark"):
         spark = _session(master)
     try:
         with busy("Spark is at work"):
             return work(spark)
+    except (KafkaError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
     except Exception as error:
         for line in str(error).splitlines():
-            for kind in ("KafkaError: ", "OptionError: ", "DataLossError: "):
+            for kind in ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: "):
                 if kind in line:
                     raise click.ClickException(line.split(kind, 1)[1]) from error
         raise
@@ -60,26 +87,14 @@ def _run(master: str, work: Callable[[Any], Any]) -> Any:
         spark.stop()
 
 
-@pipeline.command()
-@click.argument("topic")
-@click.option("--group", "-g", required=True, help="The group that receives the commits.")
-@spark_options
-@broker_option
-@json_option
-def table(topic: str, group: str, master: str, out: Path, bootstrap_server: str, as_json: bool) -> None:
-    """A topic's records as a Parquet table; a second run adds what is new."""
-    from coterie.pipeline.jobs import run_table
-
-    count = _run(master, lambda spark: run_table(spark, bootstrap_server, topic, group, out))
-    done(f"{count} rows in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
-
-
-def _aggregate(
+def _stream_job(
     name: str,
     topic: str,
     group: str,
+    member: bool,
     follow: bool,
     limit: int | None,
+    kafka: tuple[str, ...],
     master: str,
     out: Path,
     bootstrap_server: str,
@@ -90,51 +105,144 @@ def _aggregate(
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: asked.append(n))
-
-    def work(spark: Any) -> int:
-        source = jobs.stream(spark, bootstrap_server, topic, group, limit=limit)
-        aggregation = jobs.DELAYS if name == "delays" else jobs.KEYS
-        stop = (lambda: bool(asked)) if follow else None
-        return int(jobs.run_aggregation(spark, aggregation, source, out, stop).count())
-
-    count = _run(master, work)
+    source = jobs.Source(bootstrap_server, topic, group, member, limit, _kafka(kafka))
+    following = jobs.Following(lambda: bool(asked), lambda line: click.echo(line, err=True)) if follow else None
+    count = _run(master, lambda spark: jobs.JOBS[name](spark, source, out, following))
     done(f"{count} rows in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
 
 
-def aggregation_options(command: Any) -> Any:
-    command = json_option(broker_option(spark_options(command)))
+def stream_options(command: Any) -> Any:
+    command = kafka_option(json_option(broker_option(spark_options(command))))
     limit = click.option("--max-offsets-per-trigger", "limit", type=click.IntRange(1), help="Records per micro-batch.")
     command = limit(command)
-    command = click.option("--follow", is_flag=True, help="Go on until SIGTERM or Ctrl-C.")(command)
+    command = click.option("--follow", is_flag=True, help="Go on until SIGTERM or Ctrl-C, a line per batch.")(command)
+    command = click.option(
+        "--member", is_flag=True, help="Join the group and share its partitions, instead of only committing to it."
+    )(command)
     command = click.option("--group", "-g", required=True, help="The group that receives the commits.")(command)
     return click.argument("topic")(command)
 
 
 @pipeline.command()
-@aggregation_options
+@stream_options
+def table(**options: Any) -> None:
+    """A topic's records as a Parquet table; a second run adds what is new."""
+    _stream_job("table", **options)
+
+
+@pipeline.command()
+@stream_options
 def delays(**options: Any) -> None:
     """Flights and departure delays per carrier and hour."""
-    _aggregate("delays", **options)
+    _stream_job("delays", **options)
 
 
 @pipeline.command()
-@aggregation_options
+@stream_options
 def keys(**options: Any) -> None:
     """Records per key, of any topic."""
-    _aggregate("keys", **options)
+    _stream_job("keys", **options)
 
 
 @pipeline.command()
+@click.option(
+    "--from-log",
+    "folders",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    multiple=True,
+    help="A broker's data folder, or a folder __consumer_offsets-N, instead of a broker; may be given again.",
+)
+@click.option(
+    "--server-log",
+    "server_logs",
+    multiple=True,
+    metavar="GLOB",
+    help="Log files of Apache Kafka brokers, plain or .gz, for causes and phases; alone, nothing else is read.",
+)
+@kafka_option
 @spark_options
 @broker_option
 @json_option
-def history(master: str, out: Path, bootstrap_server: str, as_json: bool) -> None:
-    """__consumer_offsets and the journal as tables: commits, generations, members, assignments, rebalances."""
-    from coterie.pipeline.jobs import run_history
+def history(
+    folders: tuple[Path, ...],
+    server_logs: tuple[str, ...],
+    kafka: tuple[str, ...],
+    master: str,
+    out: Path,
+    bootstrap_server: str,
+    as_json: bool,
+) -> None:
+    """What happened to groups, as tables: commits, generations, members, ownership, rebalances, lag, stalls and more.
 
-    counts = _run(master, lambda spark: run_history(spark, bootstrap_server, out))
+    A second run into the same folder adds what is new."""
+    from coterie.pipeline.history.job import Sources, run_history
+
+    asks_broker = not folders and (not server_logs or _was_given("bootstrap_server"))
+    client = {"bootstrap.servers": bootstrap_server, **_kafka(kafka)} if asks_broker else None
+    sources = Sources(client, folders, _files(server_logs))
+    counts = _run(master, lambda spark: run_history(spark, sources, out))
     if as_json:
         click.echo(json.dumps(counts))
     else:
         for name, count in counts.items():
-            click.echo(f"{count} rows in {out / name}")
+            click.echo(f"{count:>12,} rows in {out / name}")
+
+
+def _was_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for pattern in patterns:
+        matches = sorted(Path(name) for name in glob.glob(pattern, recursive=True))
+        if not matches:
+            raise click.UsageError(f"--server-log {pattern}: there is no such file.")
+        found += matches
+    return tuple(found)
+
+
+@pipeline.command("as-of")
+@click.argument("group")
+@click.option("--history", "out", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+@click.option(
+    "--time", "time_text", metavar="ISO", help="A time, such as 2026-11-21T09:30; without a zone it is local."
+)
+@click.option("--offset", type=click.IntRange(0), help="An offset of the group's partition of __consumer_offsets.")
+@json_option
+def as_of(group: str, out: Path, time_text: str | None, offset: int | None, as_json: bool) -> None:
+    """A group as it was at a time or an offset: state, members, what they owned, offsets."""
+    from coterie.pipeline.history.state import Moment, group_from_tables
+
+    moment = Moment(None if time_text is None else milliseconds(time_text, "--time"), offset)
+    found = group_from_tables(out, group, moment)
+    if found is None:
+        raise click.ClickException(f"there was no group {group} then.")
+    _show_group(found, as_json)
+
+
+def _show_group(group: Any, as_json: bool) -> None:
+    from coterie.coordinator.telling import owners_of
+
+    owners = owners_of((m.member_id, m.assignment) for m in group.members.values())
+    members = [
+        {
+            "member_id": m.member_id,
+            "client_id": m.client_id,
+            "group_instance_id": m.group_instance_id,
+            "partitions": [f"{t}-{p}" for (t, p), owner in sorted(owners.items()) if owner == m.member_id],
+        }
+        for m in group.members.values()
+    ]
+    offsets = [{"topic": t, "partition": p, "offset": o.offset} for (t, p), o in sorted(group.offsets.items())]
+    if as_json:
+        told = {"group": group.group_id, "state": group.phase.value, "generation": group.generation}
+        click.echo(json.dumps({**told, "protocol": group.protocol, "members": members, "offsets": offsets}, indent=2))
+        return
+    click.echo(
+        f"{group.group_id}: {group.phase.value}, generation {group.generation}, assignor {group.protocol or '-'}"
+    )
+    rows = [(m["member_id"], m["client_id"], " ".join(m["partitions"])) for m in members]
+    show(members, False, ["MEMBER", "CLIENT", "PARTITIONS"], rows, "no members")
+    show(offsets, False, ["TOPIC", "PARTITION", "OFFSET"], [tuple(o.values()) for o in offsets], "no offsets")

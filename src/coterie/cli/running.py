@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import json
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -40,6 +41,14 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def milliseconds(text: str, option: str) -> int:
+    """An ISO time as ms since 1970; without a zone it is local."""
+    try:
+        return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise click.UsageError(f"{option} takes an ISO time such as 2026-11-21T09:30, not {text!r}.") from None
 
 
 def done(text: str, as_json: bool, **what: Any) -> None:

@@ -72,10 +72,10 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
         return StoredRecord(_offset_key(group_id, event.topic, event.partition), None)
     if isinstance(event, GroupStored):
         return StoredRecord(
-            _group_key(group_id), _versioned(GROUP_VALUE_VERSION, event.value.encode(GROUP_VALUE_VERSION))
+            group_key(group_id), _versioned(GROUP_VALUE_VERSION, event.value.encode(GROUP_VALUE_VERSION))
         )
     if isinstance(event, GroupRemoved) and event.recorded:
-        return StoredRecord(_group_key(group_id), None)
+        return StoredRecord(group_key(group_id), None)
     return None
 
 
@@ -86,7 +86,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
     return _versioned(OFFSET_KEY_VERSION, key.encode(OFFSET_KEY_VERSION))
 
 
-def _group_key(group_id: str) -> bytes:
+def group_key(group_id: str) -> bytes:
     return _versioned(GROUP_KEY_VERSION, GroupMetadataKey(group_id).encode(GROUP_KEY_VERSION))
 
 

@@ -16,6 +16,7 @@ from coterie.client.positions import Position
 from coterie.client.settings import ClientSettings
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError
+from coterie.records.batch import batches
 from coterie.records.columnar import Columns, columns_of
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -100,6 +101,33 @@ def _until_fault(r: OffsetRange, position: Position, settings: ClientSettings, w
         last = int(columns.offsets.searchsorted(r.end))
         if last > first:
             yield columns.slice(first, last)
+
+
+def fetched(r: OffsetRange, settings: ClientSettings) -> Iterator[bytes]:
+    """The range's batches as they are stored, control batches too, a fetch at a time; the last may run past the range, and
+    the first begin before it. Raises KafkaError; faults that pass are waited out as in `read_range`."""
+    offset = r.start
+    while offset < r.end:
+        data = _patiently(r, offset, settings)
+        whole = list(batches(data.records or b""))
+        if not whole:
+            return
+        (at, last) = whole[-1]
+        offset = last.last_offset + 1
+        yield (data.records or b"")[: at + last.size]
+
+
+def _patiently(r: OffsetRange, offset: int, settings: ClientSettings) -> PartitionData:
+    deadline_s = time.monotonic() + settings["default.api.timeout.ms"] / 1000
+    while True:
+        try:
+            request = _fetch(r, offset, settings)
+            return _checked(r, offset, _socket(r, settings).request(request, highest=FETCH_NAMES_UP_TO))
+        except KafkaError as error:
+            _forget(r)
+            if not error.code.retriable or time.monotonic() > deadline_s:
+                raise
+        time.sleep(settings["retry.backoff.ms"] / 1000)
 
 
 def _fetch(r: OffsetRange, offset: int, settings: ClientSettings) -> FetchRequest:

@@ -1,0 +1,150 @@
+"""`coterie groups reset`: a group's offsets set by the topics' records, or to what they were at a time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.running import broker_option, json_option, milliseconds, run, show
+
+if TYPE_CHECKING:
+    from coterie.client import Admin
+    from coterie.client.listener import TopicPartition
+
+QUIET_S = 5.0  # how long the offsets topic may say nothing before reading it counts as failed
+
+
+@click.command()
+@click.argument("group")
+@click.option("--topic", "-t", "topic_names", multiple=True, help="Only this topic; may be given again.")
+@click.option("--to", metavar="WHERE", help="By the topics' records: earliest, latest, an offset, or an ISO time.")
+@click.option("--as-of", metavar="ISO", help="What the group itself had committed at that time.")
+@click.option(
+    "--history",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="For --as-of: a folder of `coterie pipeline history`, which still knows what compaction has dropped.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be committed.")
+@broker_option
+@json_option
+def reset(
+    group: str,
+    topic_names: tuple[str, ...],
+    to: str | None,
+    as_of: str | None,
+    history: Path | None,
+    dry_run: bool,
+    bootstrap_server: str,
+    as_json: bool,
+) -> None:
+    """Set the committed offsets of a group that has no members."""
+    if (to is None) == (as_of is None):
+        raise click.UsageError("say where to with --to or with --as-of, one of them.")
+    if history is not None and as_of is None:
+        raise click.UsageError("--history goes with --as-of.")
+    if to is not None:
+        found = run(_reset(group, bootstrap_server, topic_names, dry_run, _by_records(to)))
+    else:
+        moment_ms = milliseconds(as_of or "", "--as-of")
+        found = run(
+            _reset(
+                group, bootstrap_server, topic_names, dry_run, _by_commits(group, moment_ms, history, bootstrap_server)
+            )
+        )
+    rows = [(o["topic"], o["partition"], o["from"], o["to"]) for o in found]
+    none = f"{group} has no offsets; name a --topic" if to is not None else f"{group} had committed nothing by then"
+    show(found, as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows, none)
+
+
+async def _reset(group: str, bootstrap_server: str, names: tuple[str, ...], dry_run: bool, choose: Any) -> Any:
+    from coterie.client import Admin, KafkaError
+    from coterie.wire.errors import ErrorCode
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        now = await admin.group_offsets(group)
+        wanted = await choose(admin, await admin.partitions(names) if names else None, now)
+        if not dry_run and wanted:
+            try:
+                await admin.commit_group_offsets(group, wanted)
+            except KafkaError as error:
+                if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group} has members; stop them first") from error
+                raise
+    return [
+        {"topic": t, "partition": p, "from": now.get((t, p)), "to": offset} for (t, p), offset in sorted(wanted.items())
+    ]
+
+
+def _by_records(to: str) -> Any:
+    """The first or last record, an offset, or the first record since a time; none that late: the end."""
+    offset = int(to) if to.isdigit() else None
+    named = {"earliest": -2, "latest": -1}
+    timestamp_ms = named[to] if to in named else None if offset is not None else milliseconds(to, "--to")
+
+    async def choose(
+        admin: Admin, partitions: list[TopicPartition] | None, now: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        wanted = list(now) if partitions is None else partitions
+        ends = await admin.offsets(dict.fromkeys(wanted, -1))
+        if offset is not None:
+            return {tp: min(offset, ends[tp]) for tp in wanted}
+        asked = await admin.offsets(dict.fromkeys(wanted, timestamp_ms or 0))
+        return {tp: at if at >= 0 else ends[tp] for tp, at in asked.items()}
+
+    return choose
+
+
+def _by_commits(group: str, moment_ms: int, history: Path | None, bootstrap_server: str) -> Any:
+    """What the group had committed, clipped to what the topics still hold."""
+
+    async def choose(
+        admin: Admin, partitions: list[TopicPartition] | None, now: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        if history is None:
+            then = await _replayed(admin, bootstrap_server, group, moment_ms)
+        else:
+            from coterie.pipeline.history.state import Moment, group_from_tables
+
+            kept = group_from_tables(history, group, Moment(time_ms=moment_ms))
+            then = {} if kept is None else {tp: o.offset for tp, o in kept.offsets.items()}
+        there = set(await admin.partitions({t for t, _ in then}) if partitions is None else partitions)
+        wanted = {tp: offset for tp, offset in then.items() if tp in there}
+        first = await admin.offsets(dict.fromkeys(wanted, -2))
+        end = await admin.offsets(dict.fromkeys(wanted, -1))
+        return {tp: min(max(offset, first[tp]), end[tp]) for tp, offset in wanted.items()}
+
+    return choose
+
+
+async def _replayed(admin: Admin, bootstrap_server: str, group: str, moment_ms: int) -> dict[TopicPartition, int]:
+    """The group's partition of `__consumer_offsets`, replayed up to that time as a broker would load it. Committed records
+    only, so that no transaction has to be followed. Raises KafkaError."""
+    from coterie.client import Consumer, KafkaError
+    from coterie.coordinator.outcome import CoordinatorConfig
+    from coterie.coordinator.partitioning import partition_for
+    from coterie.coordinator.shard import Shard
+    from coterie.wire.errors import ErrorCode
+    from coterie.wire.primitives import WireError
+
+    topic, shard = "__consumer_offsets", Shard(CoordinatorConfig())
+    where = (topic, partition_for(group, len(await admin.partitions([topic]))))
+    settings = {"bootstrap.servers": bootstrap_server, "isolation.level": "read_committed"}
+    async with Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False}) as consumer:
+        await consumer.assign([where])
+        end, quiet_since_s = (await admin.offsets({where: -1}))[where], time.monotonic()
+        while consumer.position(where) < end:
+            for records in (await consumer.poll(500)).values():
+                quiet_since_s = time.monotonic()
+                for record in records:
+                    if record.timestamp <= moment_ms:
+                        try:
+                            shard.load(record.key, record.value, record.timestamp)
+                        except WireError:
+                            continue  # as a broker, which steps over what nobody can read
+            if time.monotonic() - quiet_since_s > QUIET_S:
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{topic}-{where[1]} cannot be read to its end")
+    found = shard.groups.get(group)
+    return {} if found is None else {tp: o.offset for tp, o in found.offsets.items()}

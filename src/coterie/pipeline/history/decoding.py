@@ -1,0 +1,150 @@
+"""Raw batches of `__consumer_offsets` -> rows of `commits` and `group_log`, a column at a time.
+
+A key says nearly the same thing again and again: each distinct key is read once, by the code a broker loads it with. A
+value of the usual shape (version 3, no metadata) is read with numpy; any other by that same code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coterie.coordinator.state import CommittedOffset
+from coterie.coordinator.stored import GROUP_KEY_VERSION, KeyReader, committed_offset
+from coterie.records.batch import marker_of, read_header
+from coterie.records.columnar import Columns
+from coterie.wire.messages.consumer_offsets import GroupMetadataKey
+from coterie.wire.primitives import WireError
+
+_USUAL = np.dtype([("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("length", ">i2"), ("time_ms", ">i8")])
+
+
+class OffsetsDecoder:
+    """One task's: what it has read of keys it remembers."""
+
+    def __init__(self, commits: pa.Schema, group_log: pa.Schema) -> None:
+        self._commits, self._group_log = commits, group_log
+        self._keys = KeyReader()
+
+    def commits(self, columns: Columns, log_partition: int) -> pa.RecordBatch:
+        """The commits among these records; one that nobody can read is stepped over, as a broker does."""
+        encoded = columns.keys.dictionary_encode()
+        known = [self._offset_key(key) for key in encoded.dictionary.to_pylist()]
+        wanted = pa.array([key is not None for key in known], pa.bool_())
+        mask = pc.fill_null(wanted.take(encoded.indices), False)
+        indices = encoded.indices.filter(mask)
+        said = _Values(columns.values.filter(mask))
+        chosen = mask.to_numpy(zero_copy_only=False)
+        producers = columns.producer_ids[chosen]
+        arrays = {
+            "group": _column([k and k[0] for k in known], indices, pa.string()),
+            "topic": _column([k and k[1][0] for k in known], indices, pa.string()),
+            "partition": _column([k and k[1][1] for k in known], indices, pa.int32()),
+            "offset": pa.array(said.offset, mask=said.missing),
+            "leader_epoch": pa.array(said.epoch, mask=said.missing),
+            "metadata": said.metadata,
+            "commit_ms": pa.array(np.where(said.missing, columns.timestamps[chosen], said.commit_ms)),
+            "expire_ms": pa.array(said.expire_ms, mask=said.missing | (said.expire_ms < 0)),
+            "deleted": pa.array(said.missing),
+            "producer_id": pa.array(producers, mask=producers < 0),
+            "log_partition": pa.array(np.full(len(indices), log_partition, np.int32)),
+            "log_offset": pa.array(columns.offsets[chosen]),
+        }
+        batch = pa.RecordBatch.from_arrays([arrays[f.name] for f in self._commits], schema=self._commits)
+        return batch.filter(pa.array(said.readable)) if not said.readable.all() else batch
+
+    def _offset_key(self, key: bytes | None) -> tuple[str, tuple[str, int]] | None:
+        try:
+            return None if key is None else self._keys.offset_key(key)
+        except WireError:
+            return None
+
+    def group_log(
+        self, columns: Columns | None, data: bytes, controls: list[int], log_partition: int
+    ) -> pa.RecordBatch | None:
+        """Groups' records and markers; None where there are none."""
+        rows: list[dict[str, Any]] = []
+        for at in controls:
+            header = read_header(data, at)
+            committed = marker_of(data, at, header)
+            if committed is not None:
+                said = {"kind": "marker", "producer_id": header.producer_id, "committed": committed}
+                rows.append(said | {"time_ms": header.max_timestamp, "log_offset": header.base_offset})
+        if columns is not None:
+            encoded = columns.keys.dictionary_encode()
+            groups = [_group_of(key) for key in encoded.dictionary.to_pylist()]
+            mask = pa.array([g is not None for g in groups], pa.bool_()).take(encoded.indices)
+            for place in np.nonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))[0]:
+                group = groups[encoded.indices[int(place)].as_py()]
+                rows.append(
+                    {
+                        "kind": "group",
+                        "group": group,
+                        "value": columns.values[int(place)].as_py(),
+                        "time_ms": int(columns.timestamps[place]),
+                        "log_offset": int(columns.offsets[place]),
+                    }
+                )
+        for row in rows:
+            row["log_partition"] = log_partition
+        return pa.RecordBatch.from_pylist(rows, schema=self._group_log) if rows else None
+
+
+def _group_of(key: bytes | None) -> str | None:
+    if key is None or key[:2] != GROUP_KEY_VERSION.to_bytes(2, "big"):
+        return None
+    try:
+        return GroupMetadataKey.decode(key, GROUP_KEY_VERSION, 2).group
+    except WireError:
+        return None
+
+
+def _column(distinct: list[Any], indices: pa.Array, kind: pa.DataType) -> pa.Array:
+    return pa.array(distinct, kind).take(indices)
+
+
+class _Values:
+    """The values of commits as numpy columns; ``missing``: tombstones, ``readable`` False: nobody can read it."""
+
+    def __init__(self, values: pa.Array) -> None:
+        count = len(values)
+        self.missing: Any = pc.is_null(values).to_numpy(zero_copy_only=False)
+        self.readable: Any = np.ones(count, bool)
+        self.offset: Any = np.zeros(count, np.int64)
+        self.epoch: Any = np.full(count, -1, np.int32)
+        self.commit_ms: Any = np.full(count, -1, np.int64)
+        self.expire_ms: Any = np.full(count, -1, np.int64)
+        self.metadata = pa.repeat(pa.scalar("", pa.string()), count)
+        lengths = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
+        usual = lengths == _USUAL.itemsize
+        if usual.any():
+            read = np.frombuffer(_joined(values.filter(pa.array(usual))), _USUAL)
+            fits = (read["version"] == 3) & (read["length"] == 0)
+            usual[np.nonzero(usual)[0][~fits]] = False
+            self.offset[usual], self.epoch[usual] = read["offset"][fits], read["epoch"][fits]
+            self.commit_ms[usual] = read["time_ms"][fits]
+        others = np.nonzero(~usual & ~self.missing)[0]
+        if others.size or self.missing.any():
+            self._read(values, others)
+
+    def _read(self, values: pa.Array, others: Any) -> None:
+        metadata: list[str | None] = [None if gone else "" for gone in self.missing]
+        for place, value in zip(others.tolist(), values.take(pa.array(others)).to_pylist(), strict=True):
+            try:
+                said: CommittedOffset = committed_offset(value)
+            except WireError:
+                self.readable[place] = False
+                continue
+            self.offset[place], self.epoch[place] = said.offset, said.leader_epoch
+            self.commit_ms[place], self.expire_ms[place] = said.commit_timestamp_ms, said.expire_timestamp_ms
+            metadata[place] = said.metadata
+        self.metadata = pa.array(metadata, pa.string())
+
+
+def _joined(values: pa.Array) -> memoryview:
+    """The bytes of a binary array without nulls, one after the other."""
+    offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    return memoryview(values.buffers()[2])[int(offsets[0]) : int(offsets[-1])]

@@ -1,0 +1,75 @@
+"""How far topics reached at a time, for the lag: asked of a broker, or read from the batch headers of log folders."""
+
+from __future__ import annotations
+
+import mmap
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from coterie.client.errors import KafkaError
+from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.topics import LATEST, TopicReader
+from coterie.records.batch import HEADER_BYTES, read_header
+
+ENDS = "topic string, partition int, time_ms bigint, end_offset bigint"
+TopicPartition = tuple[str, int]
+Row = tuple[str, int, int, int]
+
+
+def broker_ends(client: Mapping[str, str], partitions: Iterable[TopicPartition], times_ms: list[int]) -> list[Row]:
+    """ENDS of those partitions that still exist. The end as of a time is the first record later than it. Raises
+    KafkaError."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    found: list[Row] = []
+    for topic, numbers in topics.items():
+        reader = TopicReader(SourceOptions(dict(client), assign={topic: numbers}))
+        try:
+            there = reader.partitions()
+            ends = reader.offsets_of(dict.fromkeys(there, LATEST))
+            for time_ms in times_ms:
+                at = reader.offsets_of(dict.fromkeys(there, time_ms + 1))
+                found += [(*tp, time_ms, at[tp] if at[tp] >= 0 else ends[tp]) for tp in there]
+        except KafkaError as error:
+            if error.code.retriable and error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
+                raise  # the broker is away; a topic that is gone only has no lag any more
+        finally:
+            reader.close()
+    return found
+
+
+def folder_ends(data: Path, partitions: Iterable[TopicPartition], times_ms: list[int]) -> Iterator[Row]:
+    """The same from a broker's data folder; partitions without a folder are left out."""
+    for topic, partition in partitions:
+        folder = data / f"{topic}-{partition}"
+        if folder.is_dir():
+            reached = list(_reached(folder))
+            newest_ms = [time_ms for time_ms, _ in reached]
+            for time_ms in times_ms:
+                # The first batch with a later record: everything before it was there.
+                place = bisect_left(newest_ms, time_ms + 1)
+                yield topic, partition, time_ms, reached[place - 1][1] if place else 0
+
+
+def _reached(folder: Path) -> Iterator[tuple[int, int]]:
+    """(largest timestamp so far, next offset) after each batch."""
+    newest_ms = -1
+    for file in sorted(folder.glob("*.log")):
+        if not file.stat().st_size:
+            continue
+        with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+            at = 0
+            while at + HEADER_BYTES <= len(whole):
+                header = read_header(whole[at : at + HEADER_BYTES])
+                if header.length < 0 or at + header.size > len(whole):
+                    break
+                newest_ms = max(newest_ms, header.max_timestamp)
+                yield newest_ms, header.last_offset + 1
+                at += header.size
+
+
+def as_frame(spark: Any, rows: Iterable[Row]) -> Any:
+    return spark.createDataFrame(list(rows), ENDS)

@@ -1,0 +1,102 @@
+"""`group_log` -> what each stored state of a group says: generations, members, assignments. DataFrame -> DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from coterie.assignors.blobs import decode_assignment, decode_subscription
+from coterie.pipeline.ddl import arrow_schema
+from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
+from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
+from coterie.wire.primitives import WireError
+
+Row = tuple[Any, ...]
+Place = tuple[int, int, int]  # time_ms, log_partition, log_offset
+
+
+def generations(group_log: Any) -> Any:
+    """GROUP_LOG -> GENERATIONS."""
+    return _rows(group_log, GENERATIONS, _generation_rows)
+
+
+def members(group_log: Any) -> Any:
+    """GROUP_LOG -> MEMBERS."""
+    return _rows(group_log, MEMBERS, _member_rows)
+
+
+def assignments(group_log: Any) -> Any:
+    """GROUP_LOG -> ASSIGNMENTS."""
+    return _rows(group_log, ASSIGNMENTS, _assignment_rows)
+
+
+def stored_value(value: bytes | None) -> GroupMetadataValue | None:
+    """None for a tombstone, and for a value that nobody can read: a broker steps over it, and so do the tables."""
+    try:
+        return None if value is None else GroupMetadataValue.decode(value, int.from_bytes(value[:2], "big"), 2)
+    except WireError:
+        return None
+
+
+def _rows(group_log: Any, schema: str, make: Callable[[str, bytes | None, Place], Iterator[Row]]) -> Any:
+    """Maps each record of a group to any number of rows, in Arrow batches."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        wanted = arrow_schema(schema)
+        for batch in batches:
+            columns = [
+                batch.column(n).to_pylist() for n in ("group", "value", "time_ms", "log_partition", "log_offset")
+            ]
+            rows = [
+                row for group, value, *place in zip(*columns, strict=True) for row in make(group, value, tuple(place))
+            ]
+            turned = zip(*rows, strict=True) if rows else ([] for _ in wanted)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(list(c), f.type) for c, f in zip(turned, wanted, strict=True)], schema=wanted
+            )
+
+    return group_log.where("kind = 'group'").mapInArrow(run, schema)
+
+
+def _generation_rows(group: str, value: bytes | None, place: Place) -> Iterator[Row]:
+    if value is None:
+        yield (group, None, None, None, None, 0, True, *place)
+        return
+    v = stored_value(value)
+    if v is not None:
+        yield (group, v.generation, v.protocol_type, v.protocol, v.leader, len(v.members), False, *place)
+
+
+def _member_rows(group: str, value: bytes | None, place: Place) -> Iterator[Row]:
+    v = stored_value(value)
+    for m in v.members if v is not None else ():
+        said = (m.member_id, m.group_instance_id, m.client_id, m.client_host, m.session_timeout, m.rebalance_timeout)
+        yield (group, v.generation if v else 0, *said, topics_of(v, m), *place)
+
+
+def _assignment_rows(group: str, value: bytes | None, place: Place) -> Iterator[Row]:
+    v = stored_value(value)
+    for m in v.members if v is not None else ():
+        for topic, partition in assigned(v, m):
+            yield (group, v.generation if v else 0, m.member_id, m.client_id, topic, partition, *place)
+
+
+def topics_of(value: GroupMetadataValue | None, member: MemberMetadata) -> list[str] | None:
+    """None where the member is no consumer (a Connect worker) or its blob cannot be read."""
+    if value is None or value.protocol_type != "consumer":
+        return None
+    try:
+        return sorted(decode_subscription(member.subscription).topics)
+    except WireError:
+        return None
+
+
+def assigned(value: GroupMetadataValue | None, member: MemberMetadata) -> list[tuple[str, int]]:
+    if value is None or value.protocol_type != "consumer":
+        return []
+    try:
+        return list(decode_assignment(member.assignment))
+    except WireError:
+        return []

@@ -1,0 +1,201 @@
+"""The history job: facts are added to, everything else is made anew from them. No logic: each table has its function.
+
+OUT/progress.json          how far the last whole run read; written last, so that a run that died is simply run again
+OUT/commits/run=N          facts, by run
+OUT/group_log/run=N
+OUT/journal/run=N          lines of the journal, where there is one
+OUT/TABLE                  the other tables
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coterie.client.errors import KafkaError
+from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.pipeline.history import commits as c
+from coterie.pipeline.history import ends, groups, ownership, reading, rebalances, server_log, state
+from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, LAG
+from coterie.pipeline.options import SourceOptions
+from coterie.wire.errors import ErrorCode
+
+LAG_TIMES = 100
+JOURNAL = "value binary, offset bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What to read; any of them. ``client``: settings of the broker to ask; ``folders``: log folders instead."""
+
+    client: Mapping[str, str] | None = field(default=None, repr=False)
+    folders: tuple[Path, ...] = ()
+    server_logs: tuple[Path, ...] = ()
+
+
+@dataclass(slots=True)
+class Progress:
+    """Next offsets by log partition, the journal's, and how many runs there were."""
+
+    runs: int = 0
+    offsets: dict[int, int] = field(default_factory=dict)
+    journal: int = 0
+
+    @classmethod
+    def load(cls, out: Path) -> Progress:
+        try:
+            said = json.loads((out / "progress.json").read_text())
+        except FileNotFoundError:
+            return cls()
+        return cls(said["runs"], {int(p): o for p, o in said["offsets"].items()}, said["journal"])
+
+    def save(self, out: Path) -> None:
+        part = out / "progress.json.part"
+        part.write_text(json.dumps({"runs": self.runs, "offsets": self.offsets, "journal": self.journal}))
+        os.replace(part, out / "progress.json")
+
+
+def run_history(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
+    """Reads what is new since the last run and makes the tables anew; returns their row counts. Raises KafkaError,
+    NothingToRead."""
+    out.mkdir(parents=True, exist_ok=True)
+    progress = Progress.load(out)
+    _add_facts(spark, sources, out, progress)
+    counts = _make_tables(spark, sources, out)
+    progress.save(out)
+    return counts
+
+
+# -- facts --------------------------------------------------------------------------------------------------------------------
+
+
+def _add_facts(spark: Any, sources: Sources, out: Path, progress: Progress) -> None:
+    run = f"run={progress.runs}"
+    for name in ("commits", "group_log", "journal"):
+        shutil.rmtree(out / name / run, ignore_errors=True)
+    ranges = _ranges(sources, progress)
+    if ranges:
+        frame = reading.as_frame(spark, ranges)
+        client = None if sources.folders else sources.client
+        for name, table in (("commits", reading.commits), ("group_log", reading.group_log)):
+            table(frame, client).write.parquet(str(out / name / run))
+            _advance(spark.read.parquet(str(out / name / run)), progress)
+    if sources.client is not None:
+        lines = _journal(spark, sources.client, progress.journal)
+        if lines is not None:
+            lines.write.parquet(str(out / "journal" / run))
+            newest = spark.read.parquet(str(out / "journal" / run)).agg({"offset": "max"}).first()[0]
+            progress.journal = progress.journal if newest is None else newest + 1
+    progress.runs += 1
+
+
+def _ranges(sources: Sources, progress: Progress) -> list[reading.LogRange]:
+    if sources.folders:
+        return reading.file_ranges(list(sources.folders), progress.offsets)
+    if sources.client is None:
+        return []
+    options = SourceOptions(dict(sources.client), subscribe=(reading.TOPIC,), tasks=os.cpu_count() or 1)
+    try:
+        return reading.broker_ranges(options, progress.offsets)
+    except KafkaError as error:
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return []  # no group has ever been there
+        raise
+
+
+def _advance(facts: Any, progress: Progress) -> None:
+    for row in facts.groupBy("log_partition").max("log_offset").collect():
+        progress.offsets[row[0]] = max(progress.offsets.get(row[0], 0), row[1] + 1)
+
+
+def _journal(spark: Any, client: Mapping[str, str], since: int) -> Any:
+    """JOURNAL; None where the broker keeps none (Apache Kafka does not)."""
+    from coterie.pipeline.topics import LATEST, TopicReader
+
+    reader = TopicReader(SourceOptions(dict(client), assign={JOURNAL_TOPIC: [0]}))
+    try:
+        end = reader.offsets_of({(JOURNAL_TOPIC, 0): LATEST})[JOURNAL_TOPIC, 0]
+    except KafkaError as error:
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        raise
+    finally:
+        reader.close()
+    options = {f"kafka.{name}": value for name, value in client.items()}
+    starting = json.dumps({JOURNAL_TOPIC: {"0": min(since, end)}})
+    options |= {"assign": json.dumps({JOURNAL_TOPIC: [0]}), "startingOffsets": starting, "failOnDataLoss": "false"}
+    return spark.read.format("coterie").options(**options).load().select("value", "offset")
+
+
+# -- tables -------------------------------------------------------------------------------------------------------------------
+
+
+def facts(spark: Any, out: Path) -> tuple[Any, Any]:
+    """COMMITS and GROUP_LOG of all runs so far."""
+    return _read(spark, out / "commits", COMMITS), _read(spark, out / "group_log", GROUP_LOG)
+
+
+def _read(spark: Any, path: Path, schema: str) -> Any:
+    if not path.exists():
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(str(path))
+
+
+def _make_tables(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
+    commits, group_log = facts(spark, out)
+    counts = {"commits": commits.count(), "group_log": group_log.count()}
+
+    def write(name: str, frame: Any, files: int = 1) -> Any:
+        frame.coalesce(files).write.mode("overwrite").parquet(str(out / name))
+        written = spark.read.parquet(str(out / name))
+        counts[name] = written.count()
+        return written
+
+    generations = write("generations", groups.generations(group_log))
+    members = write("members", groups.members(group_log))
+    assignments = write("assignments", groups.assignments(group_log))
+    write("ownership", ownership.ownership(assignments, generations))
+    tenures = write("tenures", ownership.tenures(members, generations))
+    write("flapping", ownership.flapping(tenures))
+    write("rebalances", rebalances.best_told(_rebalances(spark, sources, out, group_log)))
+    write("groups", state.groups(state.entries(commits, group_log)))
+    counting = c.counting(commits, group_log)
+    intervals = c.intervals(counting).persist()
+    cadence = write("cadence", c.cadence(intervals))
+    write("stalls", c.stalls(intervals, cadence))
+    intervals.unpersist()
+    write("lag", _lag(spark, sources, counting, cadence))
+    return counts
+
+
+def _rebalances(spark: Any, sources: Sources, out: Path, group_log: Any) -> Any:
+    told = rebalances.from_generations(group_log)
+    told = told.unionByName(rebalances.from_journal(_read(spark, out / "journal", JOURNAL)))
+    lines = out / "server_lines"
+    if sources.server_logs:
+        frame = server_log.lines_of(spark, list(sources.server_logs))
+        frame.write.mode("overwrite").parquet(str(lines))
+    if lines.exists():
+        told = told.unionByName(server_log.from_lines(_read(spark, lines, server_log.LINES)))
+    return told
+
+
+def _lag(spark: Any, sources: Sources, counting: Any, cadence: Any) -> Any:
+    bounds = cadence.agg({"first_ms": "min", "last_ms": "max"}).first()
+    first_ms, last_ms = bounds["min(first_ms)"], bounds["max(last_ms)"]
+    if first_ms is None:
+        return spark.createDataFrame([], LAG)
+    grid = c.Grid(first_ms, max(1, -(-(last_ms - first_ms) // (LAG_TIMES - 1))), LAG_TIMES)
+    partitions = sorted((r.topic, r.partition) for r in cadence.select("topic", "partition").distinct().collect())
+    rows: list[ends.Row] = []
+    if sources.client is not None and not sources.folders:
+        rows = ends.broker_ends(sources.client, partitions, grid.times_ms())
+    for folder in sources.folders:
+        data = folder.parent if folder.name.startswith(reading.TOPIC) else folder
+        rows += ends.folder_ends(data, partitions, grid.times_ms())
+    return c.lag(c.committed_by_time(counting, grid), ends.as_frame(spark, rows))

@@ -1,0 +1,82 @@
+"""Who had what from when to when, and how long members live. DataFrame -> DataFrame.
+
+From the offsets alone: a generation begins when its assignment is stored. What a rebalance itself took is in `rebalances`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SHORT_LIFE_MS = 5 * 60 * 1000
+FLAPPING_LIVES = 3
+
+
+def _with_places(generations: Any) -> Any:
+    """Each stored state with its place among its group's, and when the next one begins."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    in_order = Window.partitionBy("group").orderBy("log_offset")
+    return generations.select(
+        "group",
+        "log_offset",
+        "members",
+        f.row_number().over(in_order).alias("place"),
+        f.lead("time_ms").over(in_order).alias("next_ms"),
+    )
+
+
+def _runs(rows: Any, generations: Any, keys: list[str], more: list[Any]) -> Any:
+    """Islands: stretches of neighbouring states in which the same keys occur, with when they begin and end."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    placed = rows.join(_with_places(generations), ["group", "log_offset"])
+    island = f.col("place") - f.row_number().over(Window.partitionBy(*keys).orderBy("place"))
+    ends = f.max(f.struct("place", "next_ms")).alias("end")
+    return (
+        placed.withColumn("island", island)
+        .groupBy(*keys, "island")
+        .agg(f.min("time_ms").alias("from_ms"), ends, *more)
+        .withColumn("until_ms", f.col("end.next_ms"))
+    )
+
+
+def ownership(assignments: Any, generations: Any) -> Any:
+    """ASSIGNMENTS, GENERATIONS -> OWNERSHIP."""
+    from pyspark.sql import functions as f
+
+    keys = ["group", "topic", "partition", "member_id", "client_id"]
+    more = [f.min("generation").alias("first_generation"), f.max("generation").alias("last_generation")]
+    return _runs(assignments, generations, keys, more).select(
+        *keys, "from_ms", "until_ms", "first_generation", "last_generation"
+    )
+
+
+def tenures(members: Any, generations: Any) -> Any:
+    """MEMBERS, GENERATIONS -> TENURES."""
+    from pyspark.sql import functions as f
+
+    keys = ["group", "member_id", "client_id", "client_host"]
+    more = [f.count("*").cast("int").alias("generations"), f.max("group_instance_id").alias("group_instance_id")]
+    return _runs(members, generations, keys, more).select(
+        "group", "member_id", "group_instance_id", "client_id", "client_host", "from_ms", "until_ms", "generations"
+    )
+
+
+def flapping(tenures: Any) -> Any:
+    """TENURES -> FLAPPING: clients of which three or more member ids lived shorter than five minutes."""
+    from pyspark.sql import functions as f
+
+    life = f.col("until_ms") - f.col("from_ms")
+    return (
+        tenures.groupBy("group", "client_id", "client_host")
+        .agg(
+            f.count("*").alias("lives"),
+            f.coalesce(f.sum((life < SHORT_LIFE_MS).cast("long")), f.lit(0)).alias("short_lives"),
+            f.median(life).alias("median_life_ms"),
+            f.min("from_ms").alias("first_ms"),
+            f.max(f.coalesce("until_ms", "from_ms")).alias("last_ms"),
+        )
+        .where(f.col("short_lives") >= FLAPPING_LIVES)
+    )

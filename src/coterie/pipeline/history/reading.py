@@ -1,0 +1,206 @@
+"""Where the records of `__consumer_offsets` come from: log folders, in byte ranges that begin with a batch, or a broker's
+topic, in ranges of offsets. Each task reads its range in pieces and decodes them; nothing passes through the JVM but rows.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coterie.client.settings import ClientSettings
+from coterie.pipeline.ddl import arrow_schema
+from coterie.pipeline.history.decoding import OffsetsDecoder
+from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
+from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.topics import EARLIEST, LATEST, TopicReader
+from coterie.records.batch import HEADER_BYTES, read_header
+from coterie.records.columnar import Columns, unfold
+
+TOPIC = "__consumer_offsets"
+RANGE_BYTES = 64 * 1024 * 1024
+PIECE_BYTES = 4 * 1024 * 1024
+RANGE_RECORDS = 1_000_000
+_INDEX_ENTRY = struct.Struct(">ii")
+_FOLDER = re.compile(re.escape(TOPIC) + r"-(\d+)$")
+
+# A range as a row: of a file, bytes; of a broker (path null), offsets. Records below ``since`` were read by an earlier run.
+RANGES = "path string, host string, port int, log_partition int, first bigint, last bigint, since bigint"
+
+
+class NothingToRead(ValueError):
+    """There is no `__consumer_offsets` where one was said to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    path: str | None
+    host: str | None
+    port: int | None
+    log_partition: int
+    first: int
+    last: int
+    since: int
+
+    @property
+    def end_offset(self) -> int:
+        """A fetch may run past a range of offsets; a file's piece does not run past its bytes."""
+        return self.last if self.path is None else 2**63 - 1
+
+    def row(self) -> tuple[Any, ...]:
+        return (self.path, self.host, self.port, self.log_partition, self.first, self.last, self.since)
+
+
+# -- planning ---------------------------------------------------------------------------------------------------------------
+
+
+def file_ranges(folders: list[Path], since: Mapping[int, int]) -> list[LogRange]:
+    """``folders``: those of the partitions, or ones that hold them (a broker's log.dirs). Raises NothingToRead."""
+    found = sorted({p for f in folders for p in [f, *f.glob(f"{TOPIC}-*")] if _FOLDER.search(p.name) and p.is_dir()})
+    if not found:
+        named = ", ".join(map(str, folders))
+        raise NothingToRead(f"there is no folder {TOPIC}-N in {named}; give a broker's data folder")
+    ranges: list[LogRange] = []
+    for folder in found:
+        match = _FOLDER.search(folder.name)
+        assert match is not None
+        ranges += _folder_ranges(folder, int(match[1]), since)
+    return ranges
+
+
+def _folder_ranges(folder: Path, log_partition: int, since: Mapping[int, int]) -> Iterator[LogRange]:
+    files = sorted(folder.glob("*.log"))
+    done = since.get(log_partition, 0)
+    for place, file in enumerate(files):
+        if place + 1 < len(files) and int(files[place + 1].stem) <= done:
+            continue
+        size = file.stat().st_size
+        borders = _borders(file, size, done)
+        for first, last in zip(borders, [*borders[1:], size], strict=True):
+            if last > first:
+                yield LogRange(str(file.resolve()), None, None, log_partition, first, last, done)
+
+
+def _borders(file: Path, size: int, done: int) -> list[int]:
+    """Where ranges of about RANGE_BYTES begin, by the segment's index, which knows where batches do."""
+    try:
+        index = file.with_suffix(".index").read_bytes()
+    except OSError:
+        index = b""
+    entries = [e for e in _INDEX_ENTRY.iter_unpack(index[: len(index) // 8 * 8]) if 0 < e[1] < size]
+    base = int(file.stem)
+    borders = [max([0, *(position for relative, position in entries if base + relative < done)])]
+    for _, position in entries:
+        if position >= borders[-1] + RANGE_BYTES:
+            borders.append(position)
+    return borders
+
+
+def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogRange]:
+    """Of the topic as it is now. Raises KafkaError."""
+    reader = TopicReader(options)
+    try:
+        partitions = reader.partitions()
+        starts = reader.offsets_of(dict.fromkeys(partitions, EARLIEST))
+        ends = reader.offsets_of(dict.fromkeys(partitions, LATEST))
+        wanted = {tp: (max(starts[tp], since.get(tp[1], 0)), ends[tp]) for tp in partitions}
+        ranges = [r for task in reader.plan_ranges(wanted) for r in task]
+    finally:
+        reader.close()
+    found: list[LogRange] = []
+    for r in ranges:
+        for first in range(r.start, r.end, RANGE_RECORDS):
+            last = min(first + RANGE_RECORDS, r.end)
+            found.append(LogRange(None, r.host, r.port, r.partition, first, last, first))
+    return found
+
+
+def as_frame(spark: Any, ranges: list[LogRange]) -> Any:
+    """RANGES, spread out so that each task has about as many as any other."""
+    frame = spark.createDataFrame([r.row() for r in ranges], RANGES)
+    return frame.repartition(max(1, min(len(ranges), 64)))
+
+
+# -- reading, in tasks --------------------------------------------------------------------------------------------------------
+
+
+def pieces(r: LogRange, settings: ClientSettings | None) -> Iterator[bytes]:
+    """Whole batches, some megabytes at a time. A batch cut short at the end of a file, as a crash leaves it, is left out."""
+    if r.path is not None:
+        yield from _file_pieces(r)
+        return
+    from coterie.pipeline.fetching import fetched
+
+    assert settings is not None
+    assert r.host is not None
+    assert r.port is not None
+    yield from fetched(OffsetRange(TOPIC, r.log_partition, r.first, r.last, r.host, r.port), settings)
+
+
+def _file_pieces(r: LogRange) -> Iterator[bytes]:
+    assert r.path is not None
+    with open(r.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        last = min(r.last, len(whole))
+        at = r.first
+        while at + HEADER_BYTES <= last:
+            end = at
+            while end + HEADER_BYTES <= last and end - at < PIECE_BYTES:
+                size = int.from_bytes(whole[end + 8 : end + 12], "big", signed=True) + 12
+                if size < HEADER_BYTES or end + size > last:
+                    last = end
+                    break
+                end += size
+            if end > at:
+                yield whole[at:end]
+            at = end
+
+
+def commits(ranges: Any, client: Mapping[str, str] | None) -> Any:
+    """RANGES -> COMMITS."""
+    return ranges.mapInArrow(_task(client, _commit_batches), COMMITS)
+
+
+def group_log(ranges: Any, client: Mapping[str, str] | None) -> Any:
+    """RANGES -> GROUP_LOG."""
+    return ranges.mapInArrow(_task(client, _group_log_batches), GROUP_LOG)
+
+
+Decode = Callable[[OffsetsDecoder, bytes, LogRange], Any]
+
+
+def _task(client: Mapping[str, str] | None, decode: Decode) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    given = None if client is None else dict(client)
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        decoder = OffsetsDecoder(arrow_schema(COMMITS), arrow_schema(GROUP_LOG))
+        settings = None if given is None else ClientSettings(given)
+        for batch in batches:
+            for row in batch.to_pylist():
+                r = LogRange(**row)
+                for piece in pieces(r, settings):
+                    made = decode(decoder, piece, r)
+                    if made is not None and made.num_rows:
+                        yield made
+
+    return run
+
+
+def _commit_batches(decoder: OffsetsDecoder, piece: bytes, r: LogRange) -> Any:
+    columns, _ = unfold(piece)
+    return None if columns is None else decoder.commits(_within(columns, r), r.log_partition)
+
+
+def _group_log_batches(decoder: OffsetsDecoder, piece: bytes, r: LogRange) -> Any:
+    columns, controls = unfold(piece)
+    wanted = [at for at in controls if r.since <= read_header(piece, at).base_offset < r.end_offset]
+    return decoder.group_log(None if columns is None else _within(columns, r), piece, wanted, r.log_partition)
+
+
+def _within(columns: Columns, r: LogRange) -> Columns:
+    first, last = (int(columns.offsets.searchsorted(offset)) for offset in (r.since, r.end_offset))
+    return columns.slice(first, last)

@@ -1,0 +1,174 @@
+"""Rebalances, from whoever tells of them: the journal, a broker's log, or the stored generations. DataFrame -> DataFrame.
+
+The journal is exact. A broker's log (`server_log`) knows causes and phases, and nothing of partitions. The generations
+alone know who came and went and what moved, and no more of the time than when the new assignment was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from coterie.journal import JournalLine
+from coterie.pipeline.ddl import arrow_schema, column_names
+from coterie.pipeline.history.groups import assigned, stored_value
+from coterie.pipeline.history.tables import REBALANCES
+from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+
+Row = dict[str, Any]
+SOURCES = ("journal", "server_log", "offsets")  # the better one first
+SAME_MS = 60_000  # two tellings of a generation no further apart are of the same rebalance
+
+
+# -- the journal ------------------------------------------------------------------------------------------------------------
+
+
+def from_journal(records: Any) -> Any:
+    """Records of the journal (value, offset) -> REBALANCES: the lines that end a rebalance."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            values, offsets = batch.column("value").to_pylist(), batch.column("offset").to_pylist()
+            rows = [row for v, o in zip(values, offsets, strict=True) for row in journal_rows(v, o)]
+            yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(REBALANCES))
+
+    return records.select("value", "offset").mapInArrow(run, REBALANCES)
+
+
+def journal_rows(value: bytes | None, log_offset: int) -> Iterator[Row]:
+    """A row for a line that ends a rebalance; none for another."""
+    try:
+        line = JournalLine.from_json(value or b"")
+    except (ValueError, TypeError):
+        return
+    if line.event not in ("stable", "empty"):
+        return
+    kinds = [cause["kind"] for cause in line.causes]
+    joined = sum(kind in ("member_joined", "static_member_returned") for kind in kinds)
+    departed = sum(kind in _DEPARTURES for kind in kinds)
+    yield {
+        "group": line.group,
+        "generation": line.generation,
+        "source": "journal",
+        "event": line.event,
+        "time_ms": line.time_ms,
+        "members": line.members,
+        "leader": line.leader,
+        "protocol": line.protocol,
+        "cause": kinds[0] if kinds else None,
+        "why": line.why(),
+        "causes": len(kinds),
+        "joined": joined,
+        "departed": departed,
+        "join_ms": line.join_ms,
+        "sync_ms": line.sync_ms,
+        "moved": line.moved_count,
+        "unowned_ms": _unowned_ms(line),
+        "log_offset": log_offset,
+    }
+
+
+_DEPARTURES = frozenset({"member_left", "session_timeout", "rebalance_timeout", "sync_timeout", "join_timeout"})
+
+
+def _unowned_ms(line: JournalLine) -> int | None:
+    """An eager member gives everything up before it joins; a cooperative one keeps what stays with it."""
+    if line.join_ms is None or line.sync_ms is None or line.owners is None:
+        return None
+    partitions = sum(len(ps) for topics in line.owners.values() for ps in topics.values())
+    idle = line.moved_count if line.protocol == "cooperative-sticky" else partitions
+    return (line.join_ms + line.sync_ms) * (idle or 0)
+
+
+# -- the stored generations ---------------------------------------------------------------------------------------------------
+
+
+def from_generations(group_log: Any) -> Any:
+    """GROUP_LOG -> REBALANCES, by what changed from one stored state of a group to the next."""
+
+    def run(table: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(
+            list(generation_rows(table.sort_by("log_offset").to_pylist())), schema=arrow_schema(REBALANCES)
+        )
+
+    return group_log.where("kind = 'group'").groupBy("group").applyInArrow(run, REBALANCES)
+
+
+def generation_rows(rows: list[Row]) -> Iterator[Row]:
+    """``rows``: GROUP_LOG of one group, in order."""
+    before: GroupMetadataValue | None = None
+    for row in rows:
+        now = stored_value(row["value"])
+        if now is None or (before is not None and now.generation == before.generation and _same_members(before, now)):
+            before = now  # a tombstone, or a static member's new id: no rebalance
+            continue
+        if now.members or (
+            before is not None and before.members
+        ):  # Kafka 4 also stores a group before it has any member
+            yield _between(before, now, row)
+        before = now
+
+
+def _same_members(before: GroupMetadataValue, now: GroupMetadataValue) -> bool:
+    return len(before.members) == len(now.members)
+
+
+def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Row) -> Row:
+    old = {m.group_instance_id or m.member_id: m for m in (before.members if before else ())}
+    new = {m.group_instance_id or m.member_id: m for m in now.members}
+    joined, departed = [n for n in new if n not in old], [n for n in old if n not in new]
+    changed = [n for n in new if n in old and new[n].subscription != old[n].subscription]
+    owners = [
+        {tp: n for n, m in side.items() for tp in assigned(value, m)} for side, value in ((old, before), (new, now))
+    ]
+    moved = sum(owners[0].get(tp) != owners[1].get(tp) for tp in owners[0].keys() | owners[1].keys())
+    causes = [("member_joined", f"{n} joined") for n in joined]
+    causes += [("member_left", f"{n} left or was removed") for n in departed]
+    if not causes:
+        causes += [("subscription_changed", f"{n} changed its subscription") for n in changed]
+    if not causes:
+        causes = [("leader_rejoined", "the same members: the leader asked, or partitions were added")]
+    return {
+        "group": row["group"],
+        "generation": now.generation,
+        "source": "offsets",
+        "event": "stable" if now.members else "empty",
+        "time_ms": row["time_ms"],
+        "members": len(now.members),
+        "leader": now.leader,
+        "protocol": now.protocol,
+        "cause": causes[0][0],
+        "why": "; ".join(text for _, text in causes),
+        "causes": len(causes),
+        "joined": len(joined),
+        "departed": len(departed),
+        "moved": moved,
+        "log_offset": row["log_offset"],
+    }
+
+
+# -- together -----------------------------------------------------------------------------------------------------------------
+
+
+def best_told(rebalances: Any) -> Any:
+    """REBALANCES of several sources -> one row per rebalance, from the best source; what only another one knows (moved,
+    members, the assignor) is taken from there."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    rank = f.array_position(f.array(*map(f.lit, SOURCES)), f.col("source"))
+    # Generations begin anew with a group that was deleted: those are told apart by the time.
+    order = Window.partitionBy("group", "generation").orderBy("time_ms")
+    fresh = f.coalesce(f.col("time_ms") - f.lag("time_ms").over(order) > SAME_MS, f.lit(True)).cast("int")
+    life = f.sum("fresh").over(order)
+    by_rank = Window.partitionBy("group", "generation", "life").orderBy("rank")
+    every = by_rank.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    placed = rebalances.withColumn("rank", rank).withColumn("fresh", fresh).withColumn("life", life)
+    filled = placed.withColumn("row", f.row_number().over(by_rank))
+    for name in ("members", "leader", "protocol", "moved", "join_ms", "sync_ms", "unowned_ms", "joined", "departed"):
+        filled = filled.withColumn(name, f.first(name, ignorenulls=True).over(every))
+    return filled.where("row = 1").select(*column_names(REBALANCES))

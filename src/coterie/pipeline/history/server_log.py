@@ -1,0 +1,173 @@
+"""The coordinator's lines of Apache Kafka's own log -> REBALANCES, so that a cluster that never heard of coterie can be
+looked at. The wordings are those of 2.6 to 4.x, seen from real brokers (tests/pipeline/server_logs).
+
+Layout: Kafka's own (`[%d] %p %m (%c)`), or any other whose lines hold a date and the message. Files may be plain or gzipped.
+"""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coterie.pipeline.ddl import arrow_schema
+from coterie.pipeline.history.tables import REBALANCES
+
+Row = dict[str, Any]
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[.,](\d{3})")
+_OF = r"group (?P<group>\S+)"
+_PREPARING = re.compile(
+    rf"Preparing to rebalance {_OF} in state \w+ with old generation (?P<generation>\d+)"
+    r"(?: \([^()]*\))? \(reason: (?P<reason>.*?)\)\.?(?: \([\w.$]+\))?$"
+)
+_STABILIZED = re.compile(rf"Stabilized {_OF} generation (?P<generation>\d+)(?:.*? with (?P<members>\d+) members)?")
+_ASSIGNED = re.compile(
+    r"Assignment received from leader (?:(?P<leader>\S+) )?for "
+    rf"{_OF} for generation (?P<generation>\d+)(?:\. The group has (?P<members>\d+) members)?"
+)
+_EMPTY = re.compile(r"Group (?P<group>\S+) with generation (?P<generation>\d+) is now empty")
+_FAILED = re.compile(rf"Member (?P<member>\S+) in {_OF} has failed")
+_DELETED = re.compile(r"The following groups were deleted: (?P<groups>[^.]+)\.")
+
+# What a reason means (coterie.journal.CAUSES); the first that is found counts.
+_CAUSES = (
+    (re.compile(r"adding new member", re.I), "member_joined"),
+    (re.compile(r"heartbeat expiration", re.I), "session_timeout"),
+    (re.compile(r"leavegroup|has left", re.I), "member_left"),
+    (re.compile(r"leader .*re-?joining", re.I), "leader_rejoined"),
+    (re.compile(r"static member", re.I), "static_member_returned"),
+    (re.compile(r"updating metadata|metadata .*chang", re.I), "subscription_changed"),
+    (re.compile(r"pending sync|sync (timeout|expir)|failed to sync", re.I), "sync_timeout"),
+    (re.compile(r"new ?member.*(join|expir)|join timeout", re.I), "join_timeout"),
+    (re.compile(r"rebalance timeout|did not (re-?)?join", re.I), "rebalance_timeout"),
+    (re.compile(r"error .*(storing|when)|could not be (stored|persisted)", re.I), "assignment_not_stored"),
+    (re.compile(r"max ?size|capacity", re.I), "group_max_size"),
+)
+_DEPARTURES = frozenset({"session_timeout", "member_left", "rebalance_timeout", "sync_timeout", "join_timeout"})
+
+
+def cause_of(reason: str) -> str:
+    """The kind of cause; "unknown" for a wording that nobody here has seen."""
+    return next((kind for pattern, kind in _CAUSES if pattern.search(reason)), "unknown")
+
+
+@dataclass(slots=True)
+class _Story:
+    """What is known of one group's rebalance under way."""
+
+    started_ms: int | None = None
+    formed_ms: int | None = None
+    reasons: list[str] = field(default_factory=list)
+
+
+def rebalances(lines: Iterable[str]) -> Iterator[Row]:
+    """Lines in the order of time -> rows. A rebalance whose beginning stands in no line has no cause and no phases."""
+    stories: dict[str, _Story] = {}
+    for line in lines:
+        time = _TIME.search(line)
+        if time is None:
+            continue
+        now_ms = _milliseconds(time)
+        if found := _PREPARING.search(line.rstrip()):
+            story = stories.setdefault(found["group"], _Story())
+            story.started_ms = now_ms if story.started_ms is None else story.started_ms
+            story.reasons.append(found["reason"])
+        elif found := _STABILIZED.search(line):
+            stories.setdefault(found["group"], _Story()).formed_ms = now_ms
+        elif found := _ASSIGNED.search(line):
+            story = stories.pop(found["group"], _Story())
+            yield _row(found, "stable", now_ms, story, found["members"], found["leader"])
+        elif found := _EMPTY.search(line):
+            story = stories.pop(found["group"], _Story())
+            yield _row(found, "empty", now_ms, story, "0", None)
+        elif found := _FAILED.search(line):
+            story = stories.setdefault(found["group"], _Story())
+            if story.started_ms is not None:  # one more, while the group is rebalancing anyway
+                story.reasons.append(f"removing member {found['member']} on heartbeat expiration")
+        elif found := _DELETED.search(line):
+            for group in found["groups"].split(","):
+                stories.pop(group.strip(), None)
+
+
+def _row(found: re.Match[str], event: str, now_ms: int, story: _Story, members: str | None, leader: str | None) -> Row:
+    kinds = [cause_of(reason) for reason in story.reasons]
+    formed_ms = story.formed_ms if event == "stable" else now_ms
+    began = story.started_ms is not None and formed_ms is not None
+    return {
+        "group": found["group"],
+        "generation": int(found["generation"]),
+        "source": "server_log",
+        "event": event,
+        "time_ms": now_ms,
+        "members": None if members is None else int(members),
+        "leader": leader,
+        "cause": kinds[0] if kinds else None,
+        "why": "; ".join(dict.fromkeys(story.reasons)) or None,
+        "causes": len(kinds),
+        "joined": sum(kind == "member_joined" for kind in kinds),
+        "departed": sum(kind in _DEPARTURES for kind in kinds),
+        "join_ms": (formed_ms or 0) - (story.started_ms or 0) if began else None,
+        "sync_ms": now_ms - story.formed_ms if event == "stable" and story.formed_ms is not None else None,
+    }
+
+
+def _milliseconds(time: re.Match[str]) -> int:
+    """Log times have no zone; they are taken for UTC (set TZ=UTC on the broker, or know the shift)."""
+    at = datetime.datetime.fromisoformat(time[1].replace("T", " ")).replace(tzinfo=datetime.UTC)
+    return int(at.timestamp()) * 1000 + int(time[2])
+
+
+# -- files --------------------------------------------------------------------------------------------------------------------
+
+
+def coordinator_lines(path: Path) -> Iterator[tuple[int, str, str]]:
+    """(time in ms, group, line) of those lines that this module reads, from a plain or gzipped file."""
+    with gzip.open(path, "rt", errors="replace") if path.suffix == ".gz" else open(path, errors="replace") as file:
+        for line in file:
+            if "roup " not in line:
+                continue
+            for pattern in (_PREPARING, _STABILIZED, _ASSIGNED, _EMPTY, _FAILED):
+                found = pattern.search(line.rstrip())
+                time = _TIME.search(line)
+                if found and time:
+                    yield _milliseconds(time), found["group"], line.rstrip()
+                    break
+
+
+LINES = "group string, time_ms bigint, place bigint, line string"
+
+
+def lines_of(spark: Any, paths: list[Path]) -> Any:
+    """Files -> LINES: a task per file; rotated and several brokers' files may come in any order."""
+    frame = spark.createDataFrame([(str(p.resolve()),) for p in paths], "path string").repartition(max(len(paths), 1))
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                rows = [
+                    {"group": group, "time_ms": time_ms, "place": place, "line": line}
+                    for place, (time_ms, group, line) in enumerate(coordinator_lines(Path(path)))
+                ]
+                yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(LINES))
+
+    return frame.mapInArrow(run, LINES)
+
+
+def from_lines(lines: Any) -> Any:
+    """LINES -> REBALANCES: each group's story, in the order of time."""
+
+    def run(table: Any) -> Any:
+        import pyarrow as pa
+
+        ordered = table.sort_by([("time_ms", "ascending"), ("place", "ascending")])
+        return pa.Table.from_pylist(
+            list(rebalances(ordered.column("line").to_pylist())), schema=arrow_schema(REBALANCES)
+        )
+
+    return lines.groupBy("group").applyInArrow(run, REBALANCES)

@@ -1,0 +1,144 @@
+"""The groups as their log leaves them: as of now, a time, or an offset; by `Shard.load`, the broker's own replay.
+
+Of a log only what still counts is replayed: the newest record of each key, and everything of transactions (`newest`). That
+changes nothing, since a later record of a key replaces an earlier one whole; tests/pipeline/test_history.py compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coterie.coordinator.events import OffsetRemoved, OffsetStored
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.state import CommittedOffset, Group
+from coterie.coordinator.stored import StoredRecord, group_key, to_record
+from coterie.pipeline.ddl import arrow_schema, column_names
+from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
+
+# A record of the log again: kind commit, group or marker, and what its row in `commits` or `group_log` holds.
+ENTRIES = (
+    "group string, kind string, topic string, partition int, offset bigint, leader_epoch int, metadata string, "
+    "commit_ms bigint, expire_ms bigint, deleted boolean, value binary, producer_id bigint, committed boolean, "
+    "time_ms bigint, log_partition int, log_offset bigint"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """As of a time (ms since 1970), or an offset of the group's log partition; neither: the newest."""
+
+    time_ms: int | None = None
+    log_offset: int | None = None
+
+
+def entries(commits: Any, group_log: Any, moment: Moment | None = None) -> Any:
+    """COMMITS, GROUP_LOG -> ENTRIES up to that moment."""
+    from pyspark.sql import functions as f
+
+    same = f.col("commit_ms").alias("time_ms")
+    log = commits.withColumn("kind", f.lit("commit")).select("*", same).unionByName(group_log, allowMissingColumns=True)
+    if moment is not None and moment.time_ms is not None:
+        log = log.where(f.col("time_ms") <= moment.time_ms)
+    if moment is not None and moment.log_offset is not None:
+        log = log.where(f.col("log_offset") <= moment.log_offset)
+    return log.select(*column_names(ENTRIES))
+
+
+def newest(log: Any) -> Any:
+    """ENTRIES -> ENTRIES: of plain records the newest of each key; all of those in transactions."""
+    from pyspark.sql import functions as f
+
+    plain = (f.col("kind") == "group") | ((f.col("kind") == "commit") & f.col("producer_id").isNull())
+    keys = ["kind", "group", "topic", "partition", "log_partition"]
+    row = f.max_by(f.struct(*[f.col(c) for c in log.columns]), "log_offset").alias("row")
+    return log.where(plain).groupBy(*keys).agg(row).select("row.*").unionByName(log.where(~plain))
+
+
+def replayed(rows: Iterable[dict[str, Any]]) -> Shard:
+    """ENTRIES of one log partition, in the order of the log -> the shard that a broker would have loaded."""
+    shard = Shard(CoordinatorConfig())
+    for row in rows:
+        producer_id = -1 if row["producer_id"] is None else row["producer_id"]
+        if row["kind"] == "marker":
+            shard.end_transaction(producer_id, row["committed"], row["time_ms"])
+        else:
+            record = _record(row)
+            shard.load(record.key, record.value, row["time_ms"], producer_id)
+    return shard
+
+
+def _record(row: dict[str, Any]) -> StoredRecord:
+    if row["kind"] == "group":
+        return StoredRecord(group_key(row["group"]), row["value"])
+    topic, partition = row["topic"], row["partition"]
+    if row["deleted"]:
+        made = to_record(row["group"], OffsetRemoved(topic, partition))
+    else:
+        expires_ms = -1 if row["expire_ms"] is None else row["expire_ms"]
+        said = CommittedOffset(row["offset"], row["leader_epoch"], row["metadata"], row["commit_ms"], expires_ms)
+        made = to_record(row["group"], OffsetStored(topic, partition, said))
+    assert made is not None
+    return made
+
+
+def groups(log: Any) -> Any:
+    """ENTRIES -> GROUPS. Each log partition is replayed by one task."""
+
+    def run(table: Any) -> Any:
+        import pyarrow as pa
+
+        rows = table.sort_by("log_offset").to_pylist()
+        last = {row["group"]: row["log_offset"] for row in rows if row["group"] is not None}
+        found = [_group_row(group, last.get(group.group_id)) for group in replayed(rows).groups.values()]
+        return pa.Table.from_pylist(found, schema=arrow_schema(GROUPS))
+
+    return newest(log).groupBy("log_partition").applyInArrow(run, GROUPS)
+
+
+def _group_row(group: Group, log_offset: int | None) -> dict[str, Any]:
+    return {
+        "group": group.group_id,
+        "state": group.phase.value,
+        "generation": group.generation,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "leader": group.leader if group.members else None,
+        "members": len(group.members),
+        "offsets": len(group.offsets),
+        "pending_offsets": sum(map(len, group.pending_offsets.values())),
+        "log_offset": log_offset,
+    }
+
+
+def group_from_tables(out: Path, group_id: str, moment: Moment) -> Group | None:
+    """One group as it was, from the facts in OUT; None where there was none yet, or no more. Needs no Spark."""
+    rows = _facts(out / "commits", COMMITS, group_id) + _facts(out / "group_log", GROUP_LOG, group_id)
+    own = {row["log_partition"] for row in rows if row["group"] is not None}
+    for row in rows:
+        row.setdefault("kind", "commit")
+        row.setdefault("time_ms", row.get("commit_ms"))
+    kept = [row for row in rows if row["log_partition"] in own and _is_until(row, moment)]
+    return replayed(sorted(kept, key=lambda row: row["log_offset"])).groups.get(group_id)
+
+
+def _is_until(row: dict[str, Any], moment: Moment) -> bool:
+    in_time = moment.time_ms is None or row["time_ms"] <= moment.time_ms
+    return in_time and (moment.log_offset is None or row["log_offset"] <= moment.log_offset)
+
+
+def _facts(path: Path, ddl: str, group_id: str) -> list[dict[str, Any]]:
+    """A group's rows, and the markers, which belong to no group."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    if not path.exists():
+        return []
+    found = ds.dataset(path, format="parquet", exclude_invalid_files=True)
+    rows: list[dict[str, Any]] = found.to_table(
+        column_names(ddl), filter=(pc.field("group") == group_id) | pc.field("group").is_null()
+    ).to_pylist()
+    return rows

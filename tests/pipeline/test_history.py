@@ -1,0 +1,336 @@
+"""The history's tables: from real Kafka's log folders and logs, from a live coterie, and against a plain replay."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.client import Admin, Consumer, Producer
+from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
+from coterie.coordinator.state import Cause, CommittedOffset
+from coterie.coordinator.stored import to_record
+from coterie.pipeline.history import job, reading, server_log
+from coterie.pipeline.history.job import Sources, run_history
+from coterie.pipeline.history.state import Moment, group_from_tables
+from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch, end_of_transaction
+from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from tests.broker_process import BrokerProcess
+
+KAFKA = Path(__file__).parent / "server_logs"  # one crew's life on real Kafka: its log, and its __consumer_offsets
+VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
+
+
+def log_lines(version: str) -> list[str]:
+    return (KAFKA / version / "server.log").read_text().splitlines()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_wordings_of_real_brokers(version: str) -> None:
+    rows = list(server_log.rebalances(log_lines(version)))
+    assert [r["generation"] for r in rows] == list(range(1, 9))
+    assert [r["event"] for r in rows] == ["stable"] * 7 + ["empty"]
+    # In 2.6 a changed subscription of the leader is only "leader re-joining".
+    fourth = "leader_rejoined" if version == "2.6.3" else "subscription_changed"
+    assert [r["cause"] for r in rows] == [
+        "member_joined",
+        "member_joined",
+        "session_timeout",
+        fourth,
+        "leader_rejoined",
+        "member_left",
+        "member_left",
+        "member_left",
+    ]
+    assert 8000 <= rows[0]["join_ms"] <= 8100, "the initial delay, extended"
+    assert all(r["sync_ms"] < 300 for r in rows[:7])
+    if version != "2.6.3":
+        assert [r["members"] for r in rows] == [3, 4, 3, 3, 3, 2, 1, 0]
+
+
+def test_a_rebalance_whose_beginning_is_not_in_the_log_has_no_cause() -> None:
+    rows = list(server_log.rebalances(log_lines("4.3.0")[9:10]))
+    assert [(r["generation"], r["cause"], r["join_ms"], r["sync_ms"]) for r in rows] == [(1, None, None, None)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", VERSIONS)
+def test_real_kafkas_folders_and_log_tell_the_same(spark: Any, tmp_path: Path, version: str) -> None:
+    zipped = tmp_path / "server.log.gz"
+    zipped.write_bytes(gzip.compress((KAFKA / version / "server.log").read_bytes()))
+    counts = run_history(spark, Sources(None, (KAFKA / version,), (zipped,)), tmp_path / "out")
+    rows = {name: spark.read.parquet(str(tmp_path / "out" / name)).collect() for name in counts}
+    told = sorted(rows["rebalances"], key=lambda r: r.generation)
+    assert [r.generation for r in told] == list(range(1, 9))
+    assert {r.source for r in told} == {"server_log"}
+    assert [r.members for r in told] == [3, 4, 3, 3, 3, 2, 1, 0], "from the stored generations where the log is silent"
+    assert [r.moved for r in told][:2] != [None, None]
+    assert told[0].moved == 6
+    static = [r for r in rows["ownership"] if r.client_id == "three"]
+    assert len({r.member_id for r in static}) == 2, "the static member came back under a new id"
+    assert {(r.topic, r.partition) for r in rows["assignments"] if r.generation == 6} >= {
+        ("flights", p) for p in range(8)
+    }
+    four = [r for r in rows["tenures"] if r.client_id == "four"]
+    assert len(four) == 1
+    assert 9_000 < four[0].until_ms - four[0].from_ms < 11_000
+    assert rows["groups"] == [], "the group was deleted in the end"
+
+
+@pytest.mark.spark
+def test_a_log_alone(spark: Any, tmp_path: Path) -> None:
+    counts = run_history(spark, Sources(server_logs=(KAFKA / "3.9.1" / "server.log",)), tmp_path)
+    assert counts["rebalances"] == 8
+    assert counts["commits"] == counts["generations"] == 0
+
+
+# -- against a plain replay ------------------------------------------------------------------------------------------
+
+
+def random_log(seed: int, records: int) -> list[bytes]:
+    """Batches of an offsets partition: plain and transactional commits, tombstones, groups, markers."""
+    rng, made, offset = random.Random(seed), [], 0
+    open_producers: set[int] = set()
+    while offset < records:
+        now_ms = 1_000_000 + offset * 100
+        group = f"g{rng.randrange(4)}"
+        where = (rng.choice("ab"), rng.randrange(3))
+        producer = rng.choice([-1, -1, -1, 7, 8])
+        kind = rng.random()
+        if kind < 0.1 and open_producers:
+            ended = rng.choice(sorted(open_producers))
+            open_producers.discard(ended)
+            batch = end_of_transaction(ended, 0, rng.random() < 0.6, 0, now_ms)
+            made.append(bytes(offset.to_bytes(8, "big")) + batch[8:])
+            offset += 1
+            continue
+        if kind < 0.25:
+            event: Any = GroupStored(GroupMetadataValue("consumer", offset, "range", None, now_ms, []))
+            producer = -1
+        elif kind < 0.3:
+            event, producer = GroupRemoved(Cause("tombstone")), -1
+        elif kind < 0.4:
+            event, producer = OffsetRemoved(*where), -1
+        else:
+            metadata = rng.choice(["", "", "note"])
+            event = OffsetStored(*where, CommittedOffset(offset, rng.choice([-1, 3]), metadata, now_ms))
+        record = to_record(group, event)
+        assert record is not None
+        items = [(now_ms, record.key, record.value, ())]
+        if producer >= 0:
+            open_producers.add(producer)
+            made.append(
+                encode_batch(
+                    items, producer_id=producer, producer_epoch=0, base_offset=offset, attributes=TRANSACTIONAL_BIT
+                )
+            )
+        else:
+            made.append(encode_batch(items, base_offset=offset))
+        offset += 1
+    return made
+
+
+def folder(path: Path, parts: list[bytes], log_partition: int = 0) -> Path:
+    kept = path / f"__consumer_offsets-{log_partition}"
+    kept.mkdir(parents=True, exist_ok=True)
+    (kept / f"{0:020}.log").write_bytes(b"".join(parts))
+    return path
+
+
+def plain_state(parts: list[bytes]) -> dict[str, tuple[str, int, dict[Any, int]]]:
+    """What a broker has after loading, record by record."""
+    from coterie.coordinator.outcome import CoordinatorConfig
+    from coterie.coordinator.shard import Shard
+    from coterie.records.batch import batches, decode_records, marker_of
+
+    shard = Shard(CoordinatorConfig())
+    for part in parts:
+        for at, header in batches(part):
+            if header.is_control:
+                shard.end_transaction(header.producer_id, bool(marker_of(part, at, header)), header.max_timestamp)
+            else:
+                producer_id = header.producer_id if header.is_transactional else -1
+                for r in decode_records(part, at, header):
+                    shard.load(r.key, r.value, r.timestamp, producer_id)
+    return {
+        name: (g.phase.value, g.generation, {tp: o.offset for tp, o in g.offsets.items()})
+        for name, g in shard.groups.items()
+    }
+
+
+@pytest.mark.spark
+def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, tmp_path: Path) -> None:
+    parts = random_log(5, 400)
+    run_history(spark, Sources(None, (folder(tmp_path / "data", parts),)), tmp_path / "out")
+    for until in (1, 50, 123, 250, 399):
+        expected = plain_state(parts[: until + 1])
+        for name in ("g0", "g1", "g2", "g3"):
+            group = group_from_tables(tmp_path / "out", name, Moment(log_offset=until))
+            found = group and (group.phase.value, group.generation, {tp: o.offset for tp, o in group.offsets.items()})
+            assert found == expected.get(name), (name, until)
+    groups = spark.read.parquet(str(tmp_path / "out" / "groups")).collect()
+    final = plain_state(parts)
+    assert {r.group: (r.state, r.generation, r.offsets) for r in groups} == {
+        name: (state, generation, len(offsets)) for name, (state, generation, offsets) in final.items()
+    }
+
+
+@pytest.mark.spark
+def test_only_what_counts_of_transactions_is_progress(spark: Any, tmp_path: Path) -> None:
+    parts = random_log(11, 300)
+    run_history(spark, Sources(None, (folder(tmp_path / "data", parts),)), tmp_path / "out")
+    commits, group_log = job.facts(spark, tmp_path / "out")
+    from coterie.pipeline.history.commits import counting
+
+    markers = {}
+    for row in sorted(group_log.where("kind = 'marker'").collect(), key=lambda r: -r.log_offset):
+        markers.setdefault(row.producer_id, []).append((row.log_offset, row.committed))
+    expected = set()
+    for row in commits.collect():
+        ends = sorted(m for m in markers.get(row.producer_id, ()) if m[0] > row.log_offset)
+        if row.producer_id is None or (ends and ends[0][1]):
+            expected.add(row.log_offset)
+    assert {r.log_offset for r in counting(commits, group_log).collect()} == expected
+    assert len(expected) < commits.count()
+
+
+@pytest.mark.spark
+def test_a_second_run_adds_only_what_is_new(spark: Any, tmp_path: Path) -> None:
+    parts = random_log(3, 300)
+    source = Sources(None, (folder(tmp_path / "data", parts[:170]),))
+    first = run_history(spark, source, tmp_path / "out")
+    assert run_history(spark, source, tmp_path / "out") == first
+    folder(tmp_path / "data", [*parts, parts[-1][:50]])  # and a batch that a crash cut short
+    grown = run_history(spark, source, tmp_path / "out")
+    whole = run_history(spark, Sources(None, (tmp_path / "data",)), tmp_path / "other")
+    assert grown == whole
+    new = spark.read.parquet(str(tmp_path / "out" / "commits" / "run=2"))
+    assert new.agg({"log_offset": "min"}).first()[0] >= 170
+    for name in ("commits", "generations", "rebalances", "groups", "cadence"):
+        frames = [spark.read.parquet(str(tmp_path / out / name)).drop("run") for out in ("out", "other")]
+        assert frames[0].exceptAll(frames[1]).count() == 0
+
+
+@pytest.mark.spark
+def test_a_run_that_died_is_simply_run_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Sources(None, (folder(tmp_path / "data", random_log(3, 100)),))
+
+    def dies(*_: Any) -> Any:
+        raise RuntimeError("died")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "_make_tables", dies)
+        with pytest.raises(RuntimeError):
+            run_history(spark, source, tmp_path / "out")
+    assert run_history(spark, source, tmp_path / "out") == run_history(spark, source, tmp_path / "other")
+
+
+def test_ranges_begin_with_batches_and_cover_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the index files that a real log has, split into pieces of a few kilobytes."""
+    from coterie.broker.disk import DiskFileSystem
+    from coterie.log.partition_log import LogConfig, PartitionLog
+
+    parts = random_log(9, 500)
+    kept = tmp_path / "__consumer_offsets-3"
+    kept.mkdir()
+    log = PartitionLog.open(DiskFileSystem(tmp_path), kept.name, LogConfig(index_interval_bytes=500), clean=True)
+    for part in parts:
+        log.append_own(part, 0)
+    log.close()
+    monkeypatch.setattr(reading, "RANGE_BYTES", 3000)
+    monkeypatch.setattr(reading, "PIECE_BYTES", 700)
+    ranges = reading.file_ranges([tmp_path], {})
+    assert len(ranges) > 5
+    read = b"".join(piece for r in ranges for piece in reading.pieces(r, None))
+    assert read == next(kept.glob("*.log")).read_bytes()
+    later = reading.file_ranges([tmp_path], {3: 400})
+    assert sum(r.last - r.first for r in later) < len(read) / 3
+
+
+def test_no_offsets_folder_is_said_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(reading.NothingToRead, match="no folder __consumer_offsets-N"):
+        reading.file_ranges([tmp_path], {})
+
+
+# -- a live broker ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lived(broker: BrokerProcess) -> tuple[BrokerProcess, str]:
+    """A broker on which one consumer read a hundred records, committed and left."""
+
+    async def live() -> str:
+        async with Producer({"bootstrap.servers": broker.address}) as producer:
+            for n in range(100):
+                await producer.send("t", b"%d" % n, partition=n % 6)
+        settings = {"bootstrap.servers": broker.address, "group.id": "crew", "auto.offset.reset": "earliest"}
+        async with Consumer(settings) as consumer:
+            consumer.subscribe(["t"])
+            count = 0
+            while count < 100:
+                count += sum(map(len, (await consumer.poll(1000)).values()))
+            await consumer.commit()
+            assert consumer._membership is not None
+            return consumer._membership.machine.member_id
+
+    return broker, asyncio.run(live())
+
+
+@pytest.mark.spark
+def test_a_live_broker_and_its_journal(spark: Any, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
+    broker, member_id = lived
+    client = {"bootstrap.servers": broker.address}
+    counts = run_history(spark, Sources(client), tmp_path)
+    table = {name: spark.read.parquet(str(tmp_path / name)).collect() for name in counts}
+    assert {(r.generation, r.members) for r in table["generations"]} == {(1, 1), (2, 0)}
+    assert [r.member_id for r in table["members"]] == [member_id]
+    assert {(r.topic, r.partition) for r in table["assignments"]} == {("t", p) for p in range(6)}
+    stable = next(r for r in table["rebalances"] if r.event == "stable")
+    assert (stable.source, stable.generation, stable.members, stable.moved) == ("journal", 1, 1, 6)
+    assert f"{member_id} joined" in stable.why
+    assert stable.unowned_ms == (stable.join_ms + stable.sync_ms) * 6
+    owned = {(r.partition, r.member_id, r.until_ms is None) for r in table["ownership"]}
+    assert owned == {(p, member_id, False) for p in range(6)}
+    last = max(r.time_ms for r in table["lag"])
+    assert sum(r.committed for r in table["lag"] if r.time_ms == last) == 100
+    assert all(r.lag == r.end_offset - r.committed for r in table["lag"])
+    assert sum(r.lag for r in table["lag"] if r.time_ms == last) == 0
+    assert [(r.group, r.state, r.offsets) for r in table["groups"]] == [("crew", "Empty", 6)]
+    again = run_history(spark, Sources(client), tmp_path)
+    assert again == counts
+
+
+def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> None:
+    import datetime
+    import time
+
+    from click.testing import CliRunner
+
+    from coterie.cli import main
+
+    broker, _ = lived
+    time.sleep(0.05)
+    then = datetime.datetime.now().isoformat()
+    time.sleep(0.05)
+
+    async def offsets(wanted: dict[tuple[str, int], int] | None) -> dict[tuple[str, int], int]:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            if wanted is not None:
+                await admin.commit_group_offsets("crew", wanted)
+            return await admin.group_offsets("crew")
+
+    before = asyncio.run(offsets(None))
+    asyncio.run(offsets({("t", p): 3 for p in range(6)}))
+    arguments = ["groups", "reset", "crew", "--as-of", then, "-b", broker.address, "--json"]
+    done = CliRunner().invoke(main, [*arguments, "--dry-run"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert asyncio.run(offsets(None)) == {("t", p): 3 for p in range(6)}, "a dry run changes nothing"
+    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert asyncio.run(offsets(None)) == before
+    early = CliRunner().invoke(main, ["groups", "reset", "crew", "--as-of", "2001-01-01", "-b", broker.address])
+    assert "had committed nothing by then" in early.output
