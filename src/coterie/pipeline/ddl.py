@@ -12,6 +12,7 @@ _TYPES = {
     "bigint": pa.int64(),
     "double": pa.float64(),
     "array<string>": pa.list_(pa.string()),
+    "array<bigint>": pa.list_(pa.int64()),
 }
 
 

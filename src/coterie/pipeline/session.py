@@ -80,6 +80,7 @@ def make_session(
         builder = (
             builder.config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.memory", "2g")
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.streaming.checkpointFileManagerClass", _CHECKPOINTS)
         )

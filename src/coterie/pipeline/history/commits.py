@@ -6,6 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from coterie.pipeline.ddl import arrow_schema, column_names
+from coterie.pipeline.history.tables import CADENCE
+
 STALL_FACTOR = 10  # a pause is a stall when it is so many times the median interval
 STALL_AT_LEAST_MS = 30_000
 
@@ -35,61 +38,82 @@ def counting(commits: Any, group_log: Any) -> Any:
 KEYS = ["group", "topic", "partition"]
 
 
-def intervals(commits: Any) -> Any:
-    """COMMITS -> each commit with the one before it, and the time between them."""
-    from pyspark.sql import Window
+# One row per partition of a group: CADENCE, and its stalls as arrays of the same length.
+PROGRESS = (
+    "group string, topic string, partition int, commits bigint, first_ms bigint, last_ms bigint, mean_interval_ms double, "
+    "median_interval_ms double, p95_interval_ms double, longest_interval_ms bigint, first_offset bigint, "
+    "last_offset bigint, records_per_s double, stall_from_ms array<bigint>, stall_until_ms array<bigint>, "
+    "stall_offset array<bigint>, stall_moved array<bigint>"
+)
+
+
+def progress(commits: Any) -> Any:
+    """COMMITS -> PROGRESS. A group's commits all stand in one log partition, so that the log's offset alone is their order.
+    A partition's commits come to one task together, 24 bytes each; grouped by a number in place of three strings, which is
+    what most of the time would go to."""
     from pyspark.sql import functions as f
 
-    in_order = Window.partitionBy(*KEYS).orderBy("log_partition", "log_offset")
-    made = commits.where("not deleted").select(*KEYS, "offset", "commit_ms", "log_partition", "log_offset")
-    before = f.lag("commit_ms").over(in_order), f.lag("offset").over(in_order)
-    return made.withColumns({"before_ms": before[0], "before_offset": before[1]}).withColumn(
-        "interval_ms", f.col("commit_ms") - f.col("before_ms")
+    made = commits.where("not deleted").select(*KEYS, "offset", "commit_ms", "log_offset")
+    numbered = made.select(*KEYS).distinct().withColumn("key", f.monotonically_increasing_id()).persist()
+    rows = made.join(f.broadcast(numbered), KEYS).select("key", "offset", "commit_ms", "log_offset")
+    keyed = "key bigint, " + PROGRESS.partition("partition int, ")[2]
+
+    def run(key: Any, table: Any) -> Any:
+        import pyarrow as pa
+
+        ordered = table.sort_by("log_offset")
+        said = _progress(ordered["commit_ms"].to_numpy(), ordered["offset"].to_numpy())
+        return pa.Table.from_pylist([{"key": key[0].as_py(), **said}], schema=arrow_schema(keyed))
+
+    return (
+        rows.groupBy("key").applyInArrow(run, keyed).join(f.broadcast(numbered), "key").select(*column_names(PROGRESS))
     )
 
 
-def cadence(intervals: Any) -> Any:
-    """What `intervals` makes -> CADENCE."""
+def _progress(commit_ms: Any, offset: Any) -> dict[str, Any]:
+    """One partition's commits in the order of the log."""
+    import numpy as np
+
+    pauses: Any = np.diff(commit_ms)
+    seconds = float(commit_ms.max() - commit_ms.min()) / 1000
+    median, p95 = np.percentile(pauses, [50, 95], method="lower").tolist() if pauses.size else (None, None)
+    # What did not move on is one pause, however often it was committed meanwhile.
+    steps: Any = np.concatenate(([0], np.nonzero(np.diff(offset))[0] + 1))
+    stalled_ms = np.diff(commit_ms[steps])
+    long = np.nonzero((stalled_ms >= STALL_AT_LEAST_MS) & (stalled_ms >= STALL_FACTOR * (median or 0)))[0]
+    return {
+        "commits": len(offset),
+        "first_ms": int(commit_ms.min()),
+        "last_ms": int(commit_ms.max()),
+        "mean_interval_ms": float(pauses.mean()) if pauses.size else None,
+        "median_interval_ms": median,
+        "p95_interval_ms": p95,
+        "longest_interval_ms": int(pauses.max()) if pauses.size else None,
+        "first_offset": int(offset[0]),
+        "last_offset": int(offset[-1]),
+        "records_per_s": float(offset[-1] - offset[0]) / seconds if seconds else None,
+        "stall_from_ms": commit_ms[steps[long]].tolist(),
+        "stall_until_ms": commit_ms[steps[long + 1]].tolist(),
+        "stall_offset": offset[steps[long]].tolist(),
+        "stall_moved": (offset[steps[long + 1]] - offset[steps[long]]).tolist(),
+    }
+
+
+def cadence(progress: Any) -> Any:
+    """PROGRESS -> CADENCE."""
+    return progress.select(*column_names(CADENCE))
+
+
+def stalls(progress: Any) -> Any:
+    """PROGRESS -> STALLS: pauses of at least half a minute and ten times the partition's median."""
     from pyspark.sql import functions as f
 
-    seconds = (f.max("commit_ms") - f.min("commit_ms")) / 1000
-    moved = f.max_by("offset", "log_offset") - f.min_by("offset", "log_offset")
-    return intervals.groupBy(*KEYS).agg(
-        f.count("*").alias("commits"),
-        f.min("commit_ms").alias("first_ms"),
-        f.max("commit_ms").alias("last_ms"),
-        f.avg("interval_ms").alias("mean_interval_ms"),
-        f.percentile_approx("interval_ms", 0.5).cast("double").alias("median_interval_ms"),
-        f.percentile_approx("interval_ms", 0.95).cast("double").alias("p95_interval_ms"),
-        f.max("interval_ms").alias("longest_interval_ms"),
-        f.min_by("offset", "log_offset").alias("first_offset"),
-        f.max_by("offset", "log_offset").alias("last_offset"),
-        f.try_divide(moved, seconds).alias("records_per_s"),
-    )
-
-
-def stalls(intervals: Any, cadence: Any) -> Any:
-    """What `intervals` makes, CADENCE -> STALLS: pauses of at least half a minute and ten times the partition's median. What
-    did not move on is one pause, however often it was committed meanwhile."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    in_order = Window.partitionBy(*KEYS).orderBy("log_partition", "log_offset")
-    steps = intervals.where("before_offset is null or offset <> before_offset")
-    paused = steps.withColumn("from_ms", f.lag("commit_ms").over(in_order)).withColumn(
-        "pause_ms", f.col("commit_ms") - f.col("from_ms")
-    )
-    usual = f.coalesce("median_interval_ms", f.lit(0.0))
-    long = (f.col("pause_ms") >= STALL_AT_LEAST_MS) & (f.col("pause_ms") >= STALL_FACTOR * usual)
-    moved = (f.col("offset") - f.col("before_offset")).alias("moved")
-    said = [
-        f.col("commit_ms").alias("until_ms"),
-        "pause_ms",
-        "median_interval_ms",
-        f.col("before_offset").alias("offset"),
-    ]
-    found = paused.where(f.col("pause_ms") >= STALL_AT_LEAST_MS).join(cadence.select(*KEYS, "median_interval_ms"), KEYS)
-    return found.where(long).select(*KEYS, "from_ms", *said, moved)
+    zipped = f.arrays_zip("stall_from_ms", "stall_until_ms", "stall_offset", "stall_moved")
+    each = progress.select(*KEYS, "median_interval_ms", f.explode(zipped).alias("s"))
+    pause = (f.col("s.stall_until_ms") - f.col("s.stall_from_ms")).alias("pause_ms")
+    said = [f.col("s.stall_from_ms").alias("from_ms"), f.col("s.stall_until_ms").alias("until_ms"), pause]
+    more = [f.col("s.stall_offset").alias("offset"), f.col("s.stall_moved").alias("moved")]
+    return each.select(*KEYS, *said, "median_interval_ms", *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +136,14 @@ def committed_by_time(commits: Any, grid: Grid) -> Any:
 
     late = f.greatest(f.col("commit_ms") - grid.first_ms, f.lit(0))
     place = f.ceil(late / grid.step_ms).cast("int")  # a commit counts from the first time at or after it
-    said = f.max_by(f.struct("offset", "deleted"), f.struct("log_partition", "log_offset")).alias("said")
-    newest = commits.groupBy(*KEYS, place.alias("place")).agg(said)
+    said = [f.max_by("offset", "log_offset").alias("offset"), f.max("log_offset").alias("log_offset")]
+    newest = commits.groupBy(*KEYS, place.alias("place")).agg(*said)
     places = f.explode(f.sequence(f.lit(0), f.lit(grid.count - 1))).alias("place")
     every = newest.select(*KEYS).distinct().select(*KEYS, places)
     in_order = Window.partitionBy(*KEYS).orderBy("place")
+    told = f.when(f.col("log_offset").isNotNull(), f.struct("offset"))  # deleted is said too: with a null offset
     filled = every.join(newest, [*KEYS, "place"], "left").withColumn(
-        "said", f.last("said", ignorenulls=True).over(in_order)
+        "said", f.last(told, ignorenulls=True).over(in_order)
     )
     time_ms = (f.lit(grid.first_ms) + f.col("place").cast("long") * grid.step_ms).alias("time_ms")
     return filled.where("said is not null").select(*KEYS, time_ms, f.col("said.offset").alias("committed"))

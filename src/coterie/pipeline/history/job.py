@@ -165,10 +165,10 @@ def _make_tables(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
     write("rebalances", rebalances.best_told(_rebalances(spark, sources, out, group_log)))
     write("groups", state.groups(state.entries(commits, group_log)))
     counting = c.counting(commits, group_log)
-    intervals = c.intervals(counting).persist()
-    cadence = write("cadence", c.cadence(intervals))
-    write("stalls", c.stalls(intervals, cadence))
-    intervals.unpersist()
+    progress = c.progress(counting).persist()
+    cadence = write("cadence", c.cadence(progress), files=2)
+    write("stalls", c.stalls(progress))
+    progress.unpersist()
     write("lag", _lag(spark, sources, counting, cadence))
     return counts
 

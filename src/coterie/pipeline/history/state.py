@@ -53,9 +53,13 @@ def newest(log: Any) -> Any:
     from pyspark.sql import functions as f
 
     plain = (f.col("kind") == "group") | ((f.col("kind") == "commit") & f.col("producer_id").isNull())
-    keys = ["kind", "group", "topic", "partition", "log_partition"]
-    row = f.max_by(f.struct(*[f.col(c) for c in log.columns]), "log_offset").alias("row")
-    return log.where(plain).groupBy(*keys).agg(row).select("row.*").unionByName(log.where(~plain))
+    last = (
+        log.where(plain)
+        .groupBy("kind", "group", "topic", "partition", "log_partition")
+        .agg(f.max("log_offset").alias("log_offset"))
+    )
+    wanted = last.select("log_partition", "log_offset")
+    return log.where(plain).join(wanted, ["log_partition", "log_offset"], "left_semi").unionByName(log.where(~plain))
 
 
 def replayed(rows: Iterable[dict[str, Any]]) -> Shard:
