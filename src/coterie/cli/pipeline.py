@@ -5,22 +5,16 @@ from __future__ import annotations
 import glob
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from coterie.cli.running import broker_option, busy, done, json_option, milliseconds, show
+from coterie.cli.running import broker_option, done, json_option, milliseconds, show
+from coterie.cli.spark import run_on_spark, spark_options
+from coterie.cli.studying import report, what_if
 
-
-def spark_options(command: Any) -> Any:
-    command = click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder.")(
-        command
-    )
-    return click.option(
-        "--master", default="local[*]", show_default=True, help="Any Spark master, such as spark://HOST:7077 or yarn."
-    )(command)
+LARGE_BYTES = 256 * 1024 * 1024
 
 
 def kafka_option(command: Any) -> Any:
@@ -51,40 +45,16 @@ Examples:
   coterie pipeline history --out ./history
   coterie pipeline history --server-log 'logs/*.gz' --out ./history
   coterie pipeline as-of crew --history ./history --time 2026-11-21T09:30
+  coterie pipeline report crew --history ./history --out ./crew
+  coterie pipeline what-if --churn trace.csv --set static=true,false --out ./what-if
 """
 )
 def pipeline() -> None:
     """Turn topics into tables with Spark."""
 
 
-def _session(master: str) -> Any:
-    from coterie.pipeline.session import JavaMissing, make_session
-
-    try:
-        return make_session(master, short=True)
-    except JavaMissing as error:
-        raise click.ClickException(str(error)) from error
-
-
-def _run(master: str, work: Callable[[Any], Any]) -> Any:
-    """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence."""
-    from coterie.client.errors import KafkaError
-
-    with busy("starting Spark"):
-        spark = _session(master)
-    try:
-        with busy("Spark is at work"):
-            return work(spark)
-    except (KafkaError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    except Exception as error:
-        for line in str(error).splitlines():
-            for kind in ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: "):
-                if kind in line:
-                    raise click.ClickException(line.split(kind, 1)[1]) from error
-        raise
-    finally:
-        spark.stop()
+pipeline.add_command(what_if)
+pipeline.add_command(report)
 
 
 def _stream_job(
@@ -107,7 +77,7 @@ def _stream_job(
         signal.signal(number, lambda n, _: asked.append(n))
     source = jobs.Source(bootstrap_server, topic, group, member, limit, _kafka(kafka))
     following = jobs.Following(lambda: bool(asked), lambda line: click.echo(line, err=True)) if follow else None
-    count = _run(master, lambda spark: jobs.JOBS[name](spark, source, out, following))
+    count = run_on_spark(master, lambda spark: jobs.JOBS[name](spark, source, out, following))
     done(f"{count} rows in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
 
 
@@ -180,12 +150,17 @@ def history(
     asks_broker = not folders and (not server_logs or _was_given("bootstrap_server"))
     client = {"bootstrap.servers": bootstrap_server, **_kafka(kafka)} if asks_broker else None
     sources = Sources(client, folders, _files(server_logs))
-    counts = _run(master, lambda spark: run_history(spark, sources, out))
+    counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=_is_small(folders))
     if as_json:
         click.echo(json.dumps(counts))
     else:
         for name, count in counts.items():
             click.echo(f"{count:>12,} rows in {out / name}")
+
+
+def _is_small(folders: tuple[Path, ...]) -> bool:
+    """Whether a JVM that starts fast is the better one."""
+    return sum(file.stat().st_size for folder in folders for file in folder.rglob("*.log")) < LARGE_BYTES
 
 
 def _was_given(option: str) -> bool:

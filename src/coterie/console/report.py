@@ -6,28 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from coterie.console.page import Section, page
 from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff;
-  max-width: 1000px; margin: 2em auto; padding: 0 1em; }
-h1 { font-size: 1.6em; margin-bottom: .2em; }
-h2 { font-size: 1.15em; margin-top: 2em; }
-p.note { color: #555; margin-top: .2em; }
-table { border-collapse: collapse; width: 100%; font-size: 14px; }
-th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid #ddd; vertical-align: top; }
-td.n { text-align: right; white-space: nowrap; }
-.right { color: #00694d; font-weight: 600; }
-.wrong { color: #b00020; font-weight: 600; }
-svg { width: 100%; height: auto; font: 13px system-ui, sans-serif; }
-svg .small { font-size: 11px; fill: #333; }
-svg .bold { font-weight: 600; }
-svg .axis { stroke: #666; }
-svg .grid { stroke: #ddd; }
-svg .mark { stroke: #1a1a1a; stroke-dasharray: 3 3; }
-svg .empty { fill: #f4f4f4; }
-"""
-
 
 _TIMELINE_NOTE = (
     "A dashed line is a rebalance, numbered as in the table below; grey means that nobody owned the partition."
@@ -69,22 +49,17 @@ def render(report: Report) -> str:
     """The page."""
     marks = [Mark(r.time_s, str(r.number)) for r in report.rebalances]
     rows = [f"partition {p}" for p in range(report.partitions)]
-    parts = [
-        f"<h1>{escape(report.title)}</h1><p class='note'>{escape(report.summary)}</p>",
-        "<h2>Checks</h2>" + _checks(report.checks),
-        f"<h2>Who owned which partition</h2><p class='note'>{_TIMELINE_NOTE}</p>",
-        timeline(rows, report.stretches, marks, report.end_s, "owners of each partition over time"),
-        "<h2>Rebalances</h2>" + _rebalances(report.rebalances),
-        "<h2>What the demo did</h2>" + _events(report.events),
-        "<h2>Lag</h2><p class='note'>Records produced but not yet committed.</p>",
-        line_chart(report.lags, report.end_s, "lag of each group over time", "records"),
-        f"<h2>{escape(report.table_title)}</h2>",
-        bars(report.table, report.table_title, report.table_unit),
+    owners = timeline(rows, report.stretches, marks, report.end_s, "owners of each partition over time")
+    lags = line_chart(report.lags, report.end_s, "lag of each group over time", "records")
+    sections = [
+        Section("Checks", "", _checks(report.checks)),
+        Section("Who owned which partition", _TIMELINE_NOTE, owners),
+        Section("Rebalances", "", _rebalances(report.rebalances)),
+        Section("What the demo did", "", _events(report.events)),
+        Section("Lag", "Records produced but not yet committed.", lags),
+        Section(report.table_title, "", bars(report.table, report.table_title, report.table_unit)),
     ]
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-        f"<title>{escape(report.title)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
-    )
+    return page(report.title, report.summary, sections)
 
 
 def _checks(checks: Sequence[tuple[str, bool, str]]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from coterie.console.page import SVG_STYLE
+
 # Okabe and Ito's palette.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 WIDTH, LEFT, RIGHT = 960, 110, 20
@@ -46,24 +48,34 @@ def _text(x: float, y: float, text: str, anchor: str = "start", css: str = "") -
 
 
 def _time_axis(y: float, end_s: float) -> str:
-    step = next(s for s in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 3600) if end_s / s <= 14 or s == 3600)
+    step = next((s for s in _STEPS_S if end_s / s <= 14), int(end_s // 14) + 1)
     parts = []
     for second in range(0, int(end_s) + 1, step):
         x = _x(second, end_s)
         parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + 4:.1f}" class="axis"/>')
-        parts.append(_text(x, y + 16, f"{second} s", "middle", "small"))
+        parts.append(_text(x, y + 16, _time_text(second, step), "middle", "small"))
     return "".join(parts)
+
+
+def _time_text(second: int, step: int) -> str:
+    if step < 60:
+        return f"{second} s"
+    return f"{second // 60} min" if step < 3600 else f"{second / 3600:g} h"
+
+
+_STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 
 
 def _svg(height: float, title: str, parts: Sequence[str]) -> str:
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}" '
-        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title><style>{SVG_STYLE}</style>'
+        f"{''.join(parts)}</svg>"
     )
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name, in order of first appearance."""
+    """A colour for each name, in order of first appearance; the ninth is the first again."""
     return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(dict.fromkeys(names))}
 
 
@@ -101,7 +113,9 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> st
     """Curves over time from zero up."""
     colour = colours([line.name for line in lines])
     top, bottom, height = 30, 230, 262
-    highest = max((v for line in lines for _, v in line.points), default=0) or 1
+    highest = max(
+        max((v for line in lines for _, v in line.points), default=0), 4
+    )  # so that no two labels are the same
     parts = []
     for part in range(5):
         value = highest * part / 4
@@ -125,13 +139,74 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> st
 def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
     """Horizontal bars, labelled with name and value."""
     row_height = 22
+    left = max(LEFT, 8 + 7 * max((len(name) for name, _ in values), default=0))
     height = len(values) * row_height + 24
     highest = max((abs(v) for _, v in values), default=0) or 1
-    parts = [_text(LEFT, 12, unit, css="small")]
+    whole = all(value == int(value) for _, value in values)
+    parts = [_text(left, 12, unit, css="small")]
     for place, (name, value) in enumerate(values):
         y = 20 + place * row_height
-        width = max(value, 0) / highest * (WIDTH - LEFT - RIGHT - 90)
-        parts.append(_text(LEFT - 8, y + 14, name, "end", "small"))
-        parts.append(f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{row_height - 5}" fill="{PALETTE[0]}"/>')
-        parts.append(_text(LEFT + width + 6, y + 13, f"{value:,.1f}", css="small"))
+        width = max(value, 0) / highest * (WIDTH - left - RIGHT - 90)
+        parts.append(_text(left - 8, y + 14, name, "end", "small"))
+        parts.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{row_height - 5}" fill="{PALETTE[0]}"/>')
+        said = f"{value:,.0f}" if whole else f"{value:,.1f}"
+        parts.append(_text(left + width + 6, y + 13, said, css="small"))
     return _svg(height, title, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A bar: its group, a mean, and between which values it was."""
+
+    name: str
+    group: str
+    mean: float
+    low: float
+    high: float
+
+
+def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: str, columns: int = 2) -> str:
+    """A panel per measure (name, unit, bars), all with the same rows: bars coloured by group, with the spread as a line."""
+    colour = colours([s.group for _, _, spreads in panels for s in spreads])
+    rows = max((len(spreads) for _, _, spreads in panels), default=0)
+    label, row_height, gap = 190, 18, 26
+    width = (WIDTH - gap * (columns - 1)) / columns
+    height = rows * row_height + 52
+    parts = []
+    x = 0.0
+    for name in colour:
+        parts.append(
+            f'<rect x="{x:.0f}" y="2" width="14" height="14" fill="{colour[name]}"/>' + _text(x + 20, 14, name)
+        )
+        x += 40 + 8 * len(name)
+    for place, (name, unit, spreads) in enumerate(panels):
+        left, top = (place % columns) * (width + gap), 30.0 + (place // columns) * height
+        highest = max((s.high for s in spreads), default=0) or 1
+        parts.append(_text(left, top + 12, name, css="bold") + _text(left + width, top + 12, unit, "end", "small"))
+        for row, s in enumerate(spreads):
+            y = top + 22 + row * row_height
+            scale = (width - label - 70) / highest
+            parts.append(_text(left + label - 6, y + 11, s.name, "end", "small"))
+            parts.append(
+                f'<rect x="{left + label:.1f}" y="{y:.1f}" width="{max(s.mean * scale, 0.5):.1f}" height="{row_height - 5}" '
+                f'fill="{colour[s.group]}"><title>{escape(s.name)}: {s.mean:,.1f} ({s.low:,.1f} to {s.high:,.1f})'
+                "</title></rect>"
+            )
+            middle = y + (row_height - 5) / 2
+            if s.high > s.low:
+                ends = left + label + s.low * scale, left + label + s.high * scale
+                parts.append(
+                    f'<line x1="{ends[0]:.1f}" y1="{middle:.1f}" x2="{ends[1]:.1f}" y2="{middle:.1f}" class="spread"/>'
+                )
+            parts.append(_text(left + label + max(s.mean, s.high) * scale + 5, y + 11, _short(s.mean), css="small"))
+    lines = -(-len(panels) // columns)
+    return _svg(30 + lines * height, title, parts)
+
+
+def _short(value: float) -> str:
+    """Three digits that matter."""
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:.3g} M"
+    if value >= 10_000:
+        return f"{value / 1000:.3g} k"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

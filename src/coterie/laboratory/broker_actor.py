@@ -50,12 +50,15 @@ class BrokerActor:
         partitions: dict[str, int],
         durability: Durability = Durability.PROCESS,
         recorder: Recorder | None = None,
+        *,
+        compacts: bool = True,
     ) -> None:
+        self._compacts = compacts
         self.world, self.config, self.partitions, self.durability = world, config, partitions, durability
         self.recorder = recorder
         self.fs = MemoryFileSystem()
         self.up = False
-        self.incarnation = self.rebalances = self.crashes = self.compactions = 0
+        self.incarnation = self.rebalances = self.crashes = self.compactions = self.requests = 0
         self.committed = OffsetChecker()
         self.failing_appends = self.failing_syncs = self.forgetful_syncs = 0
         self.clock_offset_ms = 0
@@ -88,7 +91,8 @@ class BrokerActor:
         for decision in self.shard.loaded(self.now_ms()):
             self._drive(decision)
         self._arm()
-        self._compact_later(self.incarnation)
+        if self._compacts:
+            self._compact_later(self.incarnation)
 
     def crash(self) -> None:
         """The process ends, or the machine; sometimes with half of a write on the disk."""
@@ -104,6 +108,7 @@ class BrokerActor:
 
     def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
         self._tokens += 1
+        self.requests += 1
         token = self._tokens
         self.ledger.asked(token)
         self._answers[token] = answer

@@ -18,6 +18,7 @@ from coterie.coordinator.state import CommittedOffset, Group
 from coterie.coordinator.stored import StoredRecord, group_key, to_record
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
+from coterie.pipeline.table_files import rows_of
 
 # A record of the log again: kind commit, group or marker, and what its row in `commits` or `group_log` holds.
 ENTRIES = (
@@ -120,7 +121,8 @@ def _group_row(group: Group, log_offset: int | None) -> dict[str, Any]:
 
 def group_from_tables(out: Path, group_id: str, moment: Moment) -> Group | None:
     """One group as it was, from the facts in OUT; None where there was none yet, or no more. Needs no Spark."""
-    rows = _facts(out / "commits", COMMITS, group_id) + _facts(out / "group_log", GROUP_LOG, group_id)
+    tables = (("commits", COMMITS), ("group_log", GROUP_LOG))  # the markers belong to no group
+    rows = [r for n, ddl in tables for r in rows_of(out / n, group_id, column_names(ddl), or_of_no_group=True)]
     own = {row["log_partition"] for row in rows if row["group"] is not None}
     for row in rows:
         row.setdefault("kind", "commit")
@@ -132,17 +134,3 @@ def group_from_tables(out: Path, group_id: str, moment: Moment) -> Group | None:
 def _is_until(row: dict[str, Any], moment: Moment) -> bool:
     in_time = moment.time_ms is None or row["time_ms"] <= moment.time_ms
     return in_time and (moment.log_offset is None or row["log_offset"] <= moment.log_offset)
-
-
-def _facts(path: Path, ddl: str, group_id: str) -> list[dict[str, Any]]:
-    """A group's rows, and the markers, which belong to no group."""
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-
-    if not path.exists():
-        return []
-    found = ds.dataset(path, format="parquet", exclude_invalid_files=True)
-    rows: list[dict[str, Any]] = found.to_table(
-        column_names(ddl), filter=(pc.field("group") == group_id) | pc.field("group").is_null()
-    ).to_pylist()
-    return rows

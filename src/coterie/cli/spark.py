@@ -1,0 +1,51 @@
+"""What the verbs that start Spark share: where it runs, and its errors as one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coterie.cli.running import busy
+
+_SAID = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
+
+
+def spark_options(command: Any) -> Any:
+    command = click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder.")(
+        command
+    )
+    return click.option(
+        "--master",
+        default="local[*]",
+        show_default=True,
+        help="Any Spark master, such as spark://HOST:7077 or yarn; sc://HOST:15002 for Spark Connect.",
+    )(command)
+
+
+def run_on_spark(master: str, work: Callable[[Any], Any], *, short: bool = True) -> Any:
+    """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence. ``short``: a JVM that starts fast
+    rather than runs fast."""
+    from coterie.client.errors import KafkaError
+    from coterie.pipeline.session import JavaMissing, make_session
+
+    try:
+        with busy("starting Spark"):
+            spark = make_session(master, short=short)
+    except JavaMissing as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        with busy("Spark is at work"):
+            return work(spark)
+    except (KafkaError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    except Exception as error:
+        for line in str(error).splitlines():
+            for kind in _SAID:
+                if kind in line:
+                    raise click.ClickException(line.split(kind, 1)[1]) from error
+        raise
+    finally:
+        spark.stop()

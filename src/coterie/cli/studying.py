@@ -1,0 +1,193 @@
+"""`coterie pipeline what-if` and `report`: what would have happened, and pages of what did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.running import done, json_option, show
+from coterie.cli.spark import run_on_spark, spark_options
+
+if TYPE_CHECKING:
+    from coterie.console.page import Section
+    from coterie.laboratory.churn import Change
+
+CORES_UNKNOWN = 8
+DEFAULT_GRID = (
+    "partition.assignment.strategy=range,sticky,cooperative-sticky",
+    "session.timeout.ms=10000,45000",
+    "static=false,true",
+)
+
+
+@click.command("what-if")
+@click.option(
+    "--churn",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Lines time_ms,add|remove,name; or date, time, count.",
+)
+@click.option(
+    "--history",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder of `coterie pipeline history`, instead.",
+)
+@click.option("--group", "-g", help="Which group of the history.")
+@click.option(
+    "--set",
+    "grid_texts",
+    multiple=True,
+    metavar="NAME=V1,V2",
+    help="A setting and its values, by Kafka's name; also static, removal (kill, leave), members. May be given again.",
+)
+@click.option("--seeds", type=click.IntRange(1, 100_000), default=3, show_default=True, help="Runs of each setting.")
+@click.option("--partitions", type=click.IntRange(1, 100_000), default=24, show_default=True, help="Of the topic.")
+@click.option("--records-per-s", type=click.IntRange(0), default=100, show_default=True, help="Per partition.")
+@click.option(
+    "--listener-ms", type=click.IntRange(0), default=100, show_default=True, help="What giving partitions up takes."
+)
+@click.option("--auto-commit-interval-ms", type=click.IntRange(100), default=5000, show_default=True)
+@click.option("--slow-polls-per-hour", type=float, default=0.0, show_default=True, help="Per member; heartbeats go on.")
+@click.option("--slow-poll-ms", type=click.IntRange(1), default=400_000, show_default=True, help="Their mean length.")
+@click.option("--pauses-per-hour", type=float, default=0.0, show_default=True, help="Per member, of the whole process.")
+@click.option("--pause-ms", type=click.IntRange(1), default=8_000, show_default=True, help="Their mean length.")
+@spark_options
+@json_option
+def what_if(
+    churn: Path | None,
+    history: Path | None,
+    group: str | None,
+    grid_texts: tuple[str, ...],
+    seeds: int,
+    master: str,
+    out: Path,
+    as_json: bool,
+    **workload: Any,
+) -> None:
+    """Replay a group's churn in the laboratory under other settings, many times over, on Spark.
+
+    Rebalances, seconds without an owner, partitions moved, records delivered twice, time until a death is known. The
+    same seeds give the same table on any cluster."""
+    from coterie.laboratory.what_if import Workload
+    from coterie.pipeline.what_if import GridError, grid, run_what_if
+
+    try:
+        changes = _changes(churn, history, group)
+        settings = grid(_axes(grid_texts or DEFAULT_GRID))
+    except GridError as error:
+        raise click.UsageError(str(error)) from error
+    load = Workload(**workload)
+
+    def work(spark: Any) -> Any:
+        slices = max(1, min(len(settings) * seeds, 4 * _cores(spark)))
+        return run_what_if(spark, changes, load, settings, range(seeds), out, slices)
+
+    runs, rows = run_on_spark(master, work)
+    _write_page(
+        out,
+        "What if",
+        f"{len(changes)} changes, {len(settings)} settings, {seeds} seeds each.",
+        _what_if_sections(rows),
+    )
+    if as_json:
+        click.echo(json.dumps({"runs": len(runs), "settings": rows}, default=str))
+        return
+    _show_settings(rows)
+    click.echo(f"{len(runs)} runs in {out / 'runs'}; the page is {out / 'report.html'}")
+
+
+def _cores(spark: Any) -> int:
+    """Spark Connect has no context to ask, and raises something of its own when asked."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:
+        return CORES_UNKNOWN
+
+
+def _changes(churn: Path | None, history: Path | None, group: str | None) -> list[Change]:
+    from coterie.laboratory.churn import TraceError, read_trace
+    from coterie.pipeline.what_if import GridError, changes_of_history
+
+    if (churn is None) == (history is None):
+        raise GridError("give a trace with --churn, or a history with --history and --group")
+    if history is not None:
+        if group is None:
+            raise GridError("--history needs --group")
+        return changes_of_history(history, group)
+    assert churn is not None
+    try:
+        return read_trace(churn.read_text().splitlines())
+    except TraceError as error:
+        raise GridError(f"{churn}: {error}") from error
+
+
+def _axes(texts: tuple[str, ...]) -> dict[str, list[str]]:
+    from coterie.pipeline.what_if import GridError
+
+    axes: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals:
+            raise GridError(f"--set takes NAME=VALUE,VALUE, not {text!r}")
+        axes[name.strip()] = [value.strip() for value in values.split(",") if value.strip()]
+    return axes
+
+
+def _what_if_sections(rows: list[dict[str, Any]]) -> list[Section]:
+    from coterie.console.what_if_page import sections
+
+    return sections(rows)
+
+
+def _show_settings(rows: list[dict[str, Any]]) -> None:
+    cells = [
+        (
+            r["assignor"],
+            "static" if r["static"] else "dynamic",
+            f"{r['session_timeout_ms'] / 1000:g} s",
+            f"{r['rebalances']:,.0f}",
+            f"{r['rebalances_avoided'] or 0:+,.0f}",
+            f"{r['unowned_ms'] / 1000:,.0f} s",
+            f"{r['moved']:,.0f}",
+            f"{r['duplicates']:,.0f}",
+            "-" if r["mean_detection_ms"] is None else f"{r['mean_detection_ms'] / 1000:.1f} s",
+        )
+        for r in rows
+    ]
+    headers = ("ASSIGNOR", "MEMBERS", "SESSION", "REBALANCES", "AVOIDED", "UNOWNED", "MOVED", "TWICE", "DETECTION")
+    show(rows, False, headers, cells)
+
+
+@click.command()
+@click.argument("group")
+@click.option(
+    "--history",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="A folder of `coterie pipeline history`.",
+)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the page and pictures."
+)
+@json_option
+def report(group: str, history: Path, out: Path, as_json: bool) -> None:
+    """A page about one group's history: owners, causes, moves, lag, stalls; pictures also as SVG and PNG."""
+    from coterie.console.history_page import sections, summary
+
+    found = sections(history, group)
+    if not found:
+        raise click.ClickException(f"the history in {history} says nothing of group {group}.")
+    path = _write_page(out, f"Group {group}", summary(history, group), found)
+    done(f"the page is {path}", as_json, page=str(path))
+
+
+def _write_page(out: Path, title: str, text: str, found: list[Section]) -> Path:
+    from coterie.console.page import page, write_pictures
+
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "report.html"
+    path.write_text(page(title, text, found))
+    write_pictures(found, out / "pictures")
+    return path

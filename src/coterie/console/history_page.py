@@ -1,0 +1,173 @@
+"""A group's history as a page: who owned what, why it rebalanced, how far behind it was, what moved, what stood still."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from coterie.console.page import Section, table
+from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
+from coterie.pipeline.table_files import rows_of
+
+PARTITIONS_SHOWN = 60
+REBALANCES_SHOWN = 100
+LINES_SHOWN = 8
+_CAUSES = {
+    "member_joined": "a member joined",
+    "member_left": "a member left",
+    "session_timeout": "a member fell silent",
+    "rebalance_timeout": "a member did not rejoin",
+    "sync_timeout": "a member did not sync",
+    "leader_rejoined": "the leader asked",
+    "subscription_changed": "a subscription changed",
+    "static_member_returned": "a static member returned",
+}
+Row = dict[str, Any]
+
+
+def sections(history: Path, group: str) -> list[Section]:
+    """From the tables in that folder; a section whose table has nothing to say is left out."""
+    rebalances = sorted(rows_of(history / "rebalances", group), key=lambda r: (r["time_ms"], r["generation"]))
+    ownership = rows_of(history / "ownership", group)
+    lag = rows_of(history / "lag", group)
+    times = [r["time_ms"] for r in rebalances] + [r["time_ms"] for r in lag]
+    times += [t for r in ownership for t in (r["from_ms"], r["until_ms"]) if t is not None]
+    if not times:
+        return []
+    begin_ms, end_ms = min(times), max(times)
+    made = [
+        _ownership(ownership, rebalances, begin_ms, end_ms),
+        _causes(rebalances),
+        _moves(rebalances),
+        _lag(lag, begin_ms, end_ms),
+        _rebalances(rebalances),
+        _stalls(rows_of(history / "stalls", group)),
+        _flapping(rows_of(history / "flapping", group)),
+    ]
+    return [section for section in made if section is not None]
+
+
+def summary(history: Path, group: str) -> str:
+    """A sentence for the head of the page."""
+    rebalances = rows_of(history / "rebalances", group)
+    commits = sum(r["commits"] for r in rows_of(history / "cadence", group))
+    members = len(rows_of(history / "tenures", group))
+    return f"{len(rebalances):,} rebalances, {members:,} members, {commits:,} commits."
+
+
+def _ownership(rows: list[Row], rebalances: list[Row], begin_ms: int, end_ms: int) -> Section | None:
+    if not rows:
+        return None
+    partitions = sorted({(r["topic"], r["partition"]) for r in rows})
+    shown = {tp: place for place, tp in enumerate(partitions[:PARTITIONS_SHOWN])}
+    stretches = [
+        Stretch(
+            shown[r["topic"], r["partition"]],
+            (r["from_ms"] - begin_ms) / 1000,
+            ((end_ms if r["until_ms"] is None else r["until_ms"]) - begin_ms) / 1000,
+            r["client_id"] or r["member_id"],
+        )
+        for r in sorted(rows, key=lambda r: r["from_ms"])
+        if (r["topic"], r["partition"]) in shown
+    ]
+    marks = [Mark((r["time_ms"] - begin_ms) / 1000, str(r["generation"])) for r in rebalances]
+    note = "A dashed line is a rebalance, with its generation; light grey: nobody owned the partition."
+    if len(partitions) > len(shown):
+        note += f" The first {len(shown)} of {len(partitions)} partitions."
+    names = [f"{topic}-{partition}" for topic, partition in shown]
+    crowded = len(marks) > REBALANCES_SHOWN  # too many lines would hide what they mark
+    end_s = (end_ms - begin_ms) / 1000
+    body = timeline(names, stretches, [] if crowded else marks, end_s, "owners of each partition over time")
+    return Section("Who owned which partition", note, body, "ownership")
+
+
+def _causes(rebalances: list[Row]) -> Section | None:
+    if not rebalances:
+        return None
+    counted = Counter(_CAUSES.get(r["cause"], r["cause"] or "not told") for r in rebalances)
+    body = bars([(name, float(n)) for name, n in counted.most_common()], "rebalances by cause", "rebalances")
+    return Section("Why it rebalanced", "Each rebalance under its first cause.", body, "causes")
+
+
+def _moves(rebalances: list[Row]) -> Section | None:
+    told = [r for r in rebalances if r["moved"] is not None][-30:]
+    if not told:
+        return None
+    values = [(f"generation {r['generation']}", float(r["moved"])) for r in told]
+    note = "Partitions that changed hands, in each of the last rebalances; a sticky assignor moves few."
+    return Section("What moved", note, bars(values, "partitions moved by rebalance", "partitions"), "moves")
+
+
+def _lag(rows: list[Row], begin_ms: int, end_ms: int) -> Section | None:
+    by_topic: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for r in rows:
+        if r["lag"] is not None:
+            by_topic[r["topic"]][r["time_ms"]] += r["lag"]
+    if not by_topic:
+        return None
+    highest = sorted(by_topic, key=lambda topic: -max(by_topic[topic].values()))[:LINES_SHOWN]
+    lines = [
+        Line(topic, [((t - begin_ms) / 1000, float(n)) for t, n in sorted(by_topic[topic].items())])
+        for topic in highest
+    ]
+    body = line_chart(lines, (end_ms - begin_ms) / 1000, "lag over time", "records")
+    return Section("Lag", "Records produced and not yet committed, by topic.", body, "lag")
+
+
+def _rebalances(rebalances: list[Row]) -> Section | None:
+    if not rebalances:
+        return None
+    cells = [
+        [
+            _time(r["time_ms"]),
+            r["generation"],
+            "-" if r["members"] is None else r["members"],
+            _ms(r["join_ms"]),
+            _ms(r["sync_ms"]),
+            "-" if r["moved"] is None else r["moved"],
+            "-" if r["unowned_ms"] is None else f"{r['unowned_ms'] / 1000:,.1f} s",
+            r["why"] or "not told",
+        ]
+        for r in rebalances[-REBALANCES_SHOWN:]
+    ]
+    headers = ["time (UTC)", "generation", "members", "join", "sync", "moved", "unowned", "why"]
+    sources = ", ".join(sorted({r["source"].replace("_", " ") for r in rebalances}))
+    body = table(headers, cells, frozenset(range(1, 7)))
+    return Section("Rebalances", f"As told by: {sources}. Unowned is summed over partitions.", body)
+
+
+def _stalls(rows: list[Row]) -> Section | None:
+    if not rows:
+        return None
+    longest = sorted(rows, key=lambda r: -r["pause_ms"])[:20]
+    cells = [
+        [_time(r["from_ms"]), f"{r['topic']}-{r['partition']}", _ms(r["pause_ms"]), r["offset"], r["moved"]]
+        for r in longest
+    ]
+    note = "The longest pauses in a partition's progress: at least half a minute, and ten times its usual interval."
+    body = table(["from (UTC)", "partition", "for", "at offset", "then moved by"], cells, frozenset({2, 3, 4}))
+    return Section("Stalls", note, body)
+
+
+def _flapping(rows: list[Row]) -> Section | None:
+    if not rows:
+        return None
+    cells = [
+        [r["client_id"], r["client_host"], r["lives"], r["short_lives"], _ms(r["median_life_ms"])]
+        for r in sorted(rows, key=lambda r: -r["short_lives"])[:20]
+    ]
+    headers = ["client", "host", "member ids", "lived under 5 min", "median life"]
+    return Section("Flapping members", "Clients that come and go.", table(headers, cells, frozenset({2, 3, 4})))
+
+
+def _time(time_ms: int) -> str:
+    at = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{time_ms % 1000:03}"
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f} ms" if value < 10_000 else f"{value / 1000:,.1f} s"

@@ -1,0 +1,84 @@
+"""The what-if grid as a page: small multiples, one panel per measure, and the whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coterie.console.page import Section, table
+from coterie.console.svg import Spread, small_multiples
+
+Row = Mapping[str, Any]
+
+# Column, name, unit, by what to divide.
+_PANELS = (
+    ("rebalances", "Rebalances", "count", 1),
+    ("unowned_ms", "Partitions without an owner", "partition-seconds", 1000),
+    ("moved", "Partitions moved", "count", 1),
+    ("duplicates", "Records delivered twice", "records", 1),
+    ("mean_detection_ms", "From a kill until it is known", "seconds", 1000),
+    ("false_alarms", "Members removed though alive", "count", 1),
+)
+_AXES = (
+    ("static", lambda v: "static" if v else "dynamic"),
+    ("session_timeout_ms", lambda v: f"session {v / 1000:g} s"),
+    ("heartbeat_interval_ms", lambda v: f"beat {v / 1000:g} s"),
+    ("initial_delay_ms", lambda v: f"delay {v / 1000:g} s"),
+    ("max_poll_interval_ms", lambda v: f"poll {v / 1000:g} s"),
+    ("removal", str),
+    ("members", lambda v: f"{v} members" if v else "all members"),
+)
+ROWS_SHOWN = 40
+
+
+def sections(rows: Sequence[Row]) -> list[Section]:
+    """``rows``: those of `by_setting`."""
+    shown = rows[:ROWS_SHOWN]
+    varied = [(name, say) for name, say in _AXES if len({row[name] for row in rows}) > 1]
+    names = [", ".join(say(row[name]) for name, say in varied) or row["assignor"] for row in shown]
+    panels = [
+        (title, unit, [_spread(name, row, column, by) for name, row in zip(names, shown, strict=True)])
+        for column, title, unit, by in _PANELS
+        if any(row[column] for row in shown)
+    ]
+    seeds = rows[0]["seeds"] if rows else 0
+    note = (
+        f"Bars are means over {seeds} seeds, the line within each is from the lowest to the highest; shorter is better. "
+        "Colour is the assignor; only cooperative-sticky keeps reading through a rebalance."
+    )
+    if len(rows) > ROWS_SHOWN:
+        note += f" The first {ROWS_SHOWN} of {len(rows)} settings; the table has all."
+    return [
+        Section("What each setting would have cost", note, small_multiples(panels, "costs by setting"), "what-if"),
+        Section("In figures", _fixed(rows), _table(rows, varied)),
+    ]
+
+
+def _spread(name: str, row: Row, column: str, by: int) -> Spread:
+    mean, low, high = (row[column] or 0, row[f"{column}_low"] or 0, row[f"{column}_high"] or 0)
+    return Spread(name, row["assignor"], mean / by, low / by, high / by)
+
+
+def _fixed(rows: Sequence[Row]) -> str:
+    same = [say(rows[0][name]) for name, say in _AXES if rows and len({row[name] for row in rows}) == 1]
+    return "The same everywhere: " + ", ".join(same) + "." if same else ""
+
+
+def _table(rows: Sequence[Row], varied: Sequence[tuple[str, Any]]) -> str:
+    headers = ["assignor", *(name.removesuffix("_ms").replace("_", " ") for name, _ in varied), "rebalances", "avoided"]
+    headers += ["unowned s", "moved", "twice", "detection s", "false alarms"]
+    cells = [
+        [
+            row["assignor"],
+            *(say(row[name]) for name, say in varied),
+            f"{row['rebalances']:,.0f}",
+            f"{row['rebalances_avoided'] or 0:+,.0f}",
+            f"{row['unowned_ms'] / 1000:,.0f}",
+            f"{row['moved']:,.0f}",
+            f"{row['duplicates']:,.0f}",
+            "-" if row["mean_detection_ms"] is None else f"{row['mean_detection_ms'] / 1000:.1f}",
+            f"{row['false_alarms']:,.0f}",
+        ]
+        for row in rows
+    ]
+    return table(headers, cells, frozenset(range(1 + len(varied), len(headers))))

@@ -1,0 +1,169 @@
+"""A grid of settings under which a churn trace is replayed in the laboratory, many seeds each, spread over Spark.
+
+A run is a function of its row, and rows are sorted in the end: the same seeds give the same table, however it is
+partitioned.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+from coterie.laboratory.churn import Change
+from coterie.laboratory.what_if import Costs, Setting, Workload, run
+from coterie.pipeline.ddl import arrow_schema, column_names
+from coterie.pipeline.table_files import rows_of
+
+# One row per setting and seed; `place` counts the settings, the first is what the others are compared with.
+RUNS = (
+    "place int, seed bigint, assignor string, static boolean, session_timeout_ms bigint, heartbeat_interval_ms bigint, "
+    "initial_delay_ms bigint, max_poll_interval_ms bigint, removal string, members bigint, rebalances bigint, "
+    "unowned_ms bigint, longest_unowned_ms bigint, moved bigint, duplicates bigint, kills bigint, detected bigint, "
+    "detection_ms bigint, longest_detection_ms bigint, false_alarms bigint, requests bigint, duration_ms bigint"
+)
+
+# One row per setting, over its seeds: means, and by how many rebalances it has fewer than the first setting.
+SETTINGS = (
+    "place, assignor, static, session_timeout_ms, heartbeat_interval_ms, initial_delay_ms, max_poll_interval_ms, "
+    "removal, members"
+)
+
+# A grid is written with Kafka's names where Kafka has one.
+NAMES = {
+    "partition.assignment.strategy": "assignor",
+    "static": "static",
+    "session.timeout.ms": "session_timeout_ms",
+    "heartbeat.interval.ms": "heartbeat_interval_ms",
+    "group.initial.rebalance.delay.ms": "initial_delay_ms",
+    "max.poll.interval.ms": "max_poll_interval_ms",
+    "removal": "removal",
+    "members": "members",
+}
+
+
+class GridError(ValueError):
+    """A grid that cannot be run; says what to change."""
+
+
+def grid(wanted: Mapping[str, Sequence[str]]) -> list[Setting]:
+    """Every combination of the values, in the order given; a combination that no group can run under is left out. Raises
+    GridError."""
+    unknown = [name for name in wanted if name not in NAMES]
+    if unknown:
+        raise GridError(f"there is no setting {unknown[0]}; there are {', '.join(NAMES)}")
+    kinds = {f.name: type(f.default) for f in fields(Setting)}
+    axes = [
+        [(NAMES[name], _value(name, text, kinds[NAMES[name]])) for text in values] for name, values in wanted.items()
+    ]
+    every = [replace(Setting(), **dict(point)) for point in itertools.product(*axes)]
+    possible = [setting for setting in every if setting.problem() is None]
+    if not possible:
+        raise GridError(every[0].problem() or "the grid is empty")
+    return possible
+
+
+def _value(name: str, text: str, kind: type) -> Any:
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise GridError(f"{name} is true or false, not {text!r}")
+        return text == "true"
+    if kind is int:
+        if not text.isdigit():
+            raise GridError(f"{name} is a whole number, not {text!r}")
+        return int(text)
+    return text
+
+
+def run_grid(
+    spark: Any,
+    changes: Sequence[Change],
+    load: Workload,
+    settings: Sequence[Setting],
+    seeds: Sequence[int],
+    slices: int,
+) -> Any:
+    """-> RUNS, in any order: sorting here would run everything twice, to sample it."""
+    jobs = [(place, json.dumps(asdict(s)), seed) for place, s in enumerate(settings) for seed in seeds]
+    # Long runs beside short ones: seeds of a setting are far apart, so that no task gets all of the slow ones.
+    jobs.sort(key=lambda job: (job[2], job[0]))
+    frame = spark.createDataFrame(jobs, "place int, setting string, seed bigint").repartition(slices)
+    trace = list(changes)
+
+    def work(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        schema = arrow_schema(RUNS)
+        for batch in batches:
+            for job in batch.to_pylist():
+                row = run_row(trace, load, job["place"], Setting(**json.loads(job["setting"])), job["seed"])
+                yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+    return frame.mapInArrow(work, RUNS)
+
+
+def run_row(changes: Sequence[Change], load: Workload, place: int, setting: Setting, seed: int) -> dict[str, Any]:
+    """One row of RUNS."""
+    costs: Costs = run(changes, load, setting, seed)
+    return {"place": place, "seed": seed, **asdict(setting), **asdict(costs)}
+
+
+MEASURES = ("rebalances", "unowned_ms", "moved", "duplicates", "mean_detection_ms", "false_alarms", "requests")
+
+
+def by_setting(runs: Any) -> Any:
+    """RUNS -> one row per setting: mean, low and high of each measure over the seeds, and `rebalances_avoided`, how many
+    fewer than under the first setting (mean of the differences, seed by seed)."""
+    from pyspark.sql import functions as f
+
+    said = runs.withColumn("mean_detection_ms", f.try_divide("detection_ms", "detected"))
+    first = runs.where("place = 0").select("seed", f.col("rebalances").alias("before"))
+    compared = said.join(first, "seed", "left").withColumn("avoided", f.col("before") - f.col("rebalances"))
+    totals = [f.avg("avoided").alias("rebalances_avoided"), f.count("*").alias("seeds")]
+    for name in MEASURES:
+        totals += [f.avg(name).alias(name), f.min(name).alias(f"{name}_low"), f.max(name).alias(f"{name}_high")]
+    return compared.groupBy(*SETTINGS.split(", ")).agg(*totals).orderBy("place")
+
+
+def changes_of_history(out: Path, group: str) -> list[Change]:
+    """A group's churn from the table `tenures` of a history: who came and who went. Needs no Spark. Raises GridError."""
+    if not (out / "tenures").exists():
+        raise GridError(f"there is no history in {out}; make one with `coterie pipeline history --out {out}`")
+    found: list[Change] = []
+    for row in rows_of(out / "tenures", group):
+        # A static member that comes back under a new id is the same member.
+        name = row["group_instance_id"] or row["member_id"]
+        found.append(Change(row["from_ms"], True, name))
+        if row["until_ms"] is not None:
+            found.append(Change(row["until_ms"], False, name))
+    if not found:
+        raise GridError(f"the history in {out} knows no members of group {group}")
+    begin_ms = min(change.time_ms for change in found)
+    ordered = sorted(found, key=lambda c: (c.time_ms, c.joins))
+    return [Change(c.time_ms - begin_ms, c.joins, c.member) for c in ordered]
+
+
+def run_what_if(
+    spark: Any,
+    changes: Sequence[Change],
+    load: Workload,
+    settings: Sequence[Setting],
+    seeds: Sequence[int],
+    out: Path,
+    slices: int,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Writes OUT/runs and OUT/settings; returns the rows of both."""
+    runs = run_grid(spark, changes, load, settings, seeds, slices)
+    runs.write.mode("overwrite").parquet(str(out / "runs.part"))
+    done = spark.read.parquet(str(out / "runs.part")).orderBy("place", "seed")
+    done.coalesce(1).write.mode("overwrite").parquet(str(out / "runs"))
+    shutil.rmtree(out / "runs.part")
+    kept = spark.read.parquet(str(out / "runs"))
+    by_setting(kept).coalesce(1).write.mode("overwrite").parquet(str(out / "settings"))
+    ordered = spark.read.parquet(str(out / "settings")).orderBy("place")
+    every = kept.orderBy("place", "seed").select(*column_names(RUNS))
+    return [row.asDict() for row in every.collect()], [row.asDict() for row in ordered.collect()]

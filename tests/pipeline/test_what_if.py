@@ -1,0 +1,84 @@
+"""The grid on Spark: the same table whatever the partitioning, the same as without Spark; a history as its input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from coterie.cli import main
+from coterie.console.what_if_page import sections
+from coterie.laboratory.churn import Change
+from coterie.laboratory.what_if import Workload
+from coterie.pipeline.history.job import Sources, run_history
+from coterie.pipeline.what_if import GridError, changes_of_history, grid, run_row, run_what_if
+
+CHANGES = [Change(0, True, "a"), Change(500, True, "b"), Change(90_000, True, "c"), Change(200_000, False, "a")]
+LOAD = Workload(partitions=6)
+AXES = {"partition.assignment.strategy": ["range", "cooperative-sticky"], "session.timeout.ms": ["6000", "30000"]}
+
+
+@pytest.mark.spark
+def test_the_same_table_whatever_the_partitioning(spark: Any, tmp_path: Path) -> None:
+    settings = grid(AXES)
+    seeds = range(3)
+    few, totals = run_what_if(spark, CHANGES, LOAD, settings, seeds, tmp_path / "few", 1)
+    many, _ = run_what_if(spark, CHANGES, LOAD, settings, seeds, tmp_path / "many", 7)
+    alone = [run_row(CHANGES, LOAD, place, s, seed) for place, s in enumerate(settings) for seed in seeds]
+    assert few == many == alone
+    assert len(few) == 12
+    assert [t["place"] for t in totals] == [0, 1, 2, 3]
+    assert totals[0]["rebalances_avoided"] == 0
+    made = sections(totals)
+    assert "cooperative-sticky" in made[0].body
+    assert "session 30 s" in made[1].body
+
+
+def test_a_grid_is_checked_and_what_cannot_be_is_left_out() -> None:
+    assert len(grid({"session.timeout.ms": ["6000", "2000"], "heartbeat.interval.ms": ["3000"]})) == 1
+    for axes, said in (
+        ({"session.timeout": ["1"]}, "there is no setting session.timeout; there are"),
+        ({"session.timeout.ms": ["soon"]}, "is a whole number"),
+        ({"static": ["maybe"]}, "is true or false"),
+        ({"partition.assignment.strategy": ["best"]}, "there is no assignor best"),
+    ):
+        with pytest.raises(GridError, match=said):
+            grid(axes)
+
+
+@pytest.mark.spark
+def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
+    kafka = Path(__file__).parent / "server_logs" / "4.3.0"
+    run_history(spark, Sources(None, (kafka,), (kafka / "server.log",)), tmp_path / "history")
+    changes = changes_of_history(tmp_path / "history", "crew")
+    assert sum(c.joins for c in changes) == 5, "three, one more that is killed, and the static one's second life"
+    assert changes[0].time_ms == 0
+    with pytest.raises(GridError, match="knows no members of group nobody"):
+        changes_of_history(tmp_path / "history", "nobody")
+    arguments = ["pipeline", "report", "crew", "--history", str(tmp_path / "history"), "--out", str(tmp_path / "page")]
+    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "page" / "report.html").read_text()
+    for said in ("Who owned which partition", "a member fell silent", "server log", "flights-7"):
+        assert said in text
+    assert (tmp_path / "page" / "pictures" / "ownership.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give a trace with --churn"),
+        (["--history", "."], "--history needs --group"),
+        (["--churn", "TRACE", "--set", "static"], "--set takes NAME=VALUE,VALUE"),
+        (["--churn", "BAD"], "line 1: time,add or remove,member is wanted"),
+    ],
+)
+def test_mistakes_are_said_in_a_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "TRACE").write_text("0,add,a\n")
+    (tmp_path / "BAD").write_text("0;add;a\n")
+    given = [str(tmp_path / a) if a in ("TRACE", "BAD") else a for a in arguments]
+    done = CliRunner().invoke(main, ["pipeline", "what-if", "--out", str(tmp_path), *given])
+    assert done.exit_code == 2
+    assert said in done.output

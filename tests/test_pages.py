@@ -1,0 +1,124 @@
+"""Pages as people see them: opened in headless Chromium, whose view of the page is looked at, not its source."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from coterie.console.page import Section, page, write_pictures
+from coterie.console.svg import Line, Mark, Spread, Stretch, bars, colours, line_chart, small_multiples, timeline
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+QUIET = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+]
+
+# What the page looks like to the browser: texts outside of their picture, overlapping texts, requests, errors.
+PROBE = """<script>
+addEventListener('load', () => {
+  const found = {outside: [], overlapping: [], requests: performance.getEntriesByType('resource').length};
+  for (const svg of document.querySelectorAll('svg')) {
+    const frame = svg.getBoundingClientRect(), boxes = [];
+    for (const text of svg.querySelectorAll('text')) {
+      const box = text.getBoundingClientRect();
+      if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1)
+        found.outside.push(text.textContent);
+      for (const [other, name] of boxes)
+        if (box.left < other.right - 2 && other.left < box.right - 2 &&
+            box.top < other.bottom - 3 && other.top < box.bottom - 3)
+          found.overlapping.push(name + ' / ' + text.textContent);
+      boxes.push([box, text.textContent]);
+    }
+  }
+  found.height = document.documentElement.scrollHeight;
+  found.wide = document.documentElement.scrollWidth > innerWidth;
+  document.title = 'SEEN ' + JSON.stringify(found);
+});
+</script>"""
+
+
+def sections() -> list[Section]:
+    stretches = [
+        Stretch(row, start, start + 5.0, f"member-{(row + start) % 3}") for row in range(6) for start in (0, 5, 10)
+    ]
+    marks = [Mark(5.0, "1"), Mark(10.0, "2")]
+    owners = timeline([f"flights-{n}" for n in range(6)], stretches, marks, 15.0, "owners")
+    lag = line_chart([Line("flights", [(0, 0), (5, 900), (15, 0)])], 15.0, "lag", "records")
+    causes = bars([("a static member returned", 3.0), ("a member joined", 12.0)], "causes", "rebalances")
+    spreads = [
+        Spread(f"dynamic, session {n} s", a, n * 10.0, n * 8.0, n * 12.0) for a in ("range", "sticky") for n in (6, 45)
+    ]
+    multiples = small_multiples([(f"Measure {n}", "seconds", spreads) for n in range(5)], "grid")
+    made = {"ownership": owners, "lag": lag, "causes": causes, "grid": multiples}
+    return [Section(name.title(), "How to read it.", svg, name) for name, svg in made.items()]
+
+
+@pytest.mark.skipif(
+    CHROMIUM is None and os.environ.get("CI") != "true", reason="LOUD: no Chromium here to open a page in"
+)
+def test_a_page_in_a_browser(tmp_path: Path) -> None:
+    assert CHROMIUM is not None, ".ci/run installs Chromium"
+    path = tmp_path / "page.html"
+    path.write_text(page("A & B", "A summary.", sections()).replace("</body>", PROBE + "</body>"))
+    where = [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1040,2000", "--virtual-time-budget=2000"]
+    command = [CHROMIUM, *QUIET, *where, "--dump-dom", path.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    seen = re.search(r"<title>SEEN (.*?)</title>", done.stdout)
+    assert seen is not None, done.stderr[-2000:]
+    assert '"outside":[]' in seen[1], seen[1]
+    assert '"overlapping":[]' in seen[1], seen[1]
+    assert '"requests":0' in seen[1], "the page must need nothing from elsewhere"
+    assert '"wide":false' in seen[1]
+    shot = tmp_path / "page.png"
+    subprocess.run(
+        [CHROMIUM, *QUIET, *where, f"--screenshot={shot}", path.as_uri()], capture_output=True, timeout=120, check=True
+    )
+    assert shot.read_bytes().startswith(b"\x89PNG")
+    assert shot.stat().st_size > 20_000, "the picture is not blank"
+
+
+def test_pictures_stand_on_their_own(tmp_path: Path) -> None:
+    written = write_pictures(sections(), tmp_path)
+    assert {p.name for p in written} == {
+        f"{n}.{kind}" for n in ("ownership", "lag", "causes", "grid") for kind in ("svg", "png")
+    }
+    for path in written:
+        if path.suffix == ".png":
+            assert path.read_bytes().startswith(b"\x89PNG")
+            assert path.stat().st_size > 5_000
+        else:
+            assert "<style>" in path.read_text()
+
+
+def test_colours_that_colour_blind_people_tell_apart() -> None:
+    """Simulated for the three kinds (Machado and others, 2009): of the first five colours no two come near each other."""
+    kinds = {
+        "protan": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
+        "deutan": ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
+        "tritan": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
+    }
+    for kind, matrix in kinds.items():
+        seen = []
+        for colour in colours(["a", "b", "c", "d", "e"]).values():
+            rgb = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+            linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+            seen.append([sum(m * c for m, c in zip(row, linear, strict=True)) for row in matrix])
+        for place, one in enumerate(seen):
+            for other in seen[place + 1 :]:
+                distance = sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) ** 0.5
+                assert distance > 0.06, (kind, one, other)
