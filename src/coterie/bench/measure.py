@@ -144,6 +144,25 @@ def spark_rows(folder: Path) -> Iterable[Row]:
     return [Row("Spark, 100-byte values to noop, local[2]", total / sorted(seconds[1:])[1], "rows/s", 2_000_000)]
 
 
+def fill_topic(address: str, topic: str, partitions: int, records: int) -> None:
+    """A topic of 100-byte values with keys, and headers on every third record of a small one."""
+    import asyncio
+
+    from coterie.client import Admin, Producer
+
+    async def go() -> None:
+        async with Admin({"bootstrap.servers": address}) as admin:
+            await admin.create_topic(topic, partitions)
+        async with Producer({"bootstrap.servers": address, "batch.size": 500_000}) as producer:
+            small = records < 100_000
+            for n in range(records):
+                key = b"%08d" % n if n % 7 else None
+                headers = [("h", b"x"), ("n", None)] if small and n % 3 == 0 else ()
+                await producer.send(topic, b"v" * 100, key, partition=n % partitions, headers=headers)
+
+    asyncio.run(go())
+
+
 def _fill(address: tuple[str, int], partitions: int, rounds: int = 60) -> int:
     from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coterie.conformance.format import Check
     from coterie.conformance.story import StoryResult
 
-PARTS = ("format", "requests", "assignors", "client")
+PARTS = ("format", "requests", "assignors", "client", "spark")
 NEWER_ONLY = frozenset({"assignors", "client"})  # 2.6 knows neither generations of claims nor what our client asks
 ASSIGNOR_CASES = 5_000
 CANNOT_RUN_EXIT = 3
@@ -49,7 +49,7 @@ def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, s
     """Ask Apache Kafka and coterie the same, and compare: every answer, and each other's files."""
     said, exit_code = list[dict[str, Any]](), 0
     with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
-        for version in versions or VERSIONS:
+        for version in () if parts == ("spark",) else versions or VERSIONS:
             try:
                 one = _one_version(version, parts or PARTS, steps, seed, Path(folder) / version)
             except CannotRun as reason:
@@ -61,6 +61,8 @@ def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, s
             exit_code = 1 if one["failed"] else exit_code
             if not as_json:
                 click.echo(_sentence(one))
+        if "spark" in (parts or PARTS):
+            exit_code = _spark(Path(folder), said, as_json) or exit_code
     if as_json:
         click.echo(json.dumps(said, indent=2))
     raise SystemExit(exit_code)
@@ -103,6 +105,29 @@ def _one_version(version: str, parts: tuple[str, ...], steps: int, seed: int, fo
         one["accepted"] = {name: {"stories": n, "reason": reasons[name]} for name, n in report.accepted.most_common()}
         one["failed"] += len(report.failed)
     return one
+
+
+def _spark(folder: Path, said: list[dict[str, Any]], as_json: bool) -> int:
+    """Spark's own connector on coterie; the exit code that this part calls for."""
+    from coterie.bench.measure import broker, fill_topic
+    from coterie.conformance.spark import run_spark
+
+    try:
+        with broker(folder / "spark-data") as (address, _):
+            where = f"{address[0]}:{address[1]}"
+            found = run_spark(where, lambda *wanted: fill_topic(where, *wanted), folder / "spark", _tell_client)
+    except CannotRun as reason:
+        click.secho(f"SKIPPED Spark's connector: {reason}", fg="red", bold=True, err=True)
+        said.append({"connector": "spark", "skipped": str(reason)})
+        return CANNOT_RUN_EXIT
+    said.append({"connector": "spark", **found})
+    if not as_json:
+        click.echo(f"Spark's own connector ({found['peer']}) on coterie:")
+        click.echo(f"  {sum(found['checks'].values())} of {len(found['checks'])} checks right")
+        for r in found["rates"]:
+            told = f"ours {r['ours']:,} rows/s, theirs {r['theirs']:,}: {r['ratio']:g} x"
+            click.echo(f"  100-byte values to {r['sink']}: {told}")
+    return 0 if all(found["checks"].values()) else 1
 
 
 def _assignors(version: str, seed: int) -> dict[str, Any]:

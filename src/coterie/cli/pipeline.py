@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from coterie.cli.running import broker_option, done, json_option, milliseconds, show
+from coterie.cli.soak import soak
 from coterie.cli.spark import run_on_spark, spark_options
 from coterie.cli.studying import report, what_if
 
@@ -46,6 +47,7 @@ Examples:
   coterie pipeline history --server-log 'logs/*.gz' --out ./history
   coterie pipeline as-of crew --history ./history --time 2026-11-21T09:30
   coterie pipeline report crew --history ./history --out ./crew
+  coterie pipeline soak --minutes 10
   coterie pipeline what-if --churn trace.csv --set static=true,false --out ./what-if
 """
 )
@@ -55,6 +57,7 @@ def pipeline() -> None:
 
 pipeline.add_command(what_if)
 pipeline.add_command(report)
+pipeline.add_command(soak)
 
 
 def _stream_job(

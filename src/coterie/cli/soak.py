@@ -1,0 +1,57 @@
+"""`coterie pipeline soak`: the group of Spark applications and consumers, killed for minutes, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from coterie.cli.running import json_option
+
+
+@click.command()
+@click.option("--minutes", type=float, default=10.0, show_default=True, help="Of trouble.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Who is killed when.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep logs and tables there.")
+@json_option
+def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:
+    """Producers, two Spark applications and two consumers in one group; every minute one of each, and the broker, is killed.
+
+    Exits 1 if a record was lost, or delivered twice without a kill that explains it."""
+    from coterie.bench.soak import run_soak
+    from coterie.conformance.kafka import free_port
+
+    folder = out or Path(tempfile.mkdtemp(prefix="coterie-soak-"))
+    began_s = time.monotonic()
+
+    def say(text: str) -> None:
+        click.echo(f"{time.monotonic() - began_s:6.1f} s  {text}", err=True)
+
+    try:
+        verdict = run_soak(folder, f"127.0.0.1:{free_port()}", minutes, say, seed)
+    except RuntimeError as error:
+        raise click.ClickException(f"{error}; the logs are in {folder}") from error
+    if as_json:
+        told = asdict(verdict) | {"missing": len(verdict.missing), "unexplained": len(verdict.unexplained)}
+        click.echo(json.dumps({**told, "right": verdict.right}))
+    else:
+        click.echo(
+            f"{verdict.records:,} records, {len(verdict.missing):,} lost; {verdict.acknowledged_lost} acknowledged ones gone"
+        )
+        click.echo(
+            f"{verdict.delivered_twice:,} delivered twice, {len(verdict.unexplained):,} of them without a kill to explain it"
+        )
+        click.echo("killed: " + ", ".join(f"{kind} {n} times" for kind, n in sorted(verdict.kills.items())))
+        click.echo("delivered: " + ", ".join(f"{who} {n:,}" for who, n in sorted(verdict.by_app.items())))
+        for line in verdict.unexplained[:5]:
+            click.secho(f"not explained: {line}", fg="red", err=True)
+    if verdict.right and out is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif out is None:
+        click.echo(f"the logs and tables are in {folder}", err=True)
+    raise SystemExit(0 if verdict.right else 1)

@@ -1,0 +1,293 @@
+"""On a real Spark: group mode beside other members, filters that are pushed down, a sink that writes exactly once, limits in
+bytes, two worker processes instead of threads."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.client import Admin, Consumer, Producer
+from coterie.pipeline import jobs
+from coterie.pipeline.options import source_options
+from coterie.pipeline.queries import lag, progress_line, stop_gracefully
+from tests.broker_process import BrokerProcess
+from tests.pipeline.test_spark import group_lag, load, produce
+
+pytestmark = pytest.mark.spark
+
+
+def group_options(broker: BrokerProcess, **more: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": broker.address,
+        "kafka.group.id": "crew",
+        "kafka.heartbeat.interval.ms": "100",
+        "subscribe": "t",
+        "mode": "group",
+        "startingOffsets": "earliest",
+        **more,
+    }
+
+
+def stream(spark: Any, options: dict[str, str], out: Path) -> Any:
+    writer = spark.readStream.format("coterie").options(**options).load().writeStream.format("parquet")
+    writer = writer.option("path", str(out / "table")).option("checkpointLocation", str(out / "checkpoint"))
+    return writer.start()
+
+
+def rows(spark: Any, *outs: Path) -> list[tuple[int, int]]:
+    return [
+        (r.partition, r.offset)
+        for out in outs
+        for r in spark.read.parquet(str(out / "table")).select("partition", "offset").collect()
+    ]
+
+
+def wait(done: Any, what: str, patience_s: float = 60) -> None:
+    end_s = time.monotonic() + patience_s
+    while not done():
+        assert time.monotonic() < end_s, what
+        time.sleep(0.1)
+
+
+def test_two_queries_share_a_group_and_stop_in_order(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    produce(broker.address, "t", [b"%d" % n for n in range(3000)])
+    options = group_options(broker, maxOffsetsPerTrigger="200")
+    one, two = tmp_path / "one", tmp_path / "two"
+    queries = [stream(spark, options, one)]
+    wait(lambda: queries[0].lastProgress is not None, "the first query reads")
+    line = progress_line(queries[0].lastProgress)
+    assert line.startswith("batch ")
+    assert "lag " in line
+    assert sum(lag(json.loads(queries[0].lastProgress.json)["sources"][0]).values()) <= 3000
+    queries.append(stream(spark, options, two))
+    wait(lambda: group_lag(broker.address, "crew") == 0, "both get to the end")
+    for query in queries:
+        stop_gracefully(query, source_options(options, streaming=True))
+    found = rows(spark, one, two)
+    assert len(found) == len(set(found)) == 3000, "nothing lost, nothing twice"
+    assert group_lag(broker.address, "crew") == 0
+
+    async def members() -> int:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            return len((await admin.describe_group("crew")).members)
+
+    assert asyncio.run(members()) == 0, "both have left"
+
+
+def test_available_now_in_a_group(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    produce(broker.address, "t", [b"%d" % n for n in range(500)])
+    source = jobs.Source(broker.address, "t", "crew", member=True, limit=120)
+    assert jobs.run_table(spark, source, tmp_path) == 500
+    produce(broker.address, "t", [b"%d" % n for n in range(200)])
+    assert jobs.run_table(spark, source, tmp_path) == 700
+    assert group_lag(broker.address, "crew") == 0
+
+
+def test_a_checkpoint_of_the_other_mode_is_refused_in_a_sentence(
+    spark: Any, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    produce(broker.address, "t", [b"%d" % n for n in range(50)])
+    for first, second, said in ((True, False, "written with mode=group"), (False, True, "written with mode=assign")):
+        out = tmp_path / f"{first}"
+        jobs.run_table(spark, jobs.Source(broker.address, "t", f"g{first}", member=first), out)
+        produce(broker.address, "t", [b"more"])
+        with pytest.raises(Exception, match=said):
+            jobs.run_table(spark, jobs.Source(broker.address, "t", f"g{first}", member=second), out)
+
+
+def test_filters_make_the_ranges_smaller(spark: Any, broker: BrokerProcess) -> None:
+    async def send() -> None:
+        async with Producer({"bootstrap.servers": broker.address}) as producer:
+            for n in range(600):
+                await producer.send("t", b"%d" % n, partition=n % 6, timestamp_ms=1_700_000_000_000 + n * 1000)
+
+    asyncio.run(send())
+    frame = load(spark, broker.address, subscribe="t", pushDownPredicate="true")
+    since = datetime.datetime.fromtimestamp(1_700_000_000 + 300, datetime.UTC)
+    for wanted, expected in (
+        (frame.where("partition = 2"), {n for n in range(600) if n % 6 == 2}),
+        (frame.where("partition in (1, 5) and offset >= 90"), {n for n in range(600) if n % 6 in (1, 5) and n >= 540}),
+        (frame.where(frame.timestamp >= since), set(range(300, 600))),
+        (frame.where(frame.timestamp > since).where("offset < 60"), set(range(301, 360))),
+        (frame.where("topic = 'other'"), set()),
+    ):
+        assert {int(bytes(r.value)) for r in wanted.collect()} == expected
+    plan = frame.where("partition = 2")._jdf.queryExecution().executedPlan().toString()
+    assert "FilterExec" not in plan
+
+
+def test_what_is_filtered_is_not_fetched() -> None:
+    from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
+
+    from coterie.pipeline.pushdown import bounds
+
+    found = bounds(
+        [
+            In(("partition",), (1, 2)),
+            EqualTo(("topic",), "t"),
+            GreaterThanOrEqual(("offset",), 5),
+            LessThan(("offset",), 9),
+            GreaterThanOrEqual(("timestamp",), datetime.datetime(2023, 1, 1, tzinfo=datetime.UTC)),
+            LessThan(("timestamp",), datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)),
+        ]
+    )
+    assert found.admits(("t", 1))
+    assert not found.admits(("t", 3))
+    assert not found.admits(("u", 1))
+    assert (found.first_offset, found.end_offset, found.since_ms) == (5, 9, 1_672_531_200_000)
+
+
+def test_times_as_starts_and_ends(spark: Any, broker: BrokerProcess) -> None:
+    async def send() -> None:
+        async with Producer({"bootstrap.servers": broker.address}) as producer:
+            for n in range(120):
+                await producer.send("t", b"%d" % n, partition=n % 6, timestamp_ms=1_000_000 + n * 1000)
+
+    asyncio.run(send())
+    between = load(
+        spark, broker.address, subscribe="t", startingTimestamp="1030000", endingTimestamp="1060000"
+    ).collect()
+    assert {int(bytes(r.value)) for r in between} == set(range(30, 60))
+    each = json.dumps({"t": {"0": 1_060_000, "1": 1_000_000}})
+    rest = load(spark, broker.address, assign=json.dumps({"t": [0, 1]}), startingOffsetsByTimestamp=each).collect()
+    assert {int(bytes(r.value)) for r in rest} == {n for n in range(120) if n % 6 == 1 or (n % 6 == 0 and n >= 60)}
+    with pytest.raises(Exception, match="startingOffsetsByTimestampStrategy=latest"):
+        load(spark, broker.address, subscribe="t", startingTimestamp="9000000").collect()
+    late = {"startingTimestamp": "9000000", "startingOffsetsByTimestampStrategy": "latest"}
+    assert load(spark, broker.address, subscribe="t", **late).collect() == []
+
+
+def test_a_limit_in_bytes(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    produce(broker.address, "t", [b"x" * 1000] * 600)
+    options = group_options(broker, maxBytesPerTrigger="100000", mode="assign")
+    batches: list[int] = []
+    query = (
+        spark.readStream.format("coterie")
+        .options(**options)
+        .load()
+        .writeStream.foreachBatch(lambda frame, _: batches.append(frame.count()))
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert sum(batches) == 600
+    assert len(batches) >= 6
+    assert max(batches) <= 110
+
+
+# -- the sink -----------------------------------------------------------------------------------------------------------------
+
+
+def committed_values(broker: BrokerProcess, topic: str) -> list[bytes]:
+    async def read() -> list[bytes]:
+        settings = {"bootstrap.servers": broker.address, "isolation.level": "read_committed"}
+        async with Consumer(settings | {"auto.offset.reset": "earliest"}) as consumer:
+            async with Admin({"bootstrap.servers": broker.address}) as admin:
+                partitions = await admin.partitions([topic])
+                ends = await admin.offsets(dict.fromkeys(partitions, -1))
+            await consumer.assign(partitions)
+            found: list[bytes] = []
+            while any(consumer.position(tp) < end for tp, end in ends.items()):
+                found += [r.value or b"" for rs in (await consumer.poll(200)).values() for r in rs]
+            return found
+
+    return asyncio.run(read())
+
+
+def test_a_batch_write_is_all_or_nothing(spark: Any, broker: BrokerProcess) -> None:
+    options = {"kafka.bootstrap.servers": broker.address, "topic": "out", "exactlyOnce": "true"}
+    good = spark.range(0, 400, numPartitions=4).selectExpr("cast(cast(id as string) as binary) as value")
+    good.write.format("coterie").mode("append").options(**options).save()
+    broken = good.selectExpr("if(cast(string(value) as int) = 399, raise_error('broken'), value) as value")
+    with pytest.raises(Exception, match="broken"):
+        broken.write.format("coterie").mode("append").options(**options).save()
+    assert sorted(int(v) for v in committed_values(broker, "out")) == list(range(400))
+
+
+def test_a_batch_that_is_run_again_is_written_once(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+    """The crash between the sink's commit and Spark's own: the commit log loses its last entry."""
+    produce(broker.address, "t", [b"%d" % n for n in range(300)])
+
+    def run() -> None:
+        query = (
+            jobs.Source(broker.address, "t", "copier", limit=100)
+            .load(spark)
+            .select("key", "value")
+            .writeStream.format("coterie")
+            .options(**{"kafka.bootstrap.servers": broker.address, "topic": "copy", "exactlyOnce": "true"})
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(60)
+
+    run()
+    newest = max(
+        (p for p in (tmp_path / "checkpoint" / "commits").iterdir() if p.name.isdigit()), key=lambda p: int(p.name)
+    )
+    for path in (newest, newest.with_name(f".{newest.name}.crc")):
+        path.unlink(missing_ok=True)
+    run()
+    assert sorted(int(v) for v in committed_values(broker, "copy")) == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"topc": "out"}, "no option topc; did you mean topic"),
+        ({}, "give the option topic, or a column topic"),
+        ({"topic": "out", "exactlyOnce": "yes"}, "exactlyOnce must be false or true"),
+        ({"topic": "out", "kafka.acks": "some"}, "acks must be one of"),
+    ],
+)
+def test_a_sinks_mistakes_are_said_in_a_sentence(
+    spark: Any, broker: BrokerProcess, options: dict[str, str], said: str
+) -> None:
+    frame = spark.range(3).selectExpr("cast(id as string) as value")
+    with pytest.raises(Exception, match=said):
+        frame.write.format("coterie").mode("append").options(
+            **{"kafka.bootstrap.servers": broker.address}, **options
+        ).save()
+
+
+# -- more than one worker process ---------------------------------------------------------------------------------------------
+
+
+def test_two_executors_give_the_same(broker: BrokerProcess, tmp_path: Path) -> None:
+    """`local-cluster[2,1,1024]` in a process of its own: executors are other processes, which get everything by pickle."""
+    produce(broker.address, "t", [b"%d" % n for n in range(3000)], "zstd")
+    code = (
+        "import sys, json\n"
+        "from pathlib import Path\n"
+        "from coterie.pipeline import jobs\n"
+        "from coterie.pipeline.history.job import Sources, run_history\n"
+        "from coterie.pipeline.session import make_session\n"
+        "address, master, out = sys.argv[1], sys.argv[2], Path(sys.argv[3])\n"
+        "spark = make_session(master, scratch=out / 'scratch', short=True)\n"
+        "rows = jobs.run_table(spark, jobs.Source(address, 't', 'crew-' + out.name, member=True), out)\n"
+        "table = spark.read.parquet(str(out / 'table'))\n"
+        "table = table.selectExpr('sum(crc32(value)) c', 'count(distinct partition, offset) d')\n"
+        "keys = jobs.run_aggregation(spark, jobs.KEYS, jobs.Source(address, 't', 'keys-' + out.name), out / 'keys')\n"
+        "counts = run_history(spark, Sources({'bootstrap.servers': address}), out / 'history')\n"
+        "print('SAID', json.dumps([rows, table.first().asDict(), keys, sorted(counts)]))\n"
+        "spark.stop()\n"
+    )
+    said = []
+    for master in ("local-cluster[2,1,1024]", "local[2]"):
+        out = tmp_path / ("cluster" if "cluster" in master else "local")
+        command = [sys.executable, "-c", code, broker.address, master, str(out)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("SAID")]
+        assert lines, done.stderr[-3000:]
+        said.append(lines[0])
+    assert said[0] == said[1]
+    assert json.loads(said[0].removeprefix("SAID"))[0] == 3000
