@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,4 +264,24 @@ def test_the_planned_offset_names_its_ranges(broker: BrokerProcess) -> None:
     assert one.planned is not None
     assert ranges_of(one.planned) == {("t", p): (0, 10) for p in range(6)}
     assert one.planned["generation"] >= 1
+    one.stream.leave()
+
+
+def test_a_query_outlives_its_broker(broker: BrokerProcess) -> None:
+    """Killed and started again while the query asks, reads and commits."""
+    one = Query(broker, **{"kafka.session.timeout.ms": "6000"})
+    while not one.plan(rows=60):
+        pass
+    broker.kill()
+    again = threading.Timer(1.5, broker.start)
+    again.start()
+    assert one.run() == 60
+    again.join()
+    count = 60
+    for _ in range(200):
+        if one.plan(rows=200):
+            count += one.run()
+        if count >= 600:
+            break
+    assert count == len(one.sink) == 600
     one.stream.leave()

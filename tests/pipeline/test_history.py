@@ -334,3 +334,33 @@ def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> 
     assert asyncio.run(offsets(None)) == before
     early = CliRunner().invoke(main, ["groups", "reset", "crew", "--as-of", "2001-01-01", "-b", broker.address])
     assert "had committed nothing by then" in early.output
+
+
+@pytest.mark.spark
+def test_delta_and_iceberg_hold_the_same(spark: Any, tmp_path: Path) -> None:
+    import deltalake
+    from click.testing import CliRunner
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    from coterie.cli import main
+
+    run_history(spark, Sources(None, (KAFKA / "4.3.0",), (KAFKA / "4.3.0" / "server.log",)), tmp_path / "history")
+    expected = sorted(
+        r.asDict()["generation"] for r in spark.read.parquet(str(tmp_path / "history/rebalances")).collect()
+    )
+    for _ in range(2):  # the second replaces the first
+        for form in ("delta", "iceberg"):
+            arguments = ["--history", str(tmp_path / "history"), "--format", form, "--out", str(tmp_path / form)]
+            done = CliRunner().invoke(main, ["pipeline", "export", *arguments], catch_exceptions=False)
+            assert done.exit_code == 0, done.output
+    delta = deltalake.DeltaTable(str(tmp_path / "delta" / "rebalances")).to_pyarrow_table()
+    catalog = SqlCatalog(
+        "coterie", uri=f"sqlite:///{tmp_path}/iceberg/catalog.db", warehouse=(tmp_path / "iceberg").as_uri()
+    )
+    iceberg = catalog.load_table("coterie.rebalances").scan().to_arrow()
+    for table in (delta, iceberg):
+        assert sorted(table["generation"].to_pylist()) == expected
+    nothing = CliRunner().invoke(
+        main, ["pipeline", "export", "--history", str(tmp_path), "--format", "delta", "--out", str(tmp_path / "x")]
+    )
+    assert "there is no history in" in nothing.output

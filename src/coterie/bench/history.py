@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
 from coterie.records.batch import HEADER_BYTES, encode_batch
+
+if TYPE_CHECKING:
+    from coterie.bench.measure import Row
 
 LOG_PARTITIONS = 4
 GROUPS, PARTITIONS_EACH = 40, 8  # a commit of eight partitions is one batch, as a consumer makes it
@@ -98,16 +102,25 @@ def _template(group: str) -> tuple[bytes, list[tuple[int, int]]]:
     return batch, [(a, b) for a, b in spots]
 
 
-def measure_history(scratch: Path, records: int, master: str) -> dict[str, Any]:
-    """Commits/s of the whole job, and the most memory that the JVM and its workers had, in MiB."""
+def history(folder: Path) -> Iterator[Row]:
+    """The whole job over 5 and 50 million commits on local[2]: commits/s, and the most memory that the driver, the JVM and its
+    workers had at once."""
+    from coterie.bench.measure import Row
+
+    for millions in (5, 50):
+        seconds, peak_mib = _measured(folder / str(millions), millions * 1_000_000)
+        yield Row(f"history, {millions} M commits", millions * 1_000_000 / seconds, "1/s")
+        yield Row(f"history, {millions} M commits, time", seconds, "s")
+        yield Row(f"history, {millions} M commits, memory", peak_mib, "MiB")
+
+
+def _measured(scratch: Path, records: int) -> tuple[float, int]:
     from coterie.bench.memory import PeakMemory
     from coterie.pipeline.history.job import Sources, run_history
     from coterie.pipeline.session import make_session
 
-    began_s = time.monotonic()
-    size = make_log(scratch / "data", records)
-    made_s = time.monotonic() - began_s
-    spark = make_session(master, "coterie-bench-history", scratch / "spark")
+    make_log(scratch / "data", records)
+    spark = make_session("local[2]", "coterie-bench-history", scratch / "spark")
     try:
         spark.range(1).count()
         began_s = time.monotonic()
@@ -117,11 +130,6 @@ def measure_history(scratch: Path, records: int, master: str) -> dict[str, Any]:
     finally:
         spark.stop()
     assert counts["cadence"] == GROUPS * PARTITIONS_EACH, counts
-    return {
-        "commits": counts["commits"],
-        "gib": round(size / 2**30, 2),
-        "made_s": round(made_s, 1),
-        "seconds": round(seconds, 1),
-        "commits_per_s": round(counts["commits"] / seconds),
-        "peak_mib": peak.mib,
-    }
+    assert counts["commits"] >= records, counts
+    shutil.rmtree(scratch)
+    return seconds, peak.mib

@@ -163,6 +163,30 @@ def fill_topic(address: str, topic: str, partitions: int, records: int) -> None:
     asyncio.run(go())
 
 
+def columnar(_: Path) -> Iterable[Row]:
+    """Record batches of 100-byte values into Arrow columns, on one core, out of a buffer as it was fetched: all alike, and of
+    varied sizes and times."""
+    import random
+
+    from coterie.records.batch import encode_batch
+    from coterie.records.columnar import COMPILED, decode_columns
+    from coterie.records.compression import CODEC_BY_NAME
+
+    rng = random.Random(1)
+    alike = [(5, b"12345678", b"v" * 100, ())] * 4000
+    varied = [(rng.randrange(100_000), b"12345678", rng.randbytes(rng.randrange(90, 110)), ()) for _ in range(4000)]
+    how = "compiled" if COMPILED else "numpy"
+    for what, items in (("alike", alike), ("varied", varied)):
+        for codec in ("none", "lz4", "zstd"):
+            batch = encode_batch(items, codec=CODEC_BY_NAME[codec])
+            data, best_s = batch * 40, float("inf")
+            for _ in range(5):
+                started_s = time.perf_counter()
+                assert len(decode_columns(data) or ()) == 160_000
+                best_s = min(best_s, time.perf_counter() - started_s)
+            yield Row(f"columns, {what}, {codec} ({how})", 160_000 / best_s, "rec/s", 5_000_000)
+
+
 def _fill(address: tuple[str, int], partitions: int, rounds: int = 60) -> int:
     from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -182,11 +206,13 @@ PARTS: dict[str, Callable[[Path], Iterable[Row]]] = {
     "records": produce_and_fetch,
     "groups": group_load,
     "rebalance": rebalances,
+    "columnar": columnar,
     "spark": spark_rows,
     "assignors": lambda folder: _assignors(folder),
     "clients": lambda folder: _clients(folder),
     "memory": lambda folder: _beside("memory", folder),
     "load": lambda folder: _load(folder),
+    "history": lambda folder: _history(folder),
     "kafka": lambda folder: _beside("kafka", folder),
 }
 
@@ -207,6 +233,12 @@ def _load(folder: Path) -> Iterable[Row]:
     from coterie.bench.loading import loading
 
     return loading(folder)
+
+
+def _history(folder: Path) -> Iterable[Row]:
+    from coterie.bench.history import history
+
+    return history(folder)
 
 
 def _beside(part: str, folder: Path) -> Iterable[Row]:

@@ -8,8 +8,20 @@ import click
 
 from coterie.cli.running import json_option
 
-PART_NAMES = ("start", "records", "groups", "rebalance", "spark", "memory", "assignors", "clients", "load", "kafka")
-BY_DEFAULT = PART_NAMES[:-3]  # the others take minutes; clients wants the peers (`./run setup`), kafka java and mvn
+PART_NAMES = (
+    "start",
+    "records",
+    "groups",
+    "rebalance",
+    "spark",
+    "memory",
+    "assignors",
+    "clients",
+    "load",
+    "history",
+    "kafka",
+)
+BY_DEFAULT = PART_NAMES[:-4]  # the others take minutes; clients wants the peers (`./run setup`), kafka java and mvn
 
 
 @click.command(
@@ -19,6 +31,7 @@ Examples:
   coterie bench --part groups --json
   coterie bench --part clients                 our client beside aiokafka, kafka-python, confluent-kafka
   coterie bench --part load                    ten million records of __consumer_offsets
+  coterie bench --part history                 group history over 5 and 50 million commits
   coterie bench --part kafka                   beside Apache Kafka, one core each
 """
 )

@@ -13,7 +13,7 @@ import click
 from coterie.cli.running import broker_option, done, json_option, milliseconds, show
 from coterie.cli.soak import soak
 from coterie.cli.spark import run_on_spark, spark_options
-from coterie.cli.studying import report, what_if
+from coterie.cli.studying import export, report, what_if
 
 LARGE_BYTES = 256 * 1024 * 1024
 
@@ -57,6 +57,7 @@ def pipeline() -> None:
 
 pipeline.add_command(what_if)
 pipeline.add_command(report)
+pipeline.add_command(export)
 pipeline.add_command(soak)
 
 

@@ -191,3 +191,25 @@ def _write_page(out: Path, title: str, text: str, found: list[Section]) -> Path:
     path.write_text(page(title, text, found))
     write_pictures(found, out / "pictures")
     return path
+
+
+@click.command()
+@click.option(
+    "--history",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="A folder of `coterie pipeline history`.",
+)
+@click.option("--format", "form", type=click.Choice(("delta", "iceberg")), required=True)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the tables.")
+@json_option
+def export(history: Path, form: str, out: Path, as_json: bool) -> None:
+    """A history's tables as Delta or Iceberg tables (extras `delta` and `iceberg`); replaces them."""
+    from coterie.pipeline.export import ExportError
+    from coterie.pipeline.export import export as write_all
+
+    try:
+        counts = write_all(history, form, out)
+    except ExportError as error:
+        raise click.ClickException(str(error)) from error
+    done(f"{len(counts)} tables, {sum(counts.values()):,} rows, in {out}", as_json, **counts)
