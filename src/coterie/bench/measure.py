@@ -180,7 +180,7 @@ def columnar(_: Path) -> Iterable[Row]:
         for codec in ("none", "lz4", "zstd"):
             batch = encode_batch(items, codec=CODEC_BY_NAME[codec])
             data, best_s = batch * 40, float("inf")
-            for _ in range(5):
+            for _attempt in range(5):
                 started_s = time.perf_counter()
                 assert len(decode_columns(data) or ()) == 160_000
                 best_s = min(best_s, time.perf_counter() - started_s)

@@ -13,6 +13,7 @@ PART_NAMES = (
     "records",
     "groups",
     "rebalance",
+    "columnar",
     "spark",
     "memory",
     "assignors",
