@@ -82,7 +82,13 @@ def _by_records(to: str) -> Any:
     """The first or last record, an offset, or the first record since a time; none that late: the end."""
     offset = int(to) if to.isdigit() else None
     named = {"earliest": -2, "latest": -1}
-    timestamp_ms = named[to] if to in named else None if offset is not None else milliseconds(to, "--to")
+    timestamp_ms = (
+        named[to]
+        if to in named
+        else None
+        if offset is not None
+        else milliseconds(to, "--to", "earliest, latest, an offset or ")
+    )
 
     async def choose(
         admin: Admin, partitions: list[TopicPartition] | None, now: dict[TopicPartition, int]

@@ -43,12 +43,12 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
         raise SystemExit(130) from None
 
 
-def milliseconds(text: str, option: str) -> int:
-    """An ISO time as ms since 1970; without a zone it is local."""
+def milliseconds(text: str, option: str, others: str = "") -> int:
+    """An ISO time as ms since 1970; without a zone it is local. ``others``: what else the option takes."""
     try:
         return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
-        raise click.UsageError(f"{option} takes an ISO time such as 2026-11-21T09:30, not {text!r}.") from None
+        raise click.UsageError(f"{option} takes {others}an ISO time such as 2026-11-21T09:30, not {text!r}.") from None
 
 
 def done(text: str, as_json: bool, **what: Any) -> None:
