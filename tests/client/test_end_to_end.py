@@ -82,6 +82,25 @@ def test_deliveries_name_partition_and_offset() -> None:
     run(story())
 
 
+def test_a_producer_waits_for_a_broker_that_is_not_up_yet(tmp_path: Path) -> None:
+    """Found by the soak: a producer that was started while the broker was away gave up at once."""
+    process = BrokerProcess(tmp_path / "data")
+    process.kill()
+
+    async def send() -> tuple[int, int]:
+        async with Producer({"bootstrap.servers": process.address}) as producer:
+            sending = asyncio.create_task(producer.send("t", b"v"))
+            await asyncio.sleep(0.3)
+            assert not sending.done()
+            await asyncio.to_thread(process.start)
+            return await (await sending)
+
+    try:
+        assert asyncio.run(send())[1] == 0
+    finally:
+        process.stop()
+
+
 def test_a_record_leaves_after_linger_without_a_flush() -> None:
     """Found by the demo: an idle sender slept on, and a lone record left only with the next full batch."""
 

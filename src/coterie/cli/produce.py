@@ -24,10 +24,12 @@ Examples:
 @json_option
 def produce(topic: str, key_separator: str | None, compression: str, bootstrap_server: str, as_json: bool) -> None:
     """Write the lines of standard input to a topic; returns once all are acknowledged."""
-    from coterie.client import Producer
+    from coterie.client import Admin, Producer
 
     async def send() -> int:
         settings = {"bootstrap.servers": bootstrap_server, "compression.type": compression}
+        async with Admin(settings) as admin:
+            await admin.describe_cluster()  # a producer would wait for a broker; somebody at a terminal wants to know
         deliveries = []
         async with Producer(settings) as producer:
             for line in sys.stdin.buffer:

@@ -171,16 +171,23 @@ class Producer:
         return delivery
 
     async def _partitions(self, topic: str) -> int:
-        deadline = time.monotonic() + self._cluster.timeout_s
+        """Waits for a topic that is being made, and for a broker that is away. Raises KafkaError."""
+        deadline_s = time.monotonic() + self._cluster.timeout_s
         while True:
-            info = (await self._cluster.topics([topic], create=self.settings["allow.auto.create.topics"])).get(topic)
-            if info is not None and not info.error and info.leaders:
-                self._counts[topic] = len(info.leaders)
-                return len(info.leaders)
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
-            if not code.retriable or time.monotonic() > deadline:
-                raise KafkaError(code, f"topic {topic}")
+            try:
+                return await self._count(topic)
+            except KafkaError as error:
+                if not error.code.retriable or time.monotonic() > deadline_s:
+                    raise
             await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
+
+    async def _count(self, topic: str) -> int:
+        info = (await self._cluster.topics([topic], create=self.settings["allow.auto.create.topics"])).get(topic)
+        if info is None or info.error or not info.leaders:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
+            raise KafkaError(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic}")
+        self._counts[topic] = len(info.leaders)
+        return len(info.leaders)
 
     def _choose(self, topic: str, key: bytes | None, count: int) -> int:
         if self._partitioner is not None:
