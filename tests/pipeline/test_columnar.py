@@ -18,6 +18,7 @@ from coterie.records.batch import (
     decode_records,
     encode_batch,
     end_of_transaction,
+    rebuild_batch,
 )
 from coterie.records.columnar import decode_columns, unfold
 from coterie.records.compression import CompressionError
@@ -79,6 +80,16 @@ def test_transactions_and_their_markers() -> None:
     assert columns.producer_ids.tolist() == [7, 7, 7, -1]
     assert columns.values.to_pylist() == [b"v", b"v", b"v", None]
     assert controls == [len(written)]
+
+
+@pytest.mark.usefixtures("decoder")
+def test_batches_that_compaction_left_empty() -> None:
+    full = encode_batch([(5, b"k", b"v", ())] * 3)
+    empty = rebuild_batch(next(batches(full))[1], [])
+    assert decode_columns(empty) is None
+    columns = decode_columns(empty + encode_batch([(5, b"k", b"v", ())], base_offset=3))
+    assert columns is not None
+    assert columns.offsets.tolist() == [3]
 
 
 @pytest.mark.usefixtures("decoder")

@@ -115,7 +115,7 @@ def _spark(folder: Path, said: list[dict[str, Any]], as_json: bool) -> int:
     try:
         with broker(folder / "spark-data") as (address, _):
             where = f"{address[0]}:{address[1]}"
-            found = run_spark(where, lambda *wanted: fill_topic(where, *wanted), folder / "spark", _tell_client)
+            found = run_spark(where, lambda *wanted: fill_topic(where, *wanted), folder / "spark", _tell_named)
     except CannotRun as reason:
         click.secho(f"SKIPPED Spark's connector: {reason}", fg="red", bold=True, err=True)
         said.append({"connector": "spark", "skipped": str(reason)})
@@ -156,7 +156,11 @@ def _seconds(ms: float) -> float | str:
 
 
 def _tell_client(name: str, wrong: str) -> None:
-    click.echo(f"{'WRONG' if wrong else 'right'}  our client, {name}{': ' + wrong if wrong else ''}", err=True)
+    _tell_named(f"our client, {name}", wrong)
+
+
+def _tell_named(name: str, wrong: str) -> None:
+    click.echo(f"{'WRONG' if wrong else 'right'}  {name}{': ' + wrong if wrong else ''}", err=True)
 
 
 def _tell_check(check: Check) -> None:

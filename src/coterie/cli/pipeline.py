@@ -12,7 +12,7 @@ import click
 
 from coterie.cli.running import broker_option, done, json_option, milliseconds, show
 from coterie.cli.soak import soak
-from coterie.cli.spark import run_on_spark, spark_options
+from coterie.cli.spark import reach, run_on_spark, spark_options
 from coterie.cli.studying import export, report, what_if
 
 LARGE_BYTES = 256 * 1024 * 1024
@@ -80,6 +80,7 @@ def _stream_job(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: asked.append(n))
     source = jobs.Source(bootstrap_server, topic, group, member, limit, _kafka(kafka))
+    reach({"bootstrap.servers": bootstrap_server, **source.client})
     following = jobs.Following(lambda: bool(asked), lambda line: click.echo(line, err=True)) if follow else None
     count = run_on_spark(master, lambda spark: jobs.JOBS[name](spark, source, out, following))
     done(f"{count} rows in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
@@ -100,7 +101,9 @@ def stream_options(command: Any) -> Any:
 @pipeline.command()
 @stream_options
 def table(**options: Any) -> None:
-    """A topic's records as a Parquet table; a second run adds what is new."""
+    """A topic's records as a Parquet table.
+
+    A second run adds what is new."""
     _stream_job("table", **options)
 
 
@@ -146,14 +149,17 @@ def history(
     bootstrap_server: str,
     as_json: bool,
 ) -> None:
-    """What happened to groups, as tables: commits, generations, members, ownership, rebalances, lag, stalls and more.
+    """What happened to groups, as tables.
 
-    A second run into the same folder adds what is new."""
+    Commits, generations, members, assignments, ownership, rebalances, lag, cadence, stalls, flapping clients and the
+    groups as they are; a second run into the same folder adds what is new."""
     from coterie.pipeline.history.job import Sources, run_history
 
     asks_broker = not folders and (not server_logs or _was_given("bootstrap_server"))
     client = {"bootstrap.servers": bootstrap_server, **_kafka(kafka)} if asks_broker else None
     sources = Sources(client, folders, _files(server_logs))
+    if client is not None:
+        reach(client)
     counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=_is_small(folders))
     if as_json:
         click.echo(json.dumps(counts))
@@ -191,7 +197,7 @@ def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:
 @click.option("--offset", type=click.IntRange(0), help="An offset of the group's partition of __consumer_offsets.")
 @json_option
 def as_of(group: str, out: Path, time_text: str | None, offset: int | None, as_json: bool) -> None:
-    """A group as it was at a time or an offset: state, members, what they owned, offsets."""
+    """A group as it was: state, members, offsets."""
     from coterie.pipeline.history.state import Moment, group_from_tables
 
     moment = Moment(None if time_text is None else milliseconds(time_text, "--time"), offset)

@@ -20,8 +20,9 @@ from coterie.cli.running import json_option
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep logs and tables there.")
 @json_option
 def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:
-    """Producers, two Spark applications and two consumers in one group; every minute one of each, and the broker, is killed.
+    """Kill members of a group for minutes, and count.
 
+    Producers, two Spark applications and two consumers in one group; every minute one of each, and the broker, is killed.
     Exits 1 if a record was lost, or delivered twice without a kill that explains it."""
     from coterie.bench.soak import run_soak
     from coterie.conformance.kafka import free_port

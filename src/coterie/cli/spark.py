@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from coterie.cli.running import busy
+from coterie.cli.running import busy, run
 
 _SAID = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
 
@@ -23,6 +23,17 @@ def spark_options(command: Any) -> Any:
         show_default=True,
         help="Any Spark master, such as spark://HOST:7077 or yarn; sc://HOST:15002 for Spark Connect.",
     )(command)
+
+
+def reach(client: Mapping[str, str]) -> None:
+    """Says at once that no broker answers, or that it lets nobody in: a job would wait for it, since brokers restart."""
+    from coterie.client import Admin
+
+    async def ask() -> None:
+        async with Admin(client) as admin:
+            await admin.describe_cluster()
+
+    run(ask())
 
 
 def run_on_spark(master: str, work: Callable[[Any], Any], *, short: bool = True) -> Any:

@@ -66,9 +66,10 @@ def what_if(
     as_json: bool,
     **workload: Any,
 ) -> None:
-    """Replay a group's churn in the laboratory under other settings, many times over, on Spark.
+    """Replay a group's churn under other settings.
 
-    Rebalances, seconds without an owner, partitions moved, records delivered twice, time until a death is known. The
+    In the laboratory, by the real coordinator and members in virtual time, many times over, on Spark. Rebalances, seconds
+    without an owner, partitions moved, records delivered twice, time until a death is known. The
     same seeds give the same table on any cluster."""
     from coterie.laboratory.what_if import Workload
     from coterie.pipeline.what_if import GridError, grid, run_what_if
@@ -173,7 +174,9 @@ def _show_settings(rows: list[dict[str, Any]]) -> None:
 )
 @json_option
 def report(group: str, history: Path, out: Path, as_json: bool) -> None:
-    """A page about one group's history: owners, causes, moves, lag, stalls; pictures also as SVG and PNG."""
+    """A page about one group's history.
+
+    Owners, causes, moves, lag, stalls; its pictures also as SVG and PNG."""
     from coterie.console.history_page import sections, summary
 
     found = sections(history, group)
@@ -204,7 +207,9 @@ def _write_page(out: Path, title: str, text: str, found: list[Section]) -> Path:
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the tables.")
 @json_option
 def export(history: Path, form: str, out: Path, as_json: bool) -> None:
-    """A history's tables as Delta or Iceberg tables (extras `delta` and `iceberg`); replaces them."""
+    """A history's tables as Delta or Iceberg.
+
+    Needs the extra `delta` or `iceberg`; tables that are there are replaced, each in one commit."""
     from coterie.pipeline.export import ExportError
     from coterie.pipeline.export import export as write_all
 

@@ -83,6 +83,7 @@ def unfold(data: bytes, *, with_headers: bool = False) -> tuple[Columns | None, 
 
 def columns_of(stored: Sequence[Stored], *, with_headers: bool = False) -> Columns | None:
     """All records of these batches; None if there are none. Raises BatchError, CompressionError."""
+    stored = [batch for batch in stored if batch[2].record_count]  # compaction leaves batches without records
     if not stored:
         return None
     try:
@@ -162,12 +163,14 @@ def _blobs(body: bytes, buffer: Any, at: Any) -> tuple[Any, Any]:
     lengths, at = varints(buffer, at)
     missing = lengths < 0
     ends = at + np.where(missing, 0, lengths)
-    if ends.size and (ends[-1] > len(body) - len(_PADDING) or (ends < at).any()):
-        raise BatchError("a key or value runs past the end of its batch")
     count = len(at)
-    edges: Any = np.empty(2 * count, np.int32)
+    edges: Any = np.empty(2 * count, np.int64)
     edges[0::2] = at
     edges[1::2] = ends
+    # Arrow trusts these: a damaged length must not send it back, past a neighbour or past the end.
+    if edges[-1] > len(body) - len(_PADDING) or (edges[1:] < edges[:-1]).any():
+        raise BatchError("a key or value runs past the end of its record")
+    edges = edges.astype(np.int32)
     stretches = pa.Array.from_buffers(
         pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges.tobytes()), pa.py_buffer(body)]
     )
