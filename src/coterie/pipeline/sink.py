@@ -198,6 +198,16 @@ async def end_transactions(to: Target, messages: Sequence[Any], *, committed: bo
             await (producer.commit_transaction() if committed else producer.abort_transaction())
 
 
+async def drop_transactions(to: Target, query_id: str, messages: Sequence[Any]) -> None:
+    """Aborts what the tasks of a failed write left open: of those that were killed nobody has a message, but their
+    transactional ids are known, and to take one over aborts what was open under it. Raises KafkaError."""
+    await end_transactions(to, messages, committed=False)
+    for task, message in enumerate(messages):
+        if message is None:
+            async with Producer(to.producer_settings(TaskPlace(query_id, -1, task).name)) as producer:
+                await producer.init_transactions()
+
+
 class _Writer:
     """What both writers do."""
 
@@ -222,7 +232,8 @@ class CoterieWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: list[Any]) -> None:
         """Without exactlyOnce what was written stays."""
-        self.end(messages, committed=False)
+        if self.target.exactly_once:
+            asyncio.run(drop_transactions(self.target, self.target.write_id, messages))
 
 
 class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -232,5 +243,6 @@ class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore
         self.end(messages, committed=True)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
-        """Without exactlyOnce what was written stays, and Spark runs the batch again."""
+        """Without exactlyOnce what was written stays, and Spark runs the batch again; with it, running it again takes the
+        transactional ids of its tasks over, which aborts what a killed one left open."""
         self.end(messages, committed=False)
