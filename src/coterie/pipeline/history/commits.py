@@ -54,7 +54,10 @@ def progress(commits: Any) -> Any:
     from pyspark.sql import functions as f
 
     made = commits.where("not deleted").select(*KEYS, "offset", "commit_ms", "log_offset")
-    numbered = made.select(*KEYS).distinct().withColumn("key", f.monotonically_increasing_id()).persist()
+    # Numbered here and not by Spark: its numbers are not the same when they are computed again, and a cached frame is found
+    # again by its path, whatever has been added there since.
+    known = [(*row, key) for key, row in enumerate(made.select(*KEYS).distinct().collect())]
+    numbered = made.sparkSession.createDataFrame(known, "group string, topic string, partition int, key bigint")
     rows = made.join(f.broadcast(numbered), KEYS).select("key", "offset", "commit_ms", "log_offset")
     keyed = "key bigint, " + PROGRESS.partition("partition int, ")[2]
 

@@ -166,9 +166,11 @@ def _make_tables(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
     write("groups", state.groups(state.entries(commits, group_log)))
     counting = c.counting(commits, group_log)
     progress = c.progress(counting).persist()
-    cadence = write("cadence", c.cadence(progress), files=2)
-    write("stalls", c.stalls(progress))
-    progress.unpersist()
+    try:
+        cadence = write("cadence", c.cadence(progress), files=2)
+        write("stalls", c.stalls(progress))
+    finally:
+        progress.unpersist()  # or the next run of this session would find it again, as old as it then is
     write("lag", _lag(spark, sources, counting, cadence))
     return counts
 
