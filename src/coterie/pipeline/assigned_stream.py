@@ -46,6 +46,8 @@ class AssignedStream:
         self._check(before, self._ends)
         ends = self._ends if self._goal is None else self._bounded(self._goal)
         begin = before | self._beginnings(before, ends)
+        # Of a topic that was made anew, with failOnDataLoss=false: from where it is now.
+        begin = {tp: min(begin[tp], self._ends[tp]) for tp in ends}
         taken = self._admission.admit(begin, ends, limits, now=self._goal is not None)
         # Nothing new must be the same text, or Spark makes an empty batch.
         return start if taken == before else as_json(taken)

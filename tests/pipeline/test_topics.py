@@ -1,0 +1,109 @@
+"""What the driver's side says when something is wrong: one line that says what to do. And what it waits out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from coterie.client.errors import KafkaError
+from coterie.pipeline.admission import Limits
+from coterie.pipeline.assigned_stream import AssignedStream
+from coterie.pipeline.options import SourceOptions, source_options
+from coterie.pipeline.topics import DataLossError, TopicReader
+from coterie.testing import ErrorCode, LocalBroker
+
+
+@pytest.fixture
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as running:
+        running.create_topic("t", 2)
+        yield running
+
+
+def options(broker: LocalBroker, **more: str) -> SourceOptions:
+    given = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "subscribe": "t",
+        "startingOffsets": "earliest",
+        **more,
+    }
+    return source_options(given, streaming=True)
+
+
+def test_a_topic_that_is_missing(broker: LocalBroker) -> None:
+    with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION: topic nope: it does not exist; create it first"):
+        TopicReader(options(broker, subscribe="nope")).starting()
+
+
+def test_what_is_not_allowed(broker: LocalBroker) -> None:
+    broker.fail("Metadata", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(KafkaError, match="topic t: this client may not read it; give it the right to"):
+        TopicReader(options(broker)).starting()
+    broker.fail("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    committed = options(broker, **{"kafka.group.id": "g", "startingOffsets": "committed"})
+    with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
+        TopicReader(committed).starting()
+
+
+def test_nobody_answers() -> None:
+    given = {
+        "kafka.bootstrap.servers": "127.0.0.1:1,127.0.0.1:2",
+        "subscribe": "t",
+        "kafka.default.api.timeout.ms": "300",
+    }
+    began_s = time.monotonic()
+    with pytest.raises(KafkaError, match=r"no broker answers at 127\.0\.0\.1:2"):
+        TopicReader(source_options(given, streaming=False)).starting()
+    assert 0.1 < time.monotonic() - began_s < 5, "it was tried again for a while"
+
+
+def test_errors_that_pass_are_waited_out(broker: LocalBroker) -> None:
+    broker.fail("ListOffsets", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
+    broker.fail("OffsetCommit", ErrorCode.NOT_COORDINATOR, times=2)
+    stream = AssignedStream(options(broker, **{"kafka.group.id": "g", "kafka.retry.backoff.ms": "10"}))
+    assert stream.initial() == {"t": {"0": 0, "1": 0}}
+    stream.commit({"t": {"0": 0, "1": 0}})
+    assert stream.reader.committed([("t", 0), ("t", 1)]) == {("t", 0): 0, ("t", 1): 0}
+
+
+def test_a_second_address_is_tried(broker: LocalBroker) -> None:
+    both = {"kafka.bootstrap.servers": f"127.0.0.1:1,{broker.bootstrap_servers}", "subscribe": "t"}
+    assert len(TopicReader(source_options(both, streaming=False)).partitions()) == 2
+
+
+def test_what_became_of_the_topic(broker: LocalBroker) -> None:
+    stream = AssignedStream(options(broker))
+    with pytest.raises(
+        DataLossError, match="t-0 ends at 0, before the checkpoint's offset 7; set failOnDataLoss=false"
+    ):
+        stream.latest({"t": {"0": 7, "1": 0}}, Limits())
+    with pytest.raises(DataLossError, match="t-2 is gone"):
+        stream.latest({"t": {"0": 0, "1": 0, "2": 5}}, Limits())
+    lenient = AssignedStream(options(broker, failOnDataLoss="false"))
+    assert lenient.latest({"t": {"0": 7, "1": 0, "2": 5}}, Limits()) == {"t": {"0": 0, "1": 0}}
+
+
+def test_partitions_that_are_added_begin_with_their_first_record(broker: LocalBroker) -> None:
+    stream = AssignedStream(options(broker))
+    end = stream.latest({"t": {"0": 0}}, Limits())
+    assert end == {"t": {"0": 0, "1": 0}}
+    assert stream.plan({"t": {"0": 0}}, end) == []
+
+
+def test_a_reader_is_not_held_by_other_threads(broker: LocalBroker) -> None:
+    """Spark asks from one thread; the member's own thread must not need it."""
+    from coterie.pipeline.group_stream import NOTHING, GroupStream
+
+    stream = GroupStream(options(broker, mode="group", **{"kafka.group.id": "g", "kafka.heartbeat.interval.ms": "50"}))
+    for _ in range(50):
+        stream.latest(NOTHING, Limits())
+        if stream.member.positions:
+            break
+    before = threading.active_count()
+    time.sleep(0.3)  # the main thread is away, as it is during a batch
+    broker.until_stable("g", members=1)
+    stream.leave()
+    assert threading.active_count() <= before
