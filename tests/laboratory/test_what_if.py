@@ -78,8 +78,11 @@ def test_a_longer_session_is_a_later_detection() -> None:
 
 def test_a_member_that_leaves_in_order_costs_no_duplicates() -> None:
     changes = [*STEADY, Change(100_000, False, "b")]
+    static = run(changes, LOAD, Setting(removal="leave", static=True), 3)
     left = run(changes, LOAD, Setting(removal="leave"), 3)
-    assert (left.kills, left.detected, left.false_alarms) == (0, 0, 0)
+    for costs in (left, static):
+        assert (costs.kills, costs.detected, costs.false_alarms, costs.duplicates) == (0, 0, 0, 0)
+    assert static.unowned_ms > left.unowned_ms, "a static member says nothing when it closes"
     assert left.unowned_ms < 60_000
 
 

@@ -143,22 +143,10 @@ def _what_if_sections(rows: list[dict[str, Any]]) -> list[Section]:
 
 
 def _show_settings(rows: list[dict[str, Any]]) -> None:
-    cells = [
-        (
-            r["assignor"],
-            "static" if r["static"] else "dynamic",
-            f"{r['session_timeout_ms'] / 1000:g} s",
-            f"{r['rebalances']:,.0f}",
-            f"{r['rebalances_avoided'] or 0:+,.0f}",
-            f"{r['unowned_ms'] / 1000:,.0f} s",
-            f"{r['moved']:,.0f}",
-            f"{r['duplicates']:,.0f}",
-            "-" if r["mean_detection_ms"] is None else f"{r['mean_detection_ms'] / 1000:.1f} s",
-        )
-        for r in rows
-    ]
-    headers = ("ASSIGNOR", "MEMBERS", "SESSION", "REBALANCES", "AVOIDED", "UNOWNED", "MOVED", "TWICE", "DETECTION")
-    show(rows, False, headers, cells)
+    from coterie.console.what_if_page import figures
+
+    headers, cells, _ = figures(rows)
+    show(rows, False, [header.upper() for header in headers], cells)
 
 
 @click.command()

@@ -34,7 +34,7 @@ ROWS_SHOWN = 40
 def sections(rows: Sequence[Row]) -> list[Section]:
     """``rows``: those of `by_setting`."""
     shown = rows[:ROWS_SHOWN]
-    varied = [(name, say) for name, say in _AXES if len({row[name] for row in rows}) > 1]
+    varied = _varied(rows)
     names = [", ".join(say(row[name]) for name, say in varied) or row["assignor"] for row in shown]
     panels = [
         (title, unit, [_spread(name, row, column, by) for name, row in zip(names, shown, strict=True)])
@@ -46,11 +46,12 @@ def sections(rows: Sequence[Row]) -> list[Section]:
         f"Bars are means over {seeds} seeds, the line within each is from the lowest to the highest; shorter is better. "
         "Colour is the assignor; only cooperative-sticky keeps reading through a rebalance."
     )
+    headers, cells, named = figures(rows)
     if len(rows) > ROWS_SHOWN:
         note += f" The first {ROWS_SHOWN} of {len(rows)} settings; the table has all."
     return [
         Section("What each setting would have cost", note, small_multiples(panels, "costs by setting"), "what-if"),
-        Section("In figures", _fixed(rows), _table(rows, varied)),
+        Section("In figures", _fixed(rows), table(headers, cells, frozenset(range(named, len(headers))))),
     ]
 
 
@@ -64,21 +65,27 @@ def _fixed(rows: Sequence[Row]) -> str:
     return "The same everywhere: " + ", ".join(same) + "." if same else ""
 
 
-def _table(rows: Sequence[Row], varied: Sequence[tuple[str, Any]]) -> str:
+def figures(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], int]:
+    """Headers, cells, and how many columns name the setting: those in which settings differ. For a page or a terminal."""
+    varied = _varied(rows)
     headers = ["assignor", *(name.removesuffix("_ms").replace("_", " ") for name, _ in varied), "rebalances", "avoided"]
-    headers += ["unowned s", "moved", "twice", "detection s", "false alarms"]
+    headers += ["unowned", "moved", "twice", "detection", "false alarms"]
     cells = [
         [
             row["assignor"],
             *(say(row[name]) for name, say in varied),
             f"{row['rebalances']:,.0f}",
             f"{row['rebalances_avoided'] or 0:+,.0f}",
-            f"{row['unowned_ms'] / 1000:,.0f}",
+            f"{row['unowned_ms'] / 1000:,.0f} s",
             f"{row['moved']:,.0f}",
             f"{row['duplicates']:,.0f}",
-            "-" if row["mean_detection_ms"] is None else f"{row['mean_detection_ms'] / 1000:.1f}",
+            "-" if row["mean_detection_ms"] is None else f"{row['mean_detection_ms'] / 1000:.1f} s",
             f"{row['false_alarms']:,.0f}",
         ]
         for row in rows
     ]
-    return table(headers, cells, frozenset(range(1 + len(varied), len(headers))))
+    return headers, cells, 1 + len(varied)
+
+
+def _varied(rows: Sequence[Row]) -> list[tuple[str, Any]]:
+    return [(name, say) for name, say in _AXES if len({row[name] for row in rows}) > 1]
