@@ -145,6 +145,23 @@ def test_what_is_filtered_is_not_fetched() -> None:
     assert (found.first_offset, found.end_offset, found.since_ms) == (5, 9, 1_672_531_200_000)
 
 
+def test_log_folders_hold_the_same_as_the_broker(spark: Any, broker: BrokerProcess) -> None:
+    for codec in ("none", "zstd"):
+        produce(broker.address, "t", [b"%s-%d" % (codec.encode(), n) for n in range(500)], codec)
+
+    def folder(**more: str) -> Any:
+        return spark.read.format("coterie").options(logFolder=str(broker.data), includeHeaders="true", **more).load()
+
+    asked = load(spark, broker.address, subscribe="t", includeHeaders="true")
+    files = folder(subscribe="t")
+    assert files.count() == asked.count() == 1000
+    assert files.exceptAll(asked).count() == 0
+    between = {"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":9}}', "assign": '{"t":[0]}'}
+    assert sorted(r.offset for r in folder(**between).collect()) == [5, 6, 7, 8]
+    with pytest.raises(Exception, match="no records of these topics in"):
+        folder(subscribe="nope").collect()
+
+
 def test_times_as_starts_and_ends(spark: Any, broker: BrokerProcess) -> None:
     async def send() -> None:
         async with Producer({"bootstrap.servers": broker.address}) as producer:

@@ -33,6 +33,7 @@ _SOURCE = (
     "failOnDataLoss",
     "includeHeaders",
     "pushDownPredicate",
+    "logFolder",
 )
 _SINK = ("topic", "includeHeaders", "exactlyOnce")
 _SPARKS_OWN = frozenset({"path", "checkpointlocation"})
@@ -65,6 +66,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     include_headers: bool = False
     push_down: bool = False
+    log_folder: str | None = None  # read the topics' files there instead of asking a broker
 
     @property
     def group_id(self) -> str | None:
@@ -78,7 +80,10 @@ class SourceOptions:
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Raises OptionError."""
     options = _known(given, _SOURCE, "source")
-    client = client_settings(options)
+    log_folder = options.get("logfolder")
+    if log_folder is not None and streaming:
+        raise OptionError("logFolder is for a batch read; a stream needs a broker that says when there is more")
+    client = {} if log_folder is not None else client_settings(options)
     chosen = [n for n in ("subscribe", "subscribepattern", "assign") if options.get(n)]
     if len(chosen) != 1:
         raise OptionError("say what to read with exactly one of the options subscribe, subscribePattern and assign")
@@ -105,6 +110,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         flag(options, "failOnDataLoss", True),
         flag(options, "includeHeaders", False),
         flag(options, "pushDownPredicate", False),
+        log_folder,
     )
 
 

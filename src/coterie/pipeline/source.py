@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import signal
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
@@ -29,11 +31,14 @@ from coterie.pipeline.assigned_stream import AssignedStream, parse
 from coterie.pipeline.columns import COLUMNS, HEADERS
 from coterie.pipeline.fetching import read_range, to_arrow
 from coterie.pipeline.group_stream import NOTHING, GroupStream
-from coterie.pipeline.options import SourceOptions, flag, source_options
+from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders, pieces
+from coterie.pipeline.offsets import from_json
+from coterie.pipeline.options import OptionError, SourceOptions, flag, source_options
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.pushdown import Bounds, bounds
 from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
 from coterie.pipeline.topics import TopicReader
+from coterie.records.columnar import decode_columns
 
 
 class CoterieDataSource(DataSource):  # type: ignore[misc]
@@ -49,6 +54,8 @@ class CoterieDataSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = source_options(dict(self.options), streaming=False)
+        if options.log_folder is not None:
+            return FolderReader(options, schema)
         # Spark refuses a reader that can take filters where its own switch for that is off: hence two classes.
         return FilteringReader(options, schema) if options.push_down else CoterieReader(options, schema)
 
@@ -111,6 +118,51 @@ class CoterieReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self.options, self.schema, partition)
+
+
+class Files(InputPartition):  # type: ignore[misc]
+    """What one task reads of a log folder."""
+
+    def __init__(self, topic: str, partition: int, ranges: list[FileRange], first: int, end: int) -> None:
+        super().__init__(None)
+        self.topic, self.partition, self.ranges, self.first, self.end = topic, partition, ranges, first, end
+
+
+class FolderReader(DataSourceReader):  # type: ignore[misc]
+    """A batch read of topics' files (`logFolder`), between startingOffsets and endingOffsets where those are numbers."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.options, self.schema = options, schema
+
+    def partitions(self) -> list[Files]:
+        o, found = self.options, list[Files]()
+        start, end = (from_json(side) if isinstance(side, dict) else {} for side in (o.starting, o.ending))
+        for (topic, partition), path in partition_folders(Path(o.log_folder or "")).items():
+            if o.pattern is not None and not re.fullmatch(o.pattern, topic):
+                continue
+            if o.pattern is None and topic not in (*o.subscribe, *o.assign):
+                continue
+            if o.assign and partition not in o.assign[topic]:
+                continue
+            first, last = start.get((topic, partition), 0), end.get((topic, partition), -1)
+            last = last if last >= 0 else 2**63 - 1
+            found += [Files(topic, partition, [r], max(first, 0), last) for r in file_ranges(path, max(first, 0))]
+        if not found:
+            raise OptionError(f"there are no records of these topics in {o.log_folder}; give a broker's data folder")
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        assert isinstance(partition, Files)
+        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        with_headers = "headers" in self.schema.fieldNames()
+        for r in partition.ranges:
+            for piece in pieces(r):
+                columns = decode_columns(piece, with_headers=with_headers)
+                if columns is not None:
+                    first, last = (int(columns.offsets.searchsorted(o)) for o in (partition.first, partition.end))
+                    yield to_arrow(columns.slice(first, last), partition.topic, partition.partition, wanted)
 
 
 class FilteringReader(CoterieReader):

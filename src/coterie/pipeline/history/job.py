@@ -96,7 +96,7 @@ def _add_facts(spark: Any, sources: Sources, out: Path, progress: Progress) -> N
 
 def _ranges(sources: Sources, progress: Progress) -> list[reading.LogRange]:
     if sources.folders:
-        return reading.file_ranges(list(sources.folders), progress.offsets)
+        return reading.log_ranges(list(sources.folders), progress.offsets)
     if sources.client is None:
         return []
     options = SourceOptions(dict(sources.client), subscribe=(reading.TOPIC,), tasks=os.cpu_count() or 1)

@@ -4,9 +4,6 @@ topic, in ranges of offsets. Each task reads its range in pieces and decodes the
 
 from __future__ import annotations
 
-import mmap
-import re
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +13,16 @@ from coterie.client.settings import ClientSettings
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.decoding import OffsetsDecoder
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
+from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders
+from coterie.pipeline.log_folders import pieces as file_pieces
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import EARLIEST, LATEST, TopicReader
-from coterie.records.batch import HEADER_BYTES, read_header
+from coterie.records.batch import read_header
 from coterie.records.columnar import Columns, unfold
 
 TOPIC = "__consumer_offsets"
-RANGE_BYTES = 64 * 1024 * 1024
-PIECE_BYTES = 4 * 1024 * 1024
 RANGE_RECORDS = 1_000_000
-_INDEX_ENTRY = struct.Struct(">ii")
-_FOLDER = re.compile(re.escape(TOPIC) + r"-(\d+)$")
 
 # A range as a row: of a file, bytes; of a broker (path null), offsets. Records below ``since`` were read by an earlier run.
 RANGES = "path string, host string, port int, log_partition int, first bigint, last bigint, since bigint"
@@ -59,46 +54,17 @@ class LogRange:
 # -- planning ---------------------------------------------------------------------------------------------------------------
 
 
-def file_ranges(folders: list[Path], since: Mapping[int, int]) -> list[LogRange]:
+def log_ranges(folders: list[Path], since: Mapping[int, int]) -> list[LogRange]:
     """``folders``: those of the partitions, or ones that hold them (a broker's log.dirs). Raises NothingToRead."""
-    found = sorted({p for f in folders for p in [f, *f.glob(f"{TOPIC}-*")] if _FOLDER.search(p.name) and p.is_dir()})
+    found = {tp: path for folder in folders for tp, path in partition_folders(folder).items() if tp[0] == TOPIC}
     if not found:
         named = ", ".join(map(str, folders))
         raise NothingToRead(f"there is no folder {TOPIC}-N in {named}; give a broker's data folder")
     ranges: list[LogRange] = []
-    for folder in found:
-        match = _FOLDER.search(folder.name)
-        assert match is not None
-        ranges += _folder_ranges(folder, int(match[1]), since)
+    for (_, number), path in sorted(found.items()):
+        done = since.get(number, 0)
+        ranges += [LogRange(r.path, None, None, number, r.first, r.last, done) for r in file_ranges(path, done)]
     return ranges
-
-
-def _folder_ranges(folder: Path, log_partition: int, since: Mapping[int, int]) -> Iterator[LogRange]:
-    files = sorted(folder.glob("*.log"))
-    done = since.get(log_partition, 0)
-    for place, file in enumerate(files):
-        if place + 1 < len(files) and int(files[place + 1].stem) <= done:
-            continue
-        size = file.stat().st_size
-        borders = _borders(file, size, done)
-        for first, last in zip(borders, [*borders[1:], size], strict=True):
-            if last > first:
-                yield LogRange(str(file.resolve()), None, None, log_partition, first, last, done)
-
-
-def _borders(file: Path, size: int, done: int) -> list[int]:
-    """Where ranges of about RANGE_BYTES begin, by the segment's index, which knows where batches do."""
-    try:
-        index = file.with_suffix(".index").read_bytes()
-    except OSError:
-        index = b""
-    entries = [e for e in _INDEX_ENTRY.iter_unpack(index[: len(index) // 8 * 8]) if 0 < e[1] < size]
-    base = int(file.stem)
-    borders = [max([0, *(position for relative, position in entries if base + relative < done)])]
-    for _, position in entries:
-        if position >= borders[-1] + RANGE_BYTES:
-            borders.append(position)
-    return borders
 
 
 def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogRange]:
@@ -130,9 +96,9 @@ def as_frame(spark: Any, ranges: list[LogRange]) -> Any:
 
 
 def pieces(r: LogRange, settings: ClientSettings | None) -> Iterator[bytes]:
-    """Whole batches, some megabytes at a time. A batch cut short at the end of a file, as a crash leaves it, is left out."""
+    """Whole batches, some megabytes at a time."""
     if r.path is not None:
-        yield from _file_pieces(r)
+        yield from file_pieces(FileRange(r.path, r.first, r.last))
         return
     from coterie.pipeline.fetching import fetched
 
@@ -140,24 +106,6 @@ def pieces(r: LogRange, settings: ClientSettings | None) -> Iterator[bytes]:
     assert r.host is not None
     assert r.port is not None
     yield from fetched(OffsetRange(TOPIC, r.log_partition, r.first, r.last, r.host, r.port), settings)
-
-
-def _file_pieces(r: LogRange) -> Iterator[bytes]:
-    assert r.path is not None
-    with open(r.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-        last = min(r.last, len(whole))
-        at = r.first
-        while at + HEADER_BYTES <= last:
-            end = at
-            while end + HEADER_BYTES <= last and end - at < PIECE_BYTES:
-                size = int.from_bytes(whole[end + 8 : end + 12], "big", signed=True) + 12
-                if size < HEADER_BYTES or end + size > last:
-                    last = end
-                    break
-                end += size
-            if end > at:
-                yield whole[at:end]
-            at = end
 
 
 def commits(ranges: Any, client: Mapping[str, str] | None) -> Any:

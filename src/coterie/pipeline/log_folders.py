@@ -1,0 +1,86 @@
+"""Log folders on disk, coterie's or Apache Kafka's: byte ranges that begin with a batch, and whole batches out of them.
+
+Every worker must reach the files under the same path. What was committed and what aborted is not looked at: all records.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.records.batch import HEADER_BYTES
+
+RANGE_BYTES = 64 * 1024 * 1024
+PIECE_BYTES = 4 * 1024 * 1024
+_INDEX_ENTRY = struct.Struct(">ii")
+_FOLDER = re.compile(r"(.+)-(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes of a segment, from the beginning of a batch on."""
+
+    path: str
+    first: int
+    last: int
+
+
+def partition_folders(folder: Path) -> dict[tuple[str, int], Path]:
+    """The partitions in a broker's data folder, by topic and number; or that folder itself, if it is a partition's."""
+    found: dict[tuple[str, int], Path] = {}
+    for path in sorted([folder, *folder.iterdir()]):
+        named = _FOLDER.match(path.name)
+        if named is not None and path.is_dir() and any(path.glob("*.log")):
+            found[named[1], int(named[2])] = path
+    return found
+
+
+def file_ranges(folder: Path, since: int = 0) -> Iterator[FileRange]:
+    """The partition's segments in ranges of about RANGE_BYTES; those that hold only offsets below ``since`` are left out."""
+    files = sorted(folder.glob("*.log"))
+    for place, file in enumerate(files):
+        if place + 1 < len(files) and int(files[place + 1].stem) <= since:
+            continue
+        size = file.stat().st_size
+        borders = _borders(file, size, since)
+        for first, last in zip(borders, [*borders[1:], size], strict=True):
+            if last > first:
+                yield FileRange(str(file.resolve()), first, last)
+
+
+def _borders(file: Path, size: int, since: int) -> list[int]:
+    """Where ranges begin, by the segment's index, which knows where batches do; a file without one is one range."""
+    try:
+        index = file.with_suffix(".index").read_bytes()
+    except OSError:
+        index = b""
+    entries = [e for e in _INDEX_ENTRY.iter_unpack(index[: len(index) // 8 * 8]) if 0 < e[1] < size]
+    base = int(file.stem)
+    borders = [max([0, *(position for relative, position in entries if base + relative < since)])]
+    for _, position in entries:
+        if position >= borders[-1] + RANGE_BYTES:
+            borders.append(position)
+    return borders
+
+
+def pieces(r: FileRange) -> Iterator[bytes]:
+    """Whole batches, some megabytes at a time. One that is cut short at the end of a file, as a crash leaves it, is left
+    out."""
+    with open(r.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        last = min(r.last, len(whole))
+        at = r.first
+        while at + HEADER_BYTES <= last:
+            end = at
+            while end + HEADER_BYTES <= last and end - at < PIECE_BYTES:
+                size = int.from_bytes(whole[end + 8 : end + 12], "big", signed=True) + 12
+                if size < HEADER_BYTES or end + size > last:
+                    last = end
+                    break
+                end += size
+            if end > at:
+                yield whole[at:end]
+            at = end
