@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import gzip
+import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from coterie.cli import main
 from coterie.client import Admin, Consumer, Producer
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
@@ -303,16 +308,14 @@ def test_a_live_broker_and_its_journal(spark: Any, lived: tuple[BrokerProcess, s
     assert [(r.group, r.state, r.offsets) for r in table["groups"]] == [("crew", "Empty", 6)]
     again = run_history(spark, Sources(client), tmp_path)
     assert again == counts
+    asked = ["groups", "reset", "crew", "--as-of", "2100-01-01", "--history", str(tmp_path), "-b", broker.address]
+    done = CliRunner().invoke(main, [*asked, "--dry-run", "--json"], catch_exceptions=False)
+    assert sum(o["to"] for o in json.loads(done.output)) == 100
+    seen = CliRunner().invoke(main, ["pipeline", "as-of", "crew", "--history", str(tmp_path)], catch_exceptions=False)
+    assert seen.output.startswith("crew: Empty, generation 2")
 
 
 def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> None:
-    import datetime
-    import time
-
-    from click.testing import CliRunner
-
-    from coterie.cli import main
-
     broker, _ = lived
     time.sleep(0.05)
     then = datetime.datetime.now().isoformat()
@@ -340,10 +343,7 @@ def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> 
 @pytest.mark.spark
 def test_delta_and_iceberg_hold_the_same(spark: Any, tmp_path: Path) -> None:
     import deltalake
-    from click.testing import CliRunner
     from pyiceberg.catalog.sql import SqlCatalog
-
-    from coterie.cli import main
 
     run_history(spark, Sources(None, (KAFKA / "4.3.0",), (KAFKA / "4.3.0" / "server.log",)), tmp_path / "history")
     expected = sorted(
