@@ -96,6 +96,19 @@ async def committed_offsets(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """The group's offsets, -1 where there is none; ``partitions`` None for all it has. ``require_stable``: those with a
     transaction's offset pending fail with UNSTABLE_OFFSET_COMMIT, which is retriable. Raises KafkaError."""
+    request = fetch_request(group_id, partitions, require_stable=require_stable)
+    connection = await cluster.coordinator_connection(coordinator)
+    if require_stable and connection.version_of(OffsetFetchRequest) < STABLE_FROM:
+        text = "read_committed needs OffsetFetch version 7; this broker is older"
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+    response = await connection.request(request, OffsetFetchResponse, cluster.timeout_s, highest=NAMES_UP_TO)
+    return fetched_offsets(response, group_id)
+
+
+def fetch_request(
+    group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = False
+) -> OffsetFetchRequest:
+    """In the shape of old versions, which name one group, and of new ones."""
     asked: dict[str, list[int]] | None = None
     if partitions is not None:
         asked = {}
@@ -103,16 +116,15 @@ async def committed_offsets(
             asked.setdefault(topic, []).append(partition)
     old = None if asked is None else [OffsetFetchRequestTopic(t, p) for t, p in asked.items()]
     new = None if asked is None else [OffsetFetchRequestTopics(t, partition_indexes=p) for t, p in asked.items()]
-    request = OffsetFetchRequest(group_id, old, [OffsetFetchRequestGroup(group_id, topics=new)], require_stable)
-    connection = await cluster.coordinator_connection(coordinator)
-    if require_stable and connection.version_of(OffsetFetchRequest) < STABLE_FROM:
-        text = "read_committed needs OffsetFetch version 7; this broker is older"
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
-    response = await connection.request(request, OffsetFetchResponse, cluster.timeout_s, highest=NAMES_UP_TO)
-    check(response.error_code)
+    return OffsetFetchRequest(group_id, old, [OffsetFetchRequestGroup(group_id, topics=new)], require_stable)
+
+
+def fetched_offsets(response: OffsetFetchResponse, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What an answer to `fetch_request` says; -1 where there is none. ``group``: as an error names it. Raises KafkaError."""
+    check(response.error_code, group)
     found: dict[TopicPartition, OffsetAndMetadata] = {}
-    for group in response.groups:
-        check(group.error_code, group_id)
+    for answer in response.groups:
+        check(answer.error_code, group)
     answered = [(t.name, t.partitions) for t in response.topics]
     answered += [(t.name, t.partitions) for g in response.groups for t in g.topics]
     for name, results in answered:
@@ -133,14 +145,29 @@ async def commit_offsets(
     group_instance_id: str | None = None,
 ) -> None:
     """Commits for a member, or for a group without members. Raises KafkaError with the first partition's error."""
+    request = commit_request(group_id, offsets, generation, member_id, group_instance_id)
+    connection = await cluster.coordinator_connection(coordinator)
+    response = await connection.request(request, OffsetCommitResponse, cluster.timeout_s, highest=NAMES_UP_TO)
+    check_committed(response)
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+    generation: int,
+    member_id: str,
+    group_instance_id: str | None,
+) -> OffsetCommitRequest:
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (topic, partition), given in offsets.items():
         entry = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
         offset, epoch, text = OffsetAndMetadata(given) if isinstance(given, int) else given
         entry.partitions.append(OffsetCommitRequestPartition(partition, offset, epoch, committed_metadata=text))
-    request = OffsetCommitRequest(group_id, generation, member_id, group_instance_id, topics=list(topics.values()))
-    connection = await cluster.coordinator_connection(coordinator)
-    response = await connection.request(request, OffsetCommitResponse, cluster.timeout_s, highest=NAMES_UP_TO)
+    return OffsetCommitRequest(group_id, generation, member_id, group_instance_id, topics=list(topics.values()))
+
+
+def check_committed(response: OffsetCommitResponse, where: str = "") -> None:
+    """Raises KafkaError with the first partition's error; ``where`` comes before the partition's name."""
     for answered in response.topics:
         for p in answered.partitions:
-            check(p.error_code, f"{answered.name}-{p.partition_index}")
+            check(p.error_code, f"{where}{answered.name}-{p.partition_index}")

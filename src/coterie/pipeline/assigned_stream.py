@@ -59,13 +59,9 @@ class AssignedStream:
         for (topic, partition), offset in before.items():
             end = ends.get((topic, partition))
             if end is None:
-                self._lost(f"{topic}-{partition} is gone")
+                self.reader.lost(f"{topic}-{partition} is gone")
             elif end < offset:
-                self._lost(f"{topic}-{partition} ends at {end}, before the checkpoint's offset {offset}")
-
-    def _lost(self, what: str) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what}; set failOnDataLoss=false to go on without the records")
+                self.reader.lost(f"{topic}-{partition} ends at {end}, before the checkpoint's offset {offset}")
 
     def _beginnings(
         self, before: dict[TopicPartition, int], ends: dict[TopicPartition, int]

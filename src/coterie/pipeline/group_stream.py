@@ -78,15 +78,11 @@ class GroupStream:
         self._ends = self.reader.offsets_of(dict.fromkeys(owned, LATEST))
         for tp, position in list(owned.items()):
             if position > self._ends[tp]:
-                self._lost(f"{tp[0]}-{tp[1]} ends at {self._ends[tp]}, before the group's offset {position}")
+                self.reader.lost(f"{tp[0]}-{tp[1]} ends at {self._ends[tp]}, before the group's offset {position}")
                 owned[tp] = self._ends[tp]
         if self._goal is None:
             return dict(self._ends)
         return {tp: min(end, self._goal.get(tp, end)) for tp, end in self._ends.items()}
-
-    def _lost(self, what: str) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLossError(f"{what}; set failOnDataLoss=false to go on without the records")
 
     def plan(self, end: GroupOffset) -> list[list[OffsetRange]]:
         """The tasks of a batch. One that this process did not make is a batch that Spark runs again after a restart: of it

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
-from coterie.client.offsets import NAMES_UP_TO
+from coterie.client.offsets import NAMES_UP_TO, check_committed, commit_request, fetch_request, fetched_offsets
 from coterie.pipeline.offsets import TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange, share_out
@@ -20,17 +20,6 @@ from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
 
 R = TypeVar("R")
 EARLIEST, LATEST = -2, -1
@@ -53,6 +42,11 @@ class TopicReader:
         self._sockets: dict[tuple[str, int], BrokerSocket] = {}
         self._leaders: dict[TopicPartition, tuple[str, int]] = {}
         self._coordinator: tuple[str, int] | None = None
+
+    def lost(self, what: str) -> None:
+        """Records cannot be read any more. Raises DataLossError unless failOnDataLoss is false."""
+        if self.options.fail_on_data_loss:
+            raise DataLossError(f"{what}; set failOnDataLoss=false to go on without the records")
 
     # -- connections ----------------------------------------------------------------------------------------------------
 
@@ -223,36 +217,18 @@ class TopicReader:
 
     def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         group_id = self.options.group_id or ""
-        topics: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
-        asked = OffsetFetchRequestGroup(
-            group_id, topics=[OffsetFetchRequestTopics(t, partition_indexes=p) for t, p in topics.items()]
-        )
-        old = [OffsetFetchRequestTopic(t, p) for t, p in topics.items()]
-        response = self._group_socket().request(OffsetFetchRequest(group_id, old, [asked]), highest=NAMES_UP_TO)
-        for refused in response.groups or [response]:
-            check(refused.error_code, f"group {group_id}")
-        answered: list[Any] = [t for g in response.groups for t in g.topics] or response.topics
-        return {(t.name, p.partition_index): p.committed_offset for t in answered for p in t.partitions}
+        response = self._group_socket().request(fetch_request(group_id, partitions), highest=NAMES_UP_TO)
+        return {tp: said.offset for tp, said in fetched_offsets(response, f"group {group_id}").items()}
 
     def commit(self, offsets: Mapping[TopicPartition, int], member_id: str = "", generation: int = -1) -> None:
         """For a group without members, or in the name of a member. Raises KafkaError."""
         self._patiently(lambda: self._commit(offsets, member_id, generation))
 
     def _commit(self, offsets: Mapping[TopicPartition, int], member_id: str, generation: int) -> None:
-        topics: dict[str, OffsetCommitRequestTopic] = {}
-        for (topic, partition), offset in sorted(offsets.items()):
-            entry = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
-            entry.partitions.append(OffsetCommitRequestPartition(partition, offset, -1, committed_metadata=""))
+        group_id = self.options.group_id or ""
         instance_id = self._settings["group.instance.id"] if member_id else None
-        request = OffsetCommitRequest(
-            self.options.group_id or "", generation, member_id, instance_id, topics=list(topics.values())
-        )
-        response = self._group_socket().request(request, highest=NAMES_UP_TO)
-        for answered in response.topics:
-            for p in answered.partitions:
-                check(p.error_code, f"group {self.options.group_id}, {answered.name}-{p.partition_index}")
+        request = commit_request(group_id, dict(sorted(offsets.items())), generation, member_id, instance_id)
+        check_committed(self._group_socket().request(request, highest=NAMES_UP_TO), f"group {group_id}, ")
 
     # -- planning -------------------------------------------------------------------------------------------------------
 
