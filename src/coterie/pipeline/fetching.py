@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from coterie.client.errors import KafkaError
 from coterie.client.positions import Position
 from coterie.client.settings import ClientSettings
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError
+from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError, patiently
 from coterie.records.batch import batches
 from coterie.records.columnar import Columns, columns_of
 from coterie.wire.errors import ErrorCode, error_of
@@ -108,7 +109,7 @@ def fetched(r: OffsetRange, settings: ClientSettings) -> Iterator[bytes]:
     the first begin before it. Raises KafkaError; faults that pass are waited out as in `read_range`."""
     offset = r.start
     while offset < r.end:
-        data = _patiently(r, offset, settings)
+        data = patiently(settings, partial(_fetch_once, r, offset, settings), partial(_forget, r))
         whole = list(batches(data.records or b""))
         if not whole:
             return
@@ -117,17 +118,9 @@ def fetched(r: OffsetRange, settings: ClientSettings) -> Iterator[bytes]:
         yield (data.records or b"")[: at + last.size]
 
 
-def _patiently(r: OffsetRange, offset: int, settings: ClientSettings) -> PartitionData:
-    deadline_s = time.monotonic() + settings["default.api.timeout.ms"] / 1000
-    while True:
-        try:
-            request = _fetch(r, offset, settings)
-            return _checked(r, offset, _socket(r, settings).request(request, highest=FETCH_NAMES_UP_TO))
-        except KafkaError as error:
-            _forget(r)
-            if not error.code.retriable or time.monotonic() > deadline_s:
-                raise
-        time.sleep(settings["retry.backoff.ms"] / 1000)
+def _fetch_once(r: OffsetRange, offset: int, settings: ClientSettings) -> PartitionData:
+    request = _fetch(r, offset, settings)
+    return _checked(r, offset, _socket(r, settings).request(request, highest=FETCH_NAMES_UP_TO))
 
 
 def _fetch(r: OffsetRange, offset: int, settings: ClientSettings) -> FetchRequest:

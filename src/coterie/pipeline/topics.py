@@ -11,6 +11,7 @@ from typing import TypeVar
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.offsets import NAMES_UP_TO, check_committed, commit_request, fetch_request, fetched_offsets
+from coterie.client.settings import ClientSettings
 from coterie.pipeline.offsets import TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange, share_out
@@ -30,6 +31,31 @@ CLIENT_ID = "coterie-spark"
 
 class DataLossError(RuntimeError):
     """Records that were to be read are no longer there (failOnDataLoss)."""
+
+
+_MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})  # retriable, but whoever asks wants to hear of it
+
+
+def patiently(
+    settings: ClientSettings,
+    work: Callable[[], R],
+    forget: Callable[[], None],
+    *,
+    final: frozenset[ErrorCode] = frozenset(),
+) -> R:
+    """Runs it again after errors that pass, for default.api.timeout.ms; ``forget`` drops the connections before. Raises
+    KafkaError."""
+    deadline_s = time.monotonic() + settings["default.api.timeout.ms"] / 1000
+    pause_s = settings["retry.backoff.ms"] / 1000
+    while True:
+        try:
+            return work()
+        except KafkaError as error:
+            if not error.code.retriable or error.code in final or time.monotonic() + pause_s > deadline_s:
+                raise
+        forget()
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, settings["retry.backoff.max.ms"] / 1000)
 
 
 class TopicReader:
@@ -73,20 +99,11 @@ class TopicReader:
         self._sockets.clear()
 
     def _patiently(self, work: Callable[[], R]) -> R:
-        """Runs it again after errors that pass, over new connections. Raises KafkaError."""
-        deadline_s = time.monotonic() + self._settings["default.api.timeout.ms"] / 1000
-        pause_s = self._settings["retry.backoff.ms"] / 1000
-        while True:
-            try:
-                return work()
-            except KafkaError as error:
-                missing = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if not error.code.retriable or missing or time.monotonic() + pause_s > deadline_s:
-                    raise
-            self.close()
-            self._coordinator = None
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, self._settings["retry.backoff.max.ms"] / 1000)
+        return patiently(self._settings, work, self._forget, final=_MISSING)
+
+    def _forget(self) -> None:
+        self.close()
+        self._coordinator = None
 
     # -- topics and offsets -----------------------------------------------------------------------------------------------
 
