@@ -27,11 +27,8 @@ RUNS = (
     "detection_ms bigint, longest_detection_ms bigint, false_alarms bigint, requests bigint, duration_ms bigint"
 )
 
-# One row per setting, over its seeds: means, and by how many rebalances it has fewer than the first setting.
-SETTINGS = (
-    "place, assignor, static, session_timeout_ms, heartbeat_interval_ms, initial_delay_ms, max_poll_interval_ms, "
-    "removal, members"
-)
+# The columns that say which setting a row is of.
+SETTINGS = ("place", *(f.name for f in fields(Setting)))
 
 # A grid is written with Kafka's names where Kafka has one.
 NAMES = {
@@ -126,7 +123,7 @@ def by_setting(runs: Any) -> Any:
     totals = [f.avg("avoided").alias("rebalances_avoided"), f.count("*").alias("seeds")]
     for name in MEASURES:
         totals += [f.avg(name).alias(name), f.min(name).alias(f"{name}_low"), f.max(name).alias(f"{name}_high")]
-    return compared.groupBy(*SETTINGS.split(", ")).agg(*totals).orderBy("place")
+    return compared.groupBy(*SETTINGS).agg(*totals).orderBy("place")
 
 
 def changes_of_history(out: Path, group: str) -> list[Change]:

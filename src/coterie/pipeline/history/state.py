@@ -36,16 +36,12 @@ class Moment:
     log_offset: int | None = None
 
 
-def entries(commits: Any, group_log: Any, moment: Moment | None = None) -> Any:
-    """COMMITS, GROUP_LOG -> ENTRIES up to that moment."""
+def entries(commits: Any, group_log: Any) -> Any:
+    """COMMITS, GROUP_LOG -> ENTRIES."""
     from pyspark.sql import functions as f
 
     same = f.col("commit_ms").alias("time_ms")
     log = commits.withColumn("kind", f.lit("commit")).select("*", same).unionByName(group_log, allowMissingColumns=True)
-    if moment is not None and moment.time_ms is not None:
-        log = log.where(f.col("time_ms") <= moment.time_ms)
-    if moment is not None and moment.log_offset is not None:
-        log = log.where(f.col("log_offset") <= moment.log_offset)
     return log.select(*column_names(ENTRIES))
 
 
