@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from coterie.laboratory.scenario import parse_scenarios, run_scenario
+from coterie.laboratory.scenario import ScenarioRun, parse_scenarios, run_scenario
+from coterie.laboratory.zookeeper_scenario import ZooKeeperScenario
 
 SPEC = Path(__file__).parent / "spec"
-FILES = sorted(SPEC.glob("*.txt"))
+WORLDS = {"spec": ScenarioRun, "zookeeper": ZooKeeperScenario}
+FILES = sorted(SPEC.rglob("*.txt"))
 CASES = [(path, at) for path in FILES for at in range(len(parse_scenarios(path.read_text())))]
 
 
@@ -22,7 +24,7 @@ def _id(case: tuple[Path, int]) -> str:
 def test_scenario(case: tuple[Path, int], request: pytest.FixtureRequest) -> None:
     path, at = case
     scenario = parse_scenarios(path.read_text())[at]
-    came = run_scenario(scenario)
+    came = run_scenario(scenario, WORLDS[path.parent.name])
     if request.config.getoption("--rewrite"):
         _rewrite(path, scenario.names, came)
         return

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from coterie.coordinator import events as e
 from coterie.coordinator.describe import describe_group
@@ -293,9 +294,15 @@ class ScenarioRun:
         self.log = []
 
 
-def run_scenario(scenario: Scenario) -> list[str]:
-    """The scenario's lines with the traces that really came."""
-    run = ScenarioRun()
+class Run(Protocol):
+    """A world in which steps happen."""
+
+    def step(self, line: str) -> list[str]: ...
+
+
+def run_scenario(scenario: Scenario, world: Callable[[], Run] = ScenarioRun) -> list[str]:
+    """The scenario's lines with the traces that really came, in a fresh world."""
+    run = world()
     lines: list[str] = []
     for line in scenario.lines:
         if line.startswith(" "):

@@ -1,0 +1,62 @@
+"""What a group's readers have handed out: a steady rate, worked out only when somebody asks, and what came twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coterie.laboratory.world import World
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Delivered:
+    """Of the whole group: the highest offset handed out of each partition, and how many records were handed out again."""
+
+    upto: dict[TopicPartition, int] = field(default_factory=dict)
+    duplicates: int = 0
+
+    def handed_out(self, partition: TopicPartition, begin: int, end: int) -> None:
+        """The records from ``begin`` up to ``end``, not included."""
+        upto = self.upto.get(partition, 0)
+        self.duplicates += max(min(end, upto) - begin, 0)
+        self.upto[partition] = max(end, upto)
+
+
+class Reader:
+    """One consumer's reading. There is always more to read, at ``records_per_s`` of each partition."""
+
+    def __init__(self, world: World, records_per_s: int, delivered: Delivered) -> None:
+        self._world, self._records_per_s, self._delivered = world, records_per_s, delivered
+        self.positions: dict[TopicPartition, int] = {}
+        self._since_ms: dict[TopicPartition, int] = {}
+
+    def begin(self, partition: TopicPartition, offset: int) -> None:
+        self.positions[partition] = offset
+        self._since_ms[partition] = self._world.now_ms
+
+    def read(self) -> None:
+        """Up to now."""
+        now_ms = self._world.now_ms
+        for partition, since_ms in self._since_ms.items():
+            count = (now_ms - since_ms) * self._records_per_s // 1000
+            if count:
+                begin = self.positions[partition]
+                self.positions[partition] = begin + count
+                self._delivered.handed_out(partition, begin, begin + count)
+                self._since_ms[partition] = now_ms
+
+    def skip(self) -> None:
+        """Nothing was read since the last time: the process stood still."""
+        self._since_ms = dict.fromkeys(self._since_ms, self._world.now_ms)
+
+    def stop(self, partition: TopicPartition) -> None:
+        """After `read`: no more of it."""
+        self.positions.pop(partition, None)
+        self._since_ms.pop(partition, None)
+
+    def stop_all(self) -> dict[TopicPartition, int]:
+        """The positions reached."""
+        self.read()
+        reached, self.positions, self._since_ms = self.positions, {}, {}
+        return reached

@@ -1,0 +1,231 @@
+"""The laboratory's ZooKeeper: nodes with versions, ephemeral ones, one-shot watches, sessions that expire.
+
+One server with one order of everything, as ZooKeeper's leader gives it. A session is heard for as long as its owner is
+alive and connected; it expires at the first tick that is its timeout after it was last heard, as the real server's buckets
+do, and its ephemeral nodes go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coterie.laboratory.world import World
+from coterie.zookeeper.operations import (
+    ANY_VERSION,
+    BadVersion,
+    Create,
+    Delete,
+    List,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    Read,
+    ReadEach,
+    SessionExpired,
+    Write,
+)
+
+TICK_MS = 2_000
+OPERATIONS_PER_S = 40_000  # what one server of three gives a small read; it only matters where thousands come together
+_HEADER_BYTES = 4 + 8  # length; xid and kind
+_REPLY_BYTES = 4 + 16  # length; xid, zxid, error
+_STAT_BYTES = 68
+_ACL_BYTES = 35  # world:anyone, everything
+_EVENT_BYTES = 4 + 16 + 12
+PING_BYTES = _HEADER_BYTES + _REPLY_BYTES
+
+
+@dataclass(slots=True)
+class _Stored:
+    data: str
+    owner: int | None = None  # the session of an ephemeral one
+    version: int = 0
+    children: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Session:
+    """``event`` hears of the path whose watch fired; ``expired`` is for the server's side only."""
+
+    number: int
+    timeout_ms: int
+    event: Callable[[str], None]
+    last_heard_ms: int
+    heard: bool = True
+    expired: bool = False
+    ephemerals: set[str] = field(default_factory=set)
+    missed: list[str] = field(default_factory=list)  # watches that fired while it was not heard
+
+
+class ZooKeeperServer:
+    """The tree, its watches and its sessions. ``messages`` and ``bytes`` count what went either way, pings too."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.messages = self.bytes = self.operations = self.events = self.expirations = 0
+        self.by_second: dict[int, int] = {}
+        self._busy_until_s = 0.0
+        self._nodes = {"/": _Stored("")}
+        self._watches: dict[tuple[str, bool], dict[int, Session]] = {}  # (path, of its children) -> who
+        self._sessions = 0
+        self._children: dict[str, tuple[list[str], int]] = {}  # sorted, with their bytes, until they change
+
+    # -- sessions -------------------------------------------------------------------------------------------------------
+
+    def connect(self, timeout_ms: int, event: Callable[[str], None]) -> Session:
+        self._sessions += 1
+        return Session(self._sessions, timeout_ms, event, self.world.now_ms)
+
+    def unheard(self, session: Session) -> None:
+        """From now on nothing comes from there: its last ping was up to a third of the timeout ago."""
+        if session.heard:
+            session.heard = False
+            session.last_heard_ms = self.world.now_ms - self.world.between(0, session.timeout_ms // 3)
+            due_ms = -(-(session.last_heard_ms + session.timeout_ms) // TICK_MS) * TICK_MS
+            self.world.at(due_ms, lambda: self._expire(session, due_ms))
+
+    def heard_again(self, session: Session) -> None:
+        """Raises SessionExpired."""
+        if session.expired:
+            raise SessionExpired
+        session.heard, session.last_heard_ms = True, self.world.now_ms
+        for path in session.missed:
+            self._tell(session, path)
+        session.missed.clear()
+
+    def _expire(self, session: Session, due_ms: int) -> None:
+        if not session.heard and session.last_heard_ms + session.timeout_ms <= due_ms:
+            self.expirations += not session.expired
+            self.close(session)
+
+    def close(self, session: Session) -> None:
+        """At once, as a client's own goodbye."""
+        session.expired = True
+        for path in sorted(session.ephemerals):
+            self._remove(path)
+        session.ephemerals.clear()
+
+    def count_pings(self, session: Session, alive_ms: int) -> None:
+        """What an idle client sends in that time: a ping each third of its timeout."""
+        pings = alive_ms * 3 // session.timeout_ms
+        self.messages += 2 * pings
+        self.bytes += PING_BYTES * pings
+
+    # -- operations -----------------------------------------------------------------------------------------------------
+
+    def apply(self, session: Session, operation: Operation) -> object:
+        """The answer. Raises ZooKeeperError."""
+        if session.expired:
+            raise SessionExpired
+        match operation:
+            case Create(path, data, ephemeral):
+                self._count(path, sent=len(data) + _ACL_BYTES, back=len(path))
+                self._create(path, data, session if ephemeral else None)
+            case Write(path, data, version):
+                self._count(path, sent=len(data) + 4, back=_STAT_BYTES)
+                self._write(path, data, version)
+            case Delete(path):
+                self._count(path, sent=4, back=0)
+                self._delete(path)
+            case Read(path, watch):
+                return self._read(session, path, watch=watch)
+            case ReadEach(paths):
+                return [self._read(session, path, watch=False) for path in paths]
+            case List(path, watch):
+                return self._list(session, path, watch=watch)
+        return None
+
+    def _count(self, path: str, sent: int, back: int) -> None:
+        self.operations += 1
+        self._busy_until_s = max(self._busy_until_s, self.world.now_ms / 1000) + 1 / OPERATIONS_PER_S
+        self._passed(2, _HEADER_BYTES + 4 + len(path) + sent + _REPLY_BYTES + back)
+
+    def ready_ms(self) -> int:
+        """When the answer to what came last leaves: operations are served one after the other."""
+        return max(int(self._busy_until_s * 1000), self.world.now_ms)
+
+    def _passed(self, messages: int, size: int) -> None:
+        self.messages += messages
+        self.bytes += size
+        second = self.world.now_ms // 1000
+        self.by_second[second] = self.by_second.get(second, 0) + messages
+
+    def _create(self, path: str, data: str, session: Session | None) -> None:
+        if path in self._nodes:
+            raise NodeExists
+        self._make(path, data, None if session is None else session.number)
+        if session is not None:
+            session.ephemerals.add(path)
+
+    def _make(self, path: str, data: str, owner: int | None) -> None:
+        parent, _, name = path.rpartition("/")
+        parent = parent or "/"
+        if parent not in self._nodes:
+            self._make(parent, "", None)
+        self._nodes[path] = _Stored(data, owner)
+        self._nodes[parent].children.add(name)
+        self._children.pop(parent, None)
+        self._fire(path, children=False)
+        self._fire(parent, children=True)
+
+    def _write(self, path: str, data: str, version: int) -> None:
+        node = self._nodes.get(path)
+        if version != ANY_VERSION and (node is None or node.version != version):
+            raise BadVersion
+        if node is None:
+            self._make(path, data, None)
+            return
+        node.data = data
+        node.version += 1
+        self._fire(path, children=False)
+
+    def _delete(self, path: str) -> None:
+        if path not in self._nodes:
+            raise NoNode
+        self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        if self._nodes.pop(path, None) is None:
+            return
+        parent, _, name = path.rpartition("/")
+        self._nodes[parent].children.discard(name)
+        self._children.pop(parent, None)
+        self._fire(path, children=False)
+        self._fire(parent, children=True)
+
+    def _read(self, session: Session, path: str, *, watch: bool) -> Node | None:
+        node = self._nodes.get(path)
+        self._count(path, sent=1, back=0 if node is None else len(node.data) + _STAT_BYTES)
+        if watch:
+            self._watches.setdefault((path, False), {})[session.number] = session
+        return None if node is None else Node(node.data, node.owner == session.number, node.version)
+
+    def _list(self, session: Session, path: str, *, watch: bool) -> list[str]:
+        if path not in self._nodes and watch:
+            self._make(path, "", None)
+        node = self._nodes.get(path)
+        if watch:
+            self._watches.setdefault((path, True), {})[session.number] = session
+        if node is None:
+            self._count(path, sent=1, back=0)
+            return []
+        if path not in self._children:
+            self._children[path] = sorted(node.children), 4 + sum(4 + len(name) for name in node.children)
+        names, size = self._children[path]
+        self._count(path, sent=1, back=size)
+        return names
+
+    def _fire(self, path: str, *, children: bool) -> None:
+        """Each watch once, to those who can still hear it."""
+        for session in self._watches.pop((path, children), {}).values():
+            if session.heard:
+                self._tell(session, path)
+            elif not session.expired:
+                session.missed.append(path)  # told when it comes back, as a client that sets its watches again is
+
+    def _tell(self, session: Session, path: str) -> None:
+        self.events += 1
+        self._passed(1, _EVENT_BYTES + len(path))
+        self.world.after(self.world.delay_ms(), lambda: session.event(path))

@@ -1,0 +1,36 @@
+"""Who reads what: a topic's partitions over all threads of all members with that topic (Kafka 0.8's RangeAssignor).
+
+Partitions by number, threads by name; partitions / threads each, the remainder one each to the first threads. Every
+member computes it for itself, out of what it read: they agree when they read the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+
+def threads_of(consumer_id: str, count: int) -> list[str]:
+    """A consumer's threads, by name."""
+    return [f"{consumer_id}-{number}" for number in range(count)]
+
+
+def threads_by_topic(subscriptions: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
+    """Consumer id -> (topic -> threads), turned round: topic -> all threads that read it, in order."""
+    found: dict[str, list[str]] = {}
+    for consumer_id, threads in subscriptions.items():
+        for topic, count in threads.items():
+            found.setdefault(topic, []).extend(threads_of(consumer_id, count))
+    for threads_found in found.values():
+        threads_found.sort()
+    return found
+
+
+def share(partitions: Sequence[int], threads: Sequence[str], thread: str) -> Sequence[int]:
+    """What of a topic's sorted partitions that one of its sorted threads reads; nothing if it is not among them."""
+    place = bisect_left(threads, thread)
+    if place == len(threads) or threads[place] != thread:
+        return ()
+    each, more = divmod(len(partitions), len(threads))
+    begin = each * place + min(place, more)
+    return partitions[begin : begin + each + (place < more)]

@@ -1,0 +1,300 @@
+"""The consumer connector: registers, watches, rebalances in five steps, commits, and goes (article A3; Kafka 0.8).
+
+Every change that a member sees makes it rebalance by itself, out of what it reads in ZooKeeper; that no partition has two
+readers rests on the owners' nodes, which only one can make. A step that fails is tried again after the backoff, since
+whoever still owns a partition will give it up when it sees the same change.
+
+Inputs beside those of `ScriptMachine`: `changed` (a watch fired), `connected`, `suspended`, `expired`, `close`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from coterie.script import ScriptMachine, Steps, Wait
+from coterie.zookeeper import paths
+from coterie.zookeeper.assignment import share, threads_by_topic, threads_of
+from coterie.zookeeper.operations import (
+    INVALID_OFFSET,
+    ConnectionLost,
+    ConsumedOffsets,
+    Corrupt,
+    Create,
+    Delete,
+    GiveUp,
+    List,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    PartitionInfo,
+    Read,
+    ReadEach,
+    SessionExpired,
+    StartFetchers,
+    StopFetchers,
+    TopicPartition,
+    Write,
+    ZooKeeperError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfig:
+    """Kafka 0.8's consumer settings that membership needs; times in ms. ``threads``: topic -> streams."""
+
+    group_id: str
+    consumer_id: str
+    threads: dict[str, int]
+    rebalance_backoff_ms: int = 2_000
+    rebalance_max_retries: int = 4
+    auto_commit_enable: bool = True
+    auto_commit_interval_ms: int = 60_000
+
+
+class ConsumerMachine(ScriptMachine):
+    """One consumer connector. The counts are for whoever wants to know what a change costs."""
+
+    def __init__(self, config: ConnectorConfig, now_ms: int) -> None:
+        super().__init__(self._life(), now_ms)
+        self.config = config
+        self.registry: dict[TopicPartition, PartitionInfo] = {}  # what it owns and reads
+        self.rebalances = self.attempts = self.conflicts = 0
+        self._committed: dict[TopicPartition, int] = {}
+        self._commit_due_ms = now_ms + config.auto_commit_interval_ms
+        self._connected = True
+        self._expired = self._changed = self._closing = False
+
+    # -- what happens to it ---------------------------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """A watch fired: members, a topic's partitions, or brokers."""
+        self._changed = True
+        self.nudge()
+
+    def suspended(self) -> None:
+        """The connection is lost; the session may live on. What is read is read on, as ever."""
+        self._connected = False
+
+    def connected(self) -> None:
+        """There is a connection again, of the old session or, after `expired`, of a new one."""
+        self._connected = True
+        self.nudge()
+
+    def expired(self) -> None:
+        """The session is over: all its nodes are gone, and others may own what we read."""
+        self._expired = True
+        self.nudge()
+
+    def close(self) -> None:
+        """Commit, give everything back, and finish."""
+        self._closing = True
+        self.nudge()
+
+    # -- its life -------------------------------------------------------------------------------------------------------
+
+    def _life(self) -> Steps[None]:
+        while not self._closing:
+            self._expired = False
+            try:
+                yield from self._register()
+                self._changed = True
+                yield from self._serve()
+            except SessionExpired:
+                # Kafka forgets its registry and commits nothing: the partitions may be somebody else's by now.
+                self.registry, self._committed = {}, {}
+                yield StopFetchers()
+            except ConnectionLost:
+                break  # it is closing, and nobody answers
+        yield from self._depart()
+
+    def _register(self) -> Steps[None]:
+        c = self.config
+        path = paths.member(c.group_id, c.consumer_id)
+        said = paths.registration(c.threads, self.now_ms)
+        while not self._closing:
+            try:
+                yield from self._ask(Create(path, said))
+                return
+            except NodeExists:
+                node: Node | None = yield from self._ask(Read(path))
+                if node is not None and node.mine:
+                    return  # made by the request whose answer was lost
+                yield from self._pause(self.config.rebalance_backoff_ms)  # a former session's, about to go
+
+    def _serve(self) -> Steps[None]:
+        while not self._closing:
+            if self._changed:
+                yield from self._synced_rebalance()
+            elif self._commit_due():
+                yield from self._commit((yield ConsumedOffsets()))
+                self._commit_due_ms = self.now_ms + self.config.auto_commit_interval_ms
+            else:
+                yield Wait(self._commit_due_ms if self.config.auto_commit_enable and self._connected else None)
+            if self._expired:
+                raise SessionExpired
+
+    def _commit_due(self) -> bool:
+        return self.config.auto_commit_enable and self._connected and self.now_ms >= self._commit_due_ms
+
+    def _depart(self) -> Steps[None]:
+        """In order: what was read is committed before anybody else can own it."""
+        consumed = yield StopFetchers()
+        try:
+            if self._connected and not self._expired:
+                yield from self._commit(consumed)
+                yield from self._release()
+                yield from self._ask(Delete(paths.member(self.config.group_id, self.config.consumer_id)))
+        except ZooKeeperError:
+            return  # the session's end takes all of it away
+
+    # -- a rebalance ----------------------------------------------------------------------------------------------------
+
+    def _synced_rebalance(self) -> Steps[None]:
+        """As many attempts as allowed. What changes meanwhile asks for another one afterwards."""
+        self.rebalances += 1
+        self._changed = False
+        why = "partitions that it should read are still owned by others"
+        for _ in range(self.config.rebalance_max_retries):
+            self.attempts += 1
+            try:
+                if (yield from self._rebalance()):
+                    return
+            except NoNode:
+                pass  # a node went while it was looked at; its going is a change as well
+            except Corrupt as error:
+                why = str(error)
+            yield from self._stop_and_commit()
+            yield from self._pause(self.config.rebalance_backoff_ms)
+            if self._closing:
+                return
+        retries = self.config.rebalance_max_retries
+        yield GiveUp(
+            f"{self.config.consumer_id} can't rebalance after {retries} retries: {why}; "
+            "rebalance.max.retries times rebalance.backoff.ms must exceed zookeeper.session.timeout.ms"
+        )
+
+    def _rebalance(self) -> Steps[bool]:
+        """The five steps; False where somebody has not released yet."""
+        if not (yield from self._ask(List(paths.BROKERS))):
+            return bool((yield from self._wait_for_brokers()))
+        yield from self._stop_and_commit()
+        yield from self._release()
+        mine = yield from self._assign()
+        if not (yield from self._take(mine)):
+            return False
+        yield from self._start(mine)
+        return True
+
+    def _wait_for_brokers(self) -> Steps[bool]:
+        """Nothing to read from: the coming of a broker is the next change."""
+        found = yield from self._ask(List(paths.BROKERS, watch=True))
+        self._changed = self._changed or bool(found)
+        return True
+
+    def _stop_and_commit(self) -> Steps[None]:
+        """Step 1. Fetchers stop before anything is released, or two consumers would read the same partition."""
+        consumed = yield StopFetchers()
+        if self.config.auto_commit_enable:
+            yield from self._commit(consumed)
+
+    def _release(self) -> Steps[None]:
+        """Step 2."""
+        for topic, partition in list(self.registry):
+            with suppress(NoNode):
+                yield from self._ask(Delete(paths.owner(self.config.group_id, topic, partition)))
+            self.registry.pop((topic, partition), None)
+            self._committed.pop((topic, partition), None)
+
+    def _assign(self) -> Steps[dict[TopicPartition, str]]:
+        """Step 3: our own share of each topic, partition -> thread. The reads leave watches: whatever changes from here
+        on is a new rebalance."""
+        group_id, me = self.config.group_id, self.config.consumer_id
+        everyone: list[str] = yield from self._ask(List(paths.members(group_id), watch=True))
+        nodes: list[Node | None] = yield from self._ask(
+            ReadEach(tuple(paths.member(group_id, consumer_id) for consumer_id in everyone))
+        )
+        if None in nodes:
+            raise NoNode
+        subscriptions = {
+            consumer_id: paths.subscription_of(node.data)
+            for consumer_id, node in zip(everyone, nodes, strict=True)
+            if node is not None
+        }
+        threads = threads_by_topic(subscriptions)
+        mine: dict[TopicPartition, str] = {}
+        for topic, count in sorted(subscriptions.get(me, {}).items()):
+            node = yield from self._ask(Read(paths.topic(topic), watch=True))
+            partitions = paths.partitions_of(node.data) if node is not None else ()
+            for thread in threads_of(me, count):
+                mine |= {(topic, p): thread for p in share(partitions, threads[topic], thread)}
+        return mine
+
+    def _take(self, mine: dict[TopicPartition, str]) -> Steps[bool]:
+        """Step 4: every owner's node, or none of them."""
+        taken: list[str] = []
+        for (topic, partition), thread in mine.items():
+            path = paths.owner(self.config.group_id, topic, partition)
+            if (yield from self._own(path, thread)):
+                taken.append(path)
+        if len(taken) == len(mine):
+            return True
+        self.conflicts += 1
+        for path in taken:
+            yield from self._ask(Delete(path))
+        return False
+
+    def _own(self, path: str, thread: str) -> Steps[bool]:
+        try:
+            yield from self._ask(Create(path, thread))
+        except NodeExists:
+            # Ours if an answer was lost on the way; a former session's of ours is about to go and counts as another's.
+            node: Node | None = yield from self._ask(Read(path))
+            return node is not None and node.mine and node.data == thread
+        return True
+
+    def _start(self, mine: dict[TopicPartition, str]) -> Steps[None]:
+        """Step 5. The owner before us has committed before it released, so what is read now is the newest."""
+        group_id = self.config.group_id
+        where = tuple(paths.offset(group_id, topic, partition) for topic, partition in mine)
+        nodes: list[Node | None] = (yield from self._ask(ReadEach(where))) if where else []
+        for ((topic, partition), thread), node in zip(mine.items(), nodes, strict=True):
+            offset = INVALID_OFFSET if node is None else paths.offset_of(node.data)
+            self.registry[topic, partition] = PartitionInfo(topic, partition, thread, offset)
+            self._committed[topic, partition] = offset
+        yield StartFetchers(tuple(self.registry.values()))
+
+    # -- offsets and waiting --------------------------------------------------------------------------------------------
+
+    def _commit(self, consumed: dict[TopicPartition, int]) -> Steps[None]:
+        """Only of what it owns, and only what moved."""
+        for (topic, partition), offset in consumed.items():
+            known = self._committed.get((topic, partition))
+            if known is not None and offset not in (known, INVALID_OFFSET):
+                yield from self._ask(Write(paths.offset(self.config.group_id, topic, partition), str(offset)))
+                self._committed[topic, partition] = offset
+
+    def _ask(self, operation: Operation) -> Steps[Any]:
+        """Again when the connection is back, for as long as the session may live on."""
+        while True:
+            if self._expired:
+                raise SessionExpired
+            if not self._connected:
+                if self._closing:
+                    raise ConnectionLost
+                yield Wait(None)
+                continue
+            try:
+                return (yield operation)
+            except ConnectionLost:
+                self._connected = False  # until `connected` says otherwise
+
+    def _pause(self, ms: int) -> Steps[None]:
+        """Through changes, not through the end of the session."""
+        until_ms = self.now_ms + ms
+        while self.now_ms < until_ms and not self._closing:
+            yield Wait(until_ms)
+            if self._expired:
+                raise SessionExpired

@@ -1,0 +1,135 @@
+"""What the machine asks of its driver, and the ways in which ZooKeeper answers no."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TopicPartition = tuple[str, int]
+ANY_VERSION = -1
+INVALID_OFFSET = -1  # no offset is kept: the fetcher asks the broker by auto.offset.reset
+
+
+class ZooKeeperError(Exception):
+    """ZooKeeper's answer is no."""
+
+
+class NodeExists(ZooKeeperError):
+    pass
+
+
+class NoNode(ZooKeeperError):
+    pass
+
+
+class BadVersion(ZooKeeperError):
+    """Somebody has written since."""
+
+
+class ConnectionLost(ZooKeeperError):
+    """Whether it was done is not known; the session may live on."""
+
+
+class SessionExpired(ZooKeeperError):
+    """The session is over, and its ephemeral nodes with it."""
+
+
+class Corrupt(ZooKeeperError):
+    """A node holds what no version of Kafka wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What `Read` answers. ``mine``: ephemeral, and of this very session."""
+
+    data: str
+    mine: bool = False
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Makes a node and the persistent ones above it. Refused with NodeExists."""
+
+    path: str
+    data: str
+    ephemeral: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Sets a persistent node, made first where it is missing. With a ``version`` only if that is the node's, else
+    refused with BadVersion."""
+
+    path: str
+    data: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Refused with NoNode."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """-> Node, or None where there is none. ``watch``: one event when it is made, changed or deleted."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEach:
+    """-> a list of Node or None: as many reads as paths, sent together."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """-> the names of a node's children; [] where there is no such node. ``watch``: one event when one comes or goes.
+    A missing node is made first when it is to be watched."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """A partition of this consumer: the fetcher's target, the thread whose queue it fills, where to begin."""
+
+    topic: str
+    partition: int
+    thread_id: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopFetchers:
+    """Stops all fetchers and clears all queues. -> the consumed offset of each partition, as dict[TopicPartition, int].
+    From here on no stream hands out a record of what was fetched before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedOffsets:
+    """-> the consumed offset of each partition, as dict[TopicPartition, int]."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartFetchers:
+    """The topic registry of the new share: read these from there on, and nothing else."""
+
+    infos: tuple[PartitionInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The user must hear of this: no attempt worked. The machine goes on with the next change."""
+
+    message: str
+
+
+Operation = Create | Write | Delete | Read | ReadEach | List
+Effect = Operation | StopFetchers | ConsumedOffsets | StartFetchers | GiveUp
