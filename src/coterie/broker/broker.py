@@ -30,6 +30,7 @@ from coterie.log.filesystem import FileSystem, MemoryFileSystem
 
 if TYPE_CHECKING:
     from coterie.broker.http import HttpServer
+    from coterie.broker.zookeeper import Registration
 
 logger = logging.getLogger(__name__)
 
@@ -60,12 +61,14 @@ class Broker:
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._http: HttpServer | None = None
+        self._registration: Registration | None = None
         self._lock: FolderLock | None = None
         self._upkeep: list[asyncio.Task[None]] = []
         self._next_producer_id = self._producer_ids_reserved = 0
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Opens the data folder and listens; returns the address. Raises DataFolderInUse or OSError."""
+        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, OSError, or Unreachable for a
+        ZooKeeper that it should register in."""
         self.loop = asyncio.get_running_loop()
         fs: FileSystem
         if self.data is None:
@@ -86,7 +89,25 @@ class Broker:
         self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
         self._keep_house()
         address = self._server.sockets[0].getsockname()
+        await self._register((str(address[0]), int(address[1])))
         return str(address[0]), int(address[1])
+
+    async def _register(self, address: tuple[str, int]) -> None:
+        """In ZooKeeper, where zookeeper.connect names one."""
+        ensemble = self.settings["zookeeper.connect"]
+        if not ensemble:
+            return
+        from coterie.broker.zookeeper import Registration
+
+        registration = Registration(self.node_id, self._advertised or address, self.topics.partition_counts)
+        timeouts_ms = [self.settings[f"zookeeper.{what}.timeout.ms"] for what in ("session", "connection")]
+        try:
+            await self.loop.run_in_executor(None, registration.start, ensemble, *timeouts_ms)
+        except Exception:
+            await self.stop()
+            raise
+        self._registration = registration
+        self.topics.on_change = registration.changed
 
     async def serve_http(self, server: HttpServer, host: str, port: int) -> tuple[str, int]:
         """Has ``server`` tell of this broker until it stops; returns its address. Raises OSError."""
@@ -108,6 +129,8 @@ class Broker:
         """Answers what waits, closes connections and logs, marks the folder as clean."""
         for task in self._upkeep:
             task.cancel()
+        if self._registration is not None:
+            await self.loop.run_in_executor(None, self._registration.stop)
         if self._http is not None:
             await self._http.stop()
         if self._server is not None:

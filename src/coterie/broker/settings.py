@@ -98,6 +98,13 @@ BROKER_SETTINGS = _table(
     Setting("offsets.retention.minutes", 10_080, 1, MAX_INT),
     Setting("offsets.retention.check.interval.ms", 600_000, 1),
     Setting("producer.id.expiration.ms", 86_400_000, 1, MAX_INT),
+    Setting(
+        "zookeeper.connect",
+        "",
+        text="HOST:PORT[/chroot] to register in, for consumers of Kafka 0.8's kind; empty: none",
+    ),
+    Setting("zookeeper.session.timeout.ms", 6_000, 100, MAX_INT),
+    Setting("zookeeper.connection.timeout.ms", 6_000, 100, MAX_INT),
     Setting("coterie.journal.enable", True, text="whether group events go to the topic __coterie_journal"),
     Setting(
         "coterie.group.sync.timeout.enable",

@@ -67,6 +67,11 @@ class Topics:
         self._fs, self._settings = fs, settings
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
+        self.on_change: Callable[[], None] = lambda: None
+
+    def partition_counts(self) -> dict[str, int]:
+        """Of each topic. May be asked from any thread."""
+        return {name: len(topic.partitions) for name, topic in list(self.by_name.items())}
 
     def load(self) -> None:
         """Opens every log. After a crash each log's last segment is read and its torn tail cut off."""
@@ -152,6 +157,7 @@ class Topics:
             for t in self.by_name.values()
         }
         self._fs.write_file("topics.json", json.dumps(said, indent=1).encode())
+        self.on_change()
 
     def check_new(self, name: str, partitions: int, configs: dict[str, str | None]) -> dict[str, str]:
         """The topic's settings, checked. Raises Refusal for anything that a topic may not be."""

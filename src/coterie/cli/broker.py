@@ -20,6 +20,7 @@ Examples:
   coterie broker --memory --set group.initial.rebalance.delay.ms=0
   coterie broker --memory --http 127.0.0.1:8080
   coterie broker --data d --properties server.properties --fsync
+  coterie broker --memory --set zookeeper.connect=127.0.0.1:2181
 """
 
 
@@ -90,6 +91,7 @@ async def _serve(
     from coterie.broker.broker import Broker
     from coterie.broker.disk import DataFolderInUse, raise_open_file_limit
     from coterie.broker.settings import BrokerSettings
+    from coterie.zookeeper_session import Unreachable
 
     assert isinstance(settings, BrokerSettings)
     raise_open_file_limit()
@@ -106,6 +108,9 @@ async def _serve(
         return 1
     except OSError as error:
         click.echo(f"Error: cannot listen on {host}:{port}: {error.strerror}; choose another --listen", err=True)
+        return 1
+    except Unreachable as error:
+        click.echo(f"Error: {error}", err=True)
         return 1
     if http_address is not None and not await _serve_http(broker, http_address):
         await broker.stop()

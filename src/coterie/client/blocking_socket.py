@@ -96,5 +96,10 @@ class BrokerSocket:
             at += got
         return data
 
+    def abort(self) -> None:
+        """From another thread: whoever waits for an answer gets KafkaError NETWORK_EXCEPTION."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._socket.close()

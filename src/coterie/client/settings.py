@@ -98,25 +98,28 @@ def assignor_names(text: str) -> tuple[str, ...]:
 
 
 class ClientSettings:
-    """The settings in force."""
+    """The settings in force, out of a table of names and defaults, by default Kafka's of today."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        defaults: Mapping[str, Any] = DEFAULTS,
+        choices: Mapping[str, tuple[str, ...]] = _CHOICES,
+    ) -> None:
         """Raises ConfigError for an unknown name or a bad value."""
-        self._values = dict(DEFAULTS)
+        self._values, self._choices = dict(defaults), choices
         for name, value in given.items():
             dotted = name.replace("_", ".")
-            if dotted not in DEFAULTS:
-                close = difflib.get_close_matches(dotted, DEFAULTS, n=1)
+            if dotted not in defaults:
+                close = difflib.get_close_matches(dotted, defaults, n=1)
                 raise ConfigError(
                     f"there is no client setting {name}" + (f"; did you mean {close[0]}?" if close else "")
                 )
-            self._values[dotted] = self._parse(dotted, value)
+            self._values[dotted] = self._parse(dotted, defaults[dotted], value)
 
-    @staticmethod
-    def _parse(name: str, value: Any) -> Any:
-        default = DEFAULTS[name]
-        if name in _CHOICES and str(value) not in _CHOICES[name]:
-            raise ConfigError(f"{name} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
+    def _parse(self, name: str, default: Any, value: Any) -> Any:
+        if name in self._choices and str(value) not in self._choices[name]:
+            raise ConfigError(f"{name} must be one of {', '.join(self._choices[name])}, not {value!r}")
         if isinstance(default, bool):
             if str(value).lower() not in ("true", "false"):
                 raise ConfigError(f"{name} must be true or false, not {value!r}")

@@ -133,9 +133,9 @@ class ZooKeeperScenario:
                 reads.setdefault(f"{topic}/{partition}", []).append(name)
         base = f"{paths.CONSUMERS}/{GROUP}/owners"
         owned: dict[str, str] = {}
-        for topic in self._names(base):
-            for partition in self._names(f"{base}/{topic}"):
-                owned[f"{topic}/{partition}"] = self._data(f"{base}/{topic}/{partition}")
+        for name in self._names(base):
+            for number in self._names(f"{base}/{name}"):
+                owned[f"{name}/{number}"] = self._data(f"{base}/{name}/{number}")
         for where in sorted({*owned, *reads}):
             readers = ",".join(reads.get(where, ["nobody"]))
             self._trace.append(f"{where}: owner {owned.get(where, 'nobody')}, read by {readers}")

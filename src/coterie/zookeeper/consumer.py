@@ -78,6 +78,11 @@ class ConsumerMachine(ScriptMachine):
         """The connection is lost; the session may live on. What is read is read on, as ever."""
         self._connected = False
 
+    def refuse(self, error: Exception) -> None:
+        """As for any machine; after ConnectionLost nothing is asked until `connected`."""
+        self._connected = self._connected and not isinstance(error, ConnectionLost)
+        super().refuse(error)
+
     def connected(self) -> None:
         """There is a connection again, of the old session or, after `expired`, of a new one."""
         self._connected = True
@@ -286,10 +291,8 @@ class ConsumerMachine(ScriptMachine):
                     raise ConnectionLost
                 yield Wait(None)
                 continue
-            try:
+            with suppress(ConnectionLost):
                 return (yield operation)
-            except ConnectionLost:
-                self._connected = False  # until `connected` says otherwise
 
     def _pause(self, ms: int) -> Steps[None]:
         """Through changes, not through the end of the session."""

@@ -1,0 +1,133 @@
+"""The broker in ZooKeeper, under Kafka 0.8's paths, where `zookeeper.connect` is set: itself, its topics, their partitions.
+
+A copy for consumers that look there: what is true stands in the data folder. A thread writes it, so that a ZooKeeper that
+is away holds nothing up; when the session is a new one everything is written again.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import (
+    ConnectionLost,
+    Create,
+    Delete,
+    List,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    Read,
+    Write,
+    ZooKeeperError,
+)
+from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+GIVE_UP_S = 60.0
+
+
+class Registration:
+    """One broker's nodes. ``partitions`` tells, from any thread, each topic's number of partitions."""
+
+    def __init__(self, node_id: int, address: tuple[str, int], partitions: Callable[[], dict[str, int]]) -> None:
+        self._node_id, self._address, self._partitions = node_id, address, partitions
+        self._written: dict[str, int] = {}
+        self._work: queue.SimpleQueue[str] = queue.SimpleQueue()  # "changed", "expired", "stop"
+        self._session: ZooKeeperSession
+        self._thread = threading.Thread(target=self._run, name="zookeeper", daemon=True)
+
+    def start(self, ensemble: str, session_timeout_ms: int, connection_timeout_ms: int) -> None:
+        """Returns when everything is written. Raises Unreachable, also where another broker has this node.id."""
+        client = connect(ensemble, session_timeout_ms, connection_timeout_ms)
+        self._session = ZooKeeperSession(client, lambda: None, self._state_changed)
+        try:
+            self._register(session_timeout_ms / 1000)
+            self._write_topics()
+        except ZooKeeperError as error:
+            self._session.close()
+            said = str(error) or type(error).__name__
+            raise Unreachable(f"the broker could not be registered in ZooKeeper at {ensemble}: {said}") from error
+        self._thread.start()
+
+    def changed(self) -> None:
+        """A topic came, went, or grew."""
+        self._work.put("changed")
+
+    def stop(self) -> None:
+        self._work.put("stop")
+        self._thread.join(5)
+        self._session.close()
+
+    def _state_changed(self, state: str) -> None:
+        if state == "LOST":
+            logger.warning("the session with ZooKeeper is over; the broker registers again when it is back")
+            self._work.put("expired")
+
+    def _run(self) -> None:
+        while (what := self._work.get()) != "stop":
+            try:
+                if what == "expired":
+                    self._register(GIVE_UP_S)
+                    self._written = {}
+                self._write_topics()
+            except ZooKeeperError as error:
+                logger.error("what changed could not be written to ZooKeeper: %s", error or type(error).__name__)
+
+    def _register(self, patience_s: float) -> None:
+        """A former life's node goes with its session. Raises ZooKeeperError after ``patience_s``."""
+        path, end_s = paths.broker(self._node_id), time.monotonic() + patience_s
+        said = paths.broker_address(*self._address, int(time.time() * 1000))
+        while True:
+            try:
+                self._ask(Create(path, said))
+                return
+            except NodeExists:
+                node = self._ask(Read(path))
+                if isinstance(node, Node) and node.mine:
+                    return
+                if time.monotonic() > end_s:
+                    raise NodeExists(f"another broker is registered with node.id {self._node_id}") from None
+                time.sleep(RETRY_S)
+
+    def _write_topics(self) -> None:
+        """Each topic that is not as it was written; those of ours that are gone are taken away."""
+        wanted = self._partitions()
+        for topic, count in wanted.items():
+            if self._written.get(topic) != count:
+                for partition in range(self._written.get(topic, 0), count):
+                    self._ask(Write(paths.partition_state(topic, partition), paths.state(self._node_id)))
+                replicas = {partition: [self._node_id] for partition in range(count)}
+                self._ask(Write(paths.topic(topic), paths.partitions(replicas)))
+                self._written[topic] = count
+        for topic in self._written.keys() - wanted.keys():
+            self._remove(paths.topic(topic))
+            del self._written[topic]
+
+    def _remove(self, path: str) -> None:
+        names = self._ask(List(path))
+        assert isinstance(names, list)
+        for name in names:
+            self._remove(f"{path}/{name}")
+        try:
+            self._ask(Delete(path))
+        except NoNode:
+            return
+
+    def _ask(self, operation: Operation) -> object:
+        """Again while the connection is away, but not for ever. Raises ZooKeeperError."""
+        end_s = time.monotonic() + GIVE_UP_S
+        while True:
+            try:
+                return self._session.apply(operation)
+            except ConnectionLost:
+                if time.monotonic() > end_s:
+                    raise
+                time.sleep(RETRY_S)

@@ -1,0 +1,189 @@
+"""A session with a real ZooKeeper, through kazoo: the machine's operations carried out, its watches kept.
+
+kazoo drops watches when the connection breaks. ZooKeeper's own client sets them again when it is back, and hears at once
+of what changed meanwhile; so does this one, by comparing the node's transaction id with the one it had seen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from coterie.zookeeper.operations import (
+    ANY_VERSION,
+    BadVersion,
+    ConnectionLost,
+    Create,
+    Delete,
+    List,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    Read,
+    ReadEach,
+    Write,
+    ZooKeeperError,
+)
+
+logger = logging.getLogger(__name__)
+_Watched = tuple[str, bool]  # a path, and whether its children are meant
+
+
+class Unreachable(ZooKeeperError):
+    """No session could be had; says what to do."""
+
+
+def connect(address: str, session_timeout_ms: int, connection_timeout_ms: int) -> Any:
+    """A started kazoo client. Raises Unreachable where kazoo is missing, the address is none, or nobody answers there."""
+    try:
+        from kazoo.client import KazooClient
+    except ImportError as error:
+        raise Unreachable("ZooKeeper needs kazoo: pip install 'coterie[zookeeper]'") from error
+    client = None
+    try:
+        client = KazooClient(hosts=address, timeout=session_timeout_ms / 1000, logger=_quiet())
+        client.start(connection_timeout_ms / 1000)
+    except Exception as error:  # kazoo has a kind of its own for each way of not answering
+        if client is not None:
+            client.close()
+        text = f"no ZooKeeper answers at {address} within {connection_timeout_ms} ms; is HOST:PORT right, and is it up?"
+        raise Unreachable(text) from error
+    return client
+
+
+def _quiet() -> logging.Logger:
+    """What kazoo says of lost connections is said by the machine's own steps."""
+    found = logging.getLogger("coterie.kazoo")
+    found.setLevel(logging.ERROR)
+    return found
+
+
+class ZooKeeperSession:
+    """Carries operations out, one after the other. ``changed`` is called from kazoo's threads, and so is ``state`` with
+    LOST, SUSPENDED or CONNECTED."""
+
+    def __init__(self, client: Any, changed: Callable[[], None], state: Callable[[str], None]) -> None:
+        self._client, self._changed, self._state = client, changed, state
+        self._seen: dict[_Watched, int] = {}
+        client.add_listener(self._state_changed)
+
+    def apply(self, operation: Operation) -> object:
+        """The answer. Raises ZooKeeperError."""
+        from kazoo import exceptions as kazoo
+
+        try:
+            return self._apply(operation)
+        except kazoo.NodeExistsError as error:
+            raise NodeExists from error
+        except kazoo.NoNodeError as error:
+            raise NoNode from error
+        except kazoo.BadVersionError as error:
+            raise BadVersion from error
+        except (kazoo.ConnectionLoss, kazoo.SessionExpiredError, kazoo.ConnectionClosedError) as error:
+            raise ConnectionLost from error  # that a session is over is told by ``state``
+
+    def _apply(self, operation: Operation) -> object:
+        client = self._client
+        match operation:
+            case Create(path, data, ephemeral):
+                client.create(path, data.encode(), ephemeral=ephemeral, makepath=True)
+            case Write(path, data, version):
+                self._write(path, data, version)
+            case Delete(path):
+                client.delete(path)
+            case Read(path, watch):
+                return self._read(path, watch=watch)
+            case ReadEach(paths):
+                return [self._answer_of(result) for result in [client.get_async(path) for path in paths]]
+            case List(path, watch):
+                return self._list(path, watch=watch)
+        return None
+
+    def _write(self, path: str, data: str, version: int) -> None:
+        from kazoo.exceptions import BadVersionError, NoNodeError
+
+        try:
+            self._client.set(path, data.encode(), version)
+        except NoNodeError:
+            if version != ANY_VERSION:
+                raise BadVersionError from None
+            self._client.create(path, data.encode(), makepath=True)
+
+    def _node(self, data: bytes, stat: Any) -> Node:
+        return Node(data.decode(errors="replace"), stat.ephemeralOwner == self._client.client_id[0], stat.version)
+
+    def _answer_of(self, result: Any) -> Node | None:
+        from kazoo.exceptions import NoNodeError
+
+        try:
+            return self._node(*result.get())
+        except NoNodeError:
+            return None
+
+    def _read(self, path: str, *, watch: bool) -> Node | None:
+        from kazoo.exceptions import NoNodeError
+
+        watcher = self._watcher if watch else None
+        try:
+            data, stat = self._client.get(path, watch=watcher)
+        except NoNodeError:
+            if watch and self._client.exists(path, watch=watcher) is not None:
+                return self._read(path, watch=watch)  # made in between
+            self._remember(path, watch=watch, children=False, seen=0)
+            return None
+        self._remember(path, watch=watch, children=False, seen=stat.mzxid)
+        return self._node(data, stat)
+
+    def _list(self, path: str, *, watch: bool) -> list[str]:
+        from kazoo.exceptions import NoNodeError
+
+        if watch:
+            self._client.ensure_path(path)
+        try:
+            names, stat = self._client.get_children(path, self._watcher if watch else None, include_data=True)
+        except NoNodeError:
+            return []
+        self._remember(path, watch=watch, children=True, seen=stat.pzxid)
+        return sorted(names)
+
+    # -- watches --------------------------------------------------------------------------------------------------------
+
+    def _remember(self, path: str, *, watch: bool, children: bool, seen: int) -> None:
+        if watch:
+            self._seen[path, children] = seen
+
+    def _watcher(self, event: Any) -> None:
+        if event.type != "NONE":  # that is kazoo dropping it with the connection
+            self._seen.pop((event.path, event.type == "CHILD"), None)
+            self._changed()
+
+    def _state_changed(self, state: str) -> None:
+        if state == "LOST":
+            self._seen.clear()
+        self._state(state)
+        if state == "CONNECTED" and self._seen:
+            self._client.handler.spawn(self._watch_again)
+
+    def _watch_again(self) -> None:
+        from kazoo.exceptions import KazooException
+
+        for (path, children), seen in list(self._seen.items()):
+            try:
+                stat = self._client.exists(path, None if children else self._watcher)
+                if children:
+                    stat = self._client.get_children(path, self._watcher, include_data=True)[1]
+            except KazooException:
+                return  # lost again: the next connection does it
+            now = 0 if stat is None else stat.pzxid if children else stat.mzxid
+            if now != seen and self._seen.pop((path, children), None) is not None:
+                self._changed()
+
+    def is_connected(self) -> bool:
+        return bool(self._client.connected)
+
+    def close(self) -> None:
+        """Ends the session: its ephemeral nodes go at once."""
+        self._client.stop()
+        self._client.close()
