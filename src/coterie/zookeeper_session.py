@@ -20,6 +20,7 @@ from coterie.zookeeper.operations import (
     Node,
     NodeExists,
     NoNode,
+    NotEmpty,
     Operation,
     Read,
     ReadEach,
@@ -81,8 +82,12 @@ class ZooKeeperSession:
             raise NoNode from error
         except kazoo.BadVersionError as error:
             raise BadVersion from error
+        except kazoo.NotEmptyError as error:
+            raise NotEmpty from error
         except (kazoo.ConnectionLoss, kazoo.SessionExpiredError, kazoo.ConnectionClosedError) as error:
             raise ConnectionLost from error  # that a session is over is told by ``state``
+        except kazoo.ZookeeperError as error:
+            raise ZooKeeperError(f"{type(error).__name__}: {error}") from error
 
     def _apply(self, operation: Operation) -> object:
         client = self._client

@@ -42,6 +42,7 @@ class Registration:
         self._written: dict[str, int] = {}
         self._work: queue.SimpleQueue[str] = queue.SimpleQueue()  # "changed", "expired", "stop"
         self._session: ZooKeeperSession
+        self._stopped = False
         self._thread = threading.Thread(target=self._run, name="zookeeper", daemon=True)
 
     def start(self, ensemble: str, session_timeout_ms: int, connection_timeout_ms: int) -> None:
@@ -52,6 +53,7 @@ class Registration:
             self._register(session_timeout_ms / 1000)
             self._write_topics()
         except ZooKeeperError as error:
+            self._stopped = True
             self._session.close()
             said = str(error) or type(error).__name__
             raise Unreachable(f"the broker could not be registered in ZooKeeper at {ensemble}: {said}") from error
@@ -62,12 +64,13 @@ class Registration:
         self._work.put("changed")
 
     def stop(self) -> None:
+        self._stopped = True
         self._work.put("stop")
         self._thread.join(5)
         self._session.close()
 
     def _state_changed(self, state: str) -> None:
-        if state == "LOST":
+        if state == "LOST" and not self._stopped:
             logger.warning("the session with ZooKeeper is over; the broker registers again when it is back")
             self._work.put("expired")
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run
+from coterie.cli.running import broker_option, json_option, run, sentences
+from coterie.cli.zookeeper import read_streams, zookeeper_option
 
 
 @click.command(
@@ -19,6 +20,7 @@ Examples:
   coterie consume flights --from-beginning --max-messages 10
   coterie consume flights --group crew            as a member; commits what it printed
   coterie consume __coterie_journal --from-beginning
+  coterie consume flights --zookeeper 127.0.0.1:2181 --group old --streams 2     as Kafka 0.8's consumer
 """
 )
 @click.argument("topic")
@@ -28,6 +30,10 @@ Examples:
 @click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many.")
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing came for so long.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A consumer setting, by Kafka's name.")
+@zookeeper_option("Join the group there, as the high-level consumer of Kafka 0.8; needs --group")
+@click.option(
+    "--streams", type=click.IntRange(1, 1000), default=1, show_default=True, help="With --zookeeper: threads."
+)
 @broker_option
 @json_option
 def consume(
@@ -38,10 +44,27 @@ def consume(
     max_messages: int | None,
     timeout_ms: int | None,
     settings: tuple[str, ...],
+    zookeeper: str | None,
+    streams: int,
     bootstrap_server: str,
     as_json: bool,
 ) -> None:
     """Read a topic, alone or as a member of a group. Ctrl-C stops it in order."""
+    if zookeeper is not None:
+        if group is None or instance_id is not None:
+            raise click.UsageError("--zookeeper needs --group, and has no static members.")
+        old: dict[str, Any] = {
+            "zookeeper.connect": zookeeper,
+            "group.id": group,
+            "auto.offset.reset": "smallest" if from_beginning else "largest",
+            "consumer.timeout.ms": -1 if timeout_ms is None else timeout_ms,
+        }
+
+        def tell(message: Any) -> None:
+            click.echo(_line(*message) if as_json else _text(message.record.value))
+
+        sentences(read_streams, old | _given(settings), topic, streams, max_messages, tell)
+        return
     given: dict[str, Any] = {
         "bootstrap.servers": bootstrap_server,
         "group.id": group,
@@ -49,12 +72,17 @@ def consume(
         "auto.offset.reset": "earliest" if from_beginning else "latest",
         "enable.auto.commit": group is not None,
     }
+    run(_read(given | _given(settings), topic, max_messages, timeout_ms, as_json))
+
+
+def _given(settings: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
     for item in settings:
         name, equals, value = item.partition("=")
         if not equals:
             raise click.UsageError(f"--set takes KEY=VALUE, not {item!r}.")
-        given[name] = value
-    run(_read(given, topic, max_messages, timeout_ms, as_json))
+        found[name] = value
+    return found
 
 
 async def _read(settings: dict[str, Any], topic: str, limit: int | None, timeout_ms: int | None, as_json: bool) -> None:

@@ -11,7 +11,8 @@ import click
 
 from coterie.cli.explaining import watch, why
 from coterie.cli.resetting import reset
-from coterie.cli.running import broker_option, done, json_option, run, show
+from coterie.cli.running import broker_option, done, json_option, run, sentences, show
+from coterie.cli.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 
 if TYPE_CHECKING:
     from coterie.client.lint import Advice
@@ -29,6 +30,8 @@ Examples:
   coterie groups dump kafka-data/__consumer_offsets-0
   coterie groups reset crew --topic flights --to earliest
   coterie groups reset crew --as-of 2026-11-21T09:30
+  coterie groups list --zookeeper 127.0.0.1:2181
+  coterie groups migrate crew --zookeeper 127.0.0.1:2181
 """
 )
 def groups() -> None:
@@ -37,33 +40,43 @@ def groups() -> None:
 
 groups.add_command(why)
 groups.add_command(watch)
+groups.add_command(migrate)
 
 
 @groups.command("list")
 @click.option("--state", "states", multiple=True, help="Only groups in this state; may be given again.")
+@zookeeper_option("Also the groups that live there; the brokers are those registered in it")
 @broker_option
 @json_option
-def list_groups(states: tuple[str, ...], bootstrap_server: str, as_json: bool) -> None:
+def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
     """Every group with its state."""
     from coterie.client import Admin
+
+    in_zookeeper: list[dict[str, str]] = []
+    if zookeeper is not None:
+        in_zookeeper, bootstrap_server = sentences(list_in_zookeeper, zookeeper)
 
     async def ask() -> list[dict[str, str]]:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             listed = await admin.list_groups(states)
         return [{"group": g.group_id, "state": g.group_state, "protocol_type": g.protocol_type} for g in listed]
 
-    found = run(ask())
+    found = run(ask()) + [g for g in in_zookeeper if not states or g["state"] in states]
     rows = [(g["group"], g["state"], g["protocol_type"] or "(simple)") for g in found]
     show(found, as_json, ["GROUP", "STATE", "TYPE"], rows, "there are no groups")
 
 
 @groups.command()
 @click.argument("group")
+@zookeeper_option("The group of that name that lives there")
 @broker_option
 @json_option
-def describe(group: str, bootstrap_server: str, as_json: bool) -> None:
+def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
     """State, members, what each owns, and the lag per partition."""
-    found = run(describe_group(group, bootstrap_server))
+    if zookeeper is not None:
+        found = sentences(describe_in_zookeeper, group, zookeeper)
+    else:
+        found = run(describe_group(group, bootstrap_server))
     if as_json:
         show(found, True, [], [])
         return

@@ -33,10 +33,15 @@ def json_option(command: F) -> F:
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Runs it; a broker's refusal becomes one sentence and exit code 1."""
+    return sentences(asyncio.run, work)
+
+
+def sentences(work: Callable[..., Any], *args: Any) -> Any:
+    """Calls it; a refusal becomes one sentence and exit code 1."""
     from coterie.client.errors import ConfigError, KafkaError
 
     try:
-        return asyncio.run(work)
+        return work(*args)
     except (KafkaError, ConfigError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:

@@ -20,6 +20,7 @@ from coterie.zookeeper.operations import (
     Node,
     NodeExists,
     NoNode,
+    NotEmpty,
     Operation,
     Read,
     ReadEach,
@@ -184,12 +185,15 @@ class ZooKeeperServer:
     def _delete(self, path: str) -> None:
         if path not in self._nodes:
             raise NoNode
+        if self._nodes[path].children:
+            raise NotEmpty
         self._remove(path)
 
     def _remove(self, path: str) -> None:
         if self._nodes.pop(path, None) is None:
             return
         parent, _, name = path.rpartition("/")
+        parent = parent or "/"
         self._nodes[parent].children.discard(name)
         self._children.pop(parent, None)
         self._fire(path, children=False)

@@ -21,6 +21,10 @@ class NoNode(ZooKeeperError):
     pass
 
 
+class NotEmpty(ZooKeeperError):
+    """It has children."""
+
+
 class BadVersion(ZooKeeperError):
     """Somebody has written since."""
 
@@ -67,7 +71,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Refused with NoNode."""
+    """Refused with NoNode or NotEmpty."""
 
     path: str
 

@@ -1,0 +1,147 @@
+"""What verbs do for groups that live in ZooKeeper: reading as such a consumer, telling of such groups, moving offsets."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import click
+
+from coterie.cli.running import json_option, run, sentences, show
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def zookeeper_option(help_text: str) -> Callable[[F], F]:
+    return click.option(
+        "--zookeeper", metavar="HOST:PORT", envvar="COTERIE_ZOOKEEPER", help=f"{help_text}; also COTERIE_ZOOKEEPER."
+    )
+
+
+def read_streams(
+    settings: dict[str, Any], topic: str, streams: int, limit: int | None, tell: Callable[[Any], None]
+) -> None:
+    """Reads a topic in so many threads until the limit, the consumer's timeout, SIGINT or SIGTERM. Raises KafkaError."""
+    from coterie.client.errors import KafkaError
+    from coterie.client.zookeeper import ZooKeeperConsumer
+
+    stop, lock, failed = threading.Event(), threading.Lock(), list[KafkaError]()
+    told, reading = 0, streams
+
+    def read(stream: Any) -> None:
+        nonlocal told, reading
+        try:
+            for message in stream:
+                with lock:
+                    if stop.is_set() or (limit is not None and told >= limit):
+                        break
+                    tell(message)
+                    told += 1
+                if told == limit:
+                    break
+        except KafkaError as error:
+            failed.append(error)
+        reading -= 1
+        if reading == 0 or told == limit or failed:
+            stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with ZooKeeperConsumer(settings, {topic: streams}) as consumer:
+        for stream in consumer.streams[topic]:
+            threading.Thread(target=read, args=(stream,), daemon=True).start()
+        stop.wait()
+    if failed:
+        raise failed[0]
+
+
+def describe_in_zookeeper(group_id: str, zookeeper: str) -> dict[str, Any]:
+    """As `groups describe` says it of other groups."""
+    from coterie.client.zookeeper.groups import ZooKeeperGroups, lag
+
+    with ZooKeeperGroups(zookeeper) as found:
+        group = found.read(group_id)
+        servers = found.bootstrap_servers()
+    ends = run(lag(group, servers))
+    partitions = []
+    for topic, partition in sorted({*group.partitions, *group.owners, *group.offsets}):
+        committed, end = group.offsets.get((topic, partition)), ends.get((topic, partition))
+        partitions.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "committed": committed,
+                "end": end,
+                "lag": None if committed is None or end is None else max(end - committed, 0),
+                "owner": group.owners.get((topic, partition)),
+                "host": None,
+            }
+        )
+    return {
+        "group": group_id,
+        "state": group.state,
+        "protocol_type": "zookeeper",
+        "protocol": "range",
+        "members": [
+            {
+                "member_id": member,
+                "threads": dict(threads),
+                "partitions": sum(owner.rpartition("-")[0] == member for owner in group.owners.values()),
+            }
+            for member, threads in sorted(group.members.items())
+        ],
+        "partitions": partitions,
+        "lag": sum(p["lag"] or 0 for p in partitions),
+    }
+
+
+def list_in_zookeeper(zookeeper: str) -> tuple[list[dict[str, str]], str]:
+    """Its groups, and the brokers that are registered there."""
+    from coterie.client.zookeeper.groups import ZooKeeperGroups
+
+    with ZooKeeperGroups(zookeeper) as found:
+        groups = [
+            {"group": name, "state": found.read(name).state, "protocol_type": "zookeeper"} for name in found.names()
+        ]
+        return groups, found.bootstrap_servers()
+
+
+@click.command()
+@click.argument("group")
+@click.option("--zookeeper", metavar="HOST:PORT", envvar="COTERIE_ZOOKEEPER", required=True, help="Where it lives.")
+@click.option(
+    "--bootstrap-server", "-b", metavar="HOST:PORT", help="Where it goes; by default the brokers registered there."
+)
+@click.option("--overwrite", is_flag=True, help="Also where the coordinator has a partition further on.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@json_option
+def migrate(
+    group: str, zookeeper: str, bootstrap_server: str | None, overwrite: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Take a group's offsets from ZooKeeper to __consumer_offsets.
+
+    The group must have stopped on both sides. What is in ZooKeeper stays there. Says of every partition what it did.
+    """
+    from coterie.client.zookeeper.groups import ZooKeeperGroups
+    from coterie.client.zookeeper.groups import migrate as take_over
+
+    def look() -> tuple[Any, str]:
+        with ZooKeeperGroups(zookeeper) as found:
+            return found.read(group), bootstrap_server or found.bootstrap_servers()
+
+    read, servers = sentences(look)
+    moved = run(take_over(read, servers, overwrite=overwrite, dry_run=dry_run))
+    rows = [(m.topic, m.partition, m.in_zookeeper, m.before, m.after, m.note) for m in moved]
+    headers = ["TOPIC", "PARTITION", "ZOOKEEPER", "BEFORE", "NOW", "DONE"]
+    if as_json:
+        show([asdict(m) for m in moved], True, [], [])
+        return
+    show(None, False, headers, rows, f"{group} has no offsets in ZooKeeper")
+    if dry_run:
+        click.echo("nothing was done; without --dry-run it would be")
+        return
+    committed = sum(m.note == "committed" for m in moved)
+    click.echo(f"{committed} of {len(moved)} offsets of {group} committed; those in ZooKeeper are as they were")
