@@ -121,6 +121,10 @@ class ZooKeeperActor:
 
         self._session = self.server.connect(self.session_timeout_ms, event)
 
+    def is_in_session(self) -> bool:
+        """Whether what it owns in ZooKeeper is its own still, as far as ZooKeeper goes."""
+        return self.alive and not self._session.expired and not self.machine.is_expired
+
     # -- driving the machine --------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:

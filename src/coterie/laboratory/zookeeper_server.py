@@ -105,7 +105,9 @@ class ZooKeeperServer:
         """At once, as a client's own goodbye."""
         session.expired = True
         for path in sorted(session.ephemerals):
-            self._remove(path)
+            node = self._nodes.get(path)
+            if node is not None and node.owner == session.number:
+                self._remove(path)
         session.ephemerals.clear()
 
     def count_pings(self, session: Session, alive_ms: int) -> None:

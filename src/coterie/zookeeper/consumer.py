@@ -65,7 +65,7 @@ class ConsumerMachine(ScriptMachine):
         self._committed: dict[TopicPartition, int] = {}
         self._commit_due_ms = now_ms + config.auto_commit_interval_ms
         self._connected = True
-        self._expired = self._changed = self._closing = False
+        self.is_expired = self._changed = self._closing = False
 
     # -- what happens to it ---------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class ConsumerMachine(ScriptMachine):
 
     def expired(self) -> None:
         """The session is over: all its nodes are gone, and others may own what we read."""
-        self._expired = True
+        self.is_expired = True
         self.nudge()
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class ConsumerMachine(ScriptMachine):
 
     def _life(self) -> Steps[None]:
         while not self._closing:
-            self._expired = False
+            self.is_expired = False
             try:
                 yield from self._register()
                 self._changed = True
@@ -138,7 +138,7 @@ class ConsumerMachine(ScriptMachine):
                 self._commit_due_ms = self.now_ms + self.config.auto_commit_interval_ms
             else:
                 yield Wait(self._commit_due_ms if self.config.auto_commit_enable and self._connected else None)
-            if self._expired:
+            if self.is_expired:
                 raise SessionExpired
 
     def _commit_due(self) -> bool:
@@ -148,7 +148,7 @@ class ConsumerMachine(ScriptMachine):
         """In order: what was read is committed before anybody else can own it."""
         consumed = yield StopFetchers()
         try:
-            if self._connected and not self._expired:
+            if self._connected and not self.is_expired:
                 yield from self._commit(consumed)
                 yield from self._release()
                 yield from self._ask(Delete(paths.member(self.config.group_id, self.config.consumer_id)))
@@ -284,7 +284,7 @@ class ConsumerMachine(ScriptMachine):
     def _ask(self, operation: Operation) -> Steps[Any]:
         """Again when the connection is back, for as long as the session may live on."""
         while True:
-            if self._expired:
+            if self.is_expired:
                 raise SessionExpired
             if not self._connected:
                 if self._closing:
@@ -299,5 +299,5 @@ class ConsumerMachine(ScriptMachine):
         until_ms = self.now_ms + ms
         while self.now_ms < until_ms and not self._closing:
             yield Wait(until_ms)
-            if self._expired:
+            if self.is_expired:
                 raise SessionExpired
