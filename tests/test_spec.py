@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from coterie.laboratory.rocketmq_scenario import RocketMQScenario
 from coterie.laboratory.scenario import ScenarioRun, parse_scenarios, run_scenario
 from coterie.laboratory.zookeeper_scenario import ZooKeeperScenario
 
 SPEC = Path(__file__).parent / "spec"
-WORLDS = {"spec": ScenarioRun, "zookeeper": ZooKeeperScenario}
+WORLDS = {"spec": ScenarioRun, "zookeeper": ZooKeeperScenario, "rocketmq": RocketMQScenario}
 FILES = sorted(SPEC.rglob("*.txt"))
 CASES = [(path, at) for path in FILES for at in range(len(parse_scenarios(path.read_text())))]
 

@@ -50,6 +50,9 @@ class Reader:
         """Nothing was read since the last time: the process stood still."""
         self._since_ms = dict.fromkeys(self._since_ms, self._world.now_ms)
 
+    def skip_one(self, partition: TopicPartition) -> None:
+        self._since_ms[partition] = self._world.now_ms
+
     def stop(self, partition: TopicPartition) -> None:
         """After `read`: no more of it."""
         self.positions.pop(partition, None)

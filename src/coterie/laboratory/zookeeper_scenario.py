@@ -1,23 +1,17 @@
 """Scenarios of the high-level consumer (tests/spec/zookeeper): what happens to a group, and every step that follows.
 
-    == worked example of A3
-    topic t 5
-    consumer C1 t:2
-        @0 C1: create ids/C1 {"t":2}
-    advance 10000
-    owners
-
-The network takes 1 ms each way, so that the order of everything is fixed.
+== worked example of A3
+topic t 5
+consumer C1 t:2
+    @0 C1: create ids/C1 {"t":2}
+advance 10000
+owners
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.reading import Delivered, Reader
-from coterie.laboratory.scenario import ScenarioError
-from coterie.laboratory.world import NetworkFaults, World
+from coterie.laboratory.reading import Reader
+from coterie.laboratory.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
 from coterie.laboratory.zookeeper_actor import ZooKeeperActor
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.zookeeper import paths
@@ -38,52 +32,30 @@ from coterie.zookeeper.operations import (
     Write,
 )
 
-GROUP = "g"
-RECORDS_PER_S = 10
 _FOREVER_MS = 10**9  # the scenario's own session
 
 
-class ZooKeeperScenario:
-    """One scenario's world: a ZooKeeper, a broker that is registered in it, consumers."""
+class ZooKeeperScenario(ScriptScenario):
+    """A ZooKeeper, a broker that is registered in it, consumers."""
 
     def __init__(self) -> None:
-        self.world = World(1)
-        self.world.faults = NetworkFaults(1, 1)
+        super().__init__()
         self.server = ZooKeeperServer(self.world)
-        self.ownership, self.delivered = Ownership(), Delivered()
-        self.consumers: dict[str, ZooKeeperActor] = {}
-        self._log: list[tuple[int, str, Effect]] = []
-        self._failures = 0
         self._admin = self.server.connect(_FOREVER_MS, lambda _: None)
-        self._trace: list[str] = []
-        self._verbs: dict[str, Callable[[list[str], dict[str, str]], None]] = {
+        self.verbs |= {
             "broker": self._broker,
             "broker-gone": self._broker_gone,
             "topic": self._topic,
             "consumer": self._consumer,
-            "kill": lambda words, _: self.consumers[words[0]].crash(),
-            "close": lambda words, _: self.consumers[words[0]].leave(),
-            "pause": lambda words, _: self.consumers[words[0]].pause(int(words[1])),
-            "cut": lambda words, _: self.consumers[words[0]].cut(int(words[1])),
             "node": self._node,
-            "advance": lambda words, _: self.world.run_until(self.world.now_ms + int(words[0])),
             "owners": self._owners,
             "offsets": self._offsets,
             "counts": self._counts,
-            "duplicates": lambda words, _: self._trace.append(str(self.delivered.duplicates)),
         }
         self._broker(["1"], {})
 
-    def step(self, line: str) -> list[str]:
-        """Runs one step; returns its trace."""
-        words = line.split()
-        if words[0] not in self._verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self._verbs))}")
-        self._trace, before = [], len(self._log)
-        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        self._verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
-        told = [f"@{at - self.world.start_ms} {who}: {say(effect)}" for at, who, effect in self._log[before:]]
-        return told + self._trace
+    def say(self, effect: Effect) -> str:
+        return say(effect)
 
     def _broker(self, words: list[str], _: dict[str, str]) -> None:
         said = paths.broker_address("127.0.0.1", 9092, self.world.now_ms)
@@ -106,7 +78,7 @@ class ZooKeeperScenario:
         try:
             self.server.apply(self._admin, Create(path, words[1]))
         except NodeExists:
-            self._trace.append("is there already")
+            self.trace.append("is there already")
 
     def _consumer(self, words: list[str], options: dict[str, str]) -> None:
         """NAME TOPIC:THREADS... with session=, commit=, retries=, backoff= in ms."""
@@ -121,16 +93,13 @@ class ZooKeeperScenario:
         )
         session_ms = int(options.get("session", 6_000))
         reader = Reader(self.world, RECORDS_PER_S, self.delivered)
-        actor = ZooKeeperActor(self.world, self.server, config, session_ms, self.ownership, reader, self._log)
+        actor = ZooKeeperActor(self.world, self.server, config, session_ms, self.ownership, reader, self.log)
         self.consumers[words[0]] = actor
         actor.start()
 
     def _owners(self, words: list[str], _: dict[str, str]) -> None:
         """Who owns what in ZooKeeper, and who else reads it."""
-        reads: dict[str, list[str]] = {}
-        for name, actor in sorted(self.consumers.items()):
-            for topic, partition in actor.owned:
-                reads.setdefault(f"{topic}/{partition}", []).append(name)
+        reads = {f"{topic}/{partition}": names for (topic, partition), names in self.readers().items()}
         base = f"{paths.CONSUMERS}/{GROUP}/owners"
         owned: dict[str, str] = {}
         for name in self._names(base):
@@ -138,19 +107,19 @@ class ZooKeeperScenario:
                 owned[f"{name}/{number}"] = self._data(f"{base}/{name}/{number}")
         for where in sorted({*owned, *reads}):
             readers = ",".join(reads.get(where, ["nobody"]))
-            self._trace.append(f"{where}: owner {owned.get(where, 'nobody')}, read by {readers}")
+            self.trace.append(f"{where}: owner {owned.get(where, 'nobody')}, read by {readers}")
 
     def _offsets(self, words: list[str], _: dict[str, str]) -> None:
         base = f"{paths.CONSUMERS}/{GROUP}/offsets"
         for topic in self._names(base):
             for partition in self._names(f"{base}/{topic}"):
-                self._trace.append(f"{topic}/{partition}: {self._data(f'{base}/{topic}/{partition}')}")
+                self.trace.append(f"{topic}/{partition}: {self._data(f'{base}/{topic}/{partition}')}")
 
     def _counts(self, words: list[str], _: dict[str, str]) -> None:
         for name, actor in sorted(self.consumers.items()):
             m = actor.machine
-            self._trace.append(f"{name}: rebalances={m.rebalances} attempts={m.attempts} conflicts={m.conflicts}")
-        self._trace.append(f"events={self.server.events} expirations={self.server.expirations}")
+            self.trace.append(f"{name}: rebalances={m.rebalances} attempts={m.attempts} conflicts={m.conflicts}")
+        self.trace.append(f"events={self.server.events} expirations={self.server.expirations}")
 
     def _names(self, path: str) -> list[str]:
         found = self.server.apply(self._admin, List(path))

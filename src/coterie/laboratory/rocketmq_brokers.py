@@ -1,0 +1,167 @@
+"""The laboratory's RocketMQ brokers: who sends heartbeats, who is told of changes, offsets, queue locks.
+
+Each broker knows the clients by their connections. One that closes is known at once; one that falls silent after 120 s,
+at the next look, which is every 10 s. Whenever a broker's list of a group changes it tells every client of that group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from coterie.laboratory.world import World
+from coterie.rocketmq import requests
+from coterie.rocketmq.allocation import MessageQueue
+from coterie.rocketmq.queue_locks import QueueLocks
+from coterie.rocketmq.remoting import Command, encode
+
+CHANNEL_EXPIRED_MS = 120_000
+SCAN_INTERVAL_MS = 10_000
+REQUESTS_PER_S = 20_000  # small ones, of one broker
+
+
+@dataclass(slots=True)
+class Channel:
+    """A client's connection to one broker. ``told`` hears that the group changed."""
+
+    client_id: str
+    told: Callable[[], None]
+    last_heard_ms: int
+    reachable: bool = True
+
+
+@dataclass(slots=True)
+class _Group:
+    channels: dict[str, Channel] = field(default_factory=dict)
+    sorted_ids: tuple[str, ...] | None = None  # until it changes
+    list_bytes: int = 0
+
+
+class Traffic:
+    """Messages and bytes of all brokers, and of the busiest in any second."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.messages = self.bytes = 0
+        self.by_second: dict[int, int] = {}
+        self._sizes: dict[tuple[int, int], int] = {}
+
+    def passed(self, size: int, messages: int = 1) -> None:
+        self.messages += messages
+        self.bytes += size * messages
+        second = self._world.now_ms // 1000
+        self.by_second[second] = self.by_second.get(second, 0) + messages
+
+    def command(self, command: Command, answer_bytes: int = 0) -> None:
+        """A request of that kind, and its answer if it has one. Requests of a kind are of about one size."""
+        key = command.code, len(command.body)
+        if key not in self._sizes:
+            self._sizes[key] = len(encode(command))
+        self.passed(self._sizes[key])
+        if answer_bytes:
+            self.passed(answer_bytes)
+
+
+ANSWER_BYTES = len(encode(Command(0, {})))
+
+
+class Broker:
+    """One broker: its queues' offsets and locks, and the clients of one group that it knows."""
+
+    def __init__(self, world: World, name: str, group: str, traffic: Traffic) -> None:
+        self.world, self.name, self.group, self.traffic = world, name, group, traffic
+        self.offsets: dict[MessageQueue, int] = {}
+        self.locks = QueueLocks()
+        self.notifications = 0
+        self.told_of_changes = True  # whether this broker's notices get through
+        self._clients = _Group()
+        self._busy_until_s = 0.0
+        self._scanning = False
+
+    def ready_ms(self) -> int:
+        """When the answer to what came last leaves."""
+        self._busy_until_s = max(self._busy_until_s, self.world.now_ms / 1000) + 1 / REQUESTS_PER_S
+        return int(self._busy_until_s * 1000)
+
+    # -- clients --------------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, client_id: str, told: Callable[[], None]) -> None:
+        """A new one makes the group change."""
+        known = self._clients.channels.get(client_id)
+        if known is not None:
+            known.last_heard_ms, known.reachable = self.world.now_ms, True
+            return
+        self._clients.channels[client_id] = Channel(client_id, told, self.world.now_ms)
+        self._changed()
+        if not self._scanning:
+            self._scanning = True
+            self.world.after(SCAN_INTERVAL_MS, self._scan)
+
+    def closed(self, client_id: str) -> None:
+        """The connection is closed, or the client said goodbye."""
+        if self._clients.channels.pop(client_id, None) is not None:
+            self._changed()
+
+    def unreachable(self, client_id: str) -> None:
+        """Nothing gets to it any more, though nobody has closed anything."""
+        channel = self._clients.channels.get(client_id)
+        if channel is not None:
+            channel.reachable = False
+
+    def clients(self) -> tuple[str, ...]:
+        """Those it knows, in no order that means anything; the same tuple until they change."""
+        group = self._clients
+        if group.sorted_ids is None:
+            group.sorted_ids = tuple(sorted(group.channels))
+            group.list_bytes = sum(len(client_id) + 3 for client_id in group.sorted_ids) + 20
+        return group.sorted_ids
+
+    def list_bytes(self) -> int:
+        self.clients()
+        return self._clients.list_bytes + ANSWER_BYTES
+
+    def _changed(self) -> None:
+        self._clients.sorted_ids = None
+        told = list(self._clients.channels.values())
+        if not self.told_of_changes:
+            return
+        self.notifications += len(told)
+        self.traffic.passed(_NOTICE_BYTES, len(told))
+        for channel in told:
+            if channel.reachable:
+                self.world.after(self.world.delay_ms(), channel.told)
+
+    def _scan(self) -> None:
+        expired_ms = self.world.now_ms - CHANNEL_EXPIRED_MS
+        for channel in list(self._clients.channels.values()):
+            if channel.last_heard_ms < expired_ms:
+                self.closed(channel.client_id)
+        self.world.after(SCAN_INTERVAL_MS, self._scan)
+
+
+_NOTICE_BYTES = len(encode(requests.consumers_changed("group")))
+
+
+class Cluster:
+    """Brokers and a name server; each topic's queues, spread over the brokers one by one."""
+
+    def __init__(self, world: World, group: str, brokers: int = 2) -> None:
+        self.world, self.group = world, group
+        self.traffic = Traffic(world)
+        self.brokers = {f"broker-{n}": Broker(world, f"broker-{n}", group, self.traffic) for n in range(brokers)}
+        self.routes: dict[str, tuple[MessageQueue, ...]] = {}
+
+    def create_topic(self, topic: str, queues: int) -> None:
+        """``queues`` in all; also gives a topic more."""
+        names = list(self.brokers)
+        found = [MessageQueue(topic, names[n % len(names)], n // len(names)) for n in range(queues)]
+        self.routes[topic] = tuple(sorted(found))
+
+    def of(self, queue: MessageQueue) -> Broker:
+        return self.brokers[queue.broker_name]
+
+    def by_broker(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        found: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            found.setdefault(queue.broker_name, []).append(queue)
+        return found

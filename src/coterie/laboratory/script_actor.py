@@ -1,0 +1,158 @@
+"""A process of the laboratory that is driven by a `ScriptMachine`: its life, its pauses, its network, what it reads.
+
+What it asks of a server goes there and comes back through the world's network; a process that stands still finds what came
+meanwhile when it goes on; nothing reaches a former life.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.reading import Reader
+from coterie.laboratory.world import World
+from coterie.script import ScriptMachine
+
+Log = list[tuple[int, str, Any]]  # (time, actor, effect)
+
+
+class ScriptActor(ABC):
+    """``log``: every effect, where somebody wants to see them."""
+
+    machine: ScriptMachine
+
+    def __init__(self, world: World, name: str, ownership: Ownership, reader: Reader, log: Log | None) -> None:
+        self.world, self.name, self.ownership, self.reader, self.log = world, name, ownership, reader, log
+        self.alive = self.paused = self.cut_off = False
+        self.owned: set[TopicPartition] = set()
+        self._life = 0
+        self._armed_ms = -1
+        self._held: list[Callable[[], None]] = []  # what a process that stands still will find when it goes on
+
+    # -- what each kind does in its own way -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def at_once(self, effect: Any) -> bool:
+        """Carries out what needs no network, and answers it; False for what does."""
+
+    @abstractmethod
+    def ask(self, effect: Any) -> tuple[object, int]:
+        """The server's side of an effect: its answer, an exception if it refuses, and when it leaves there."""
+
+    @abstractmethod
+    def unreachable(self) -> Exception:
+        """What a request comes to that cannot get there."""
+
+    @abstractmethod
+    def ended(self) -> None:
+        """The machine is finished: a clean close."""
+
+    # -- a process's life -----------------------------------------------------------------------------------------------
+
+    def begin(self, machine: ScriptMachine) -> None:
+        self.machine = machine
+        self.alive, self.paused, self.cut_off = True, False, False
+        self._life += 1
+        self._armed_ms = -1
+        self._held = []
+        self.pump()
+
+    def stop(self) -> None:
+        """It is no more."""
+        self.reader.stop_all()
+        self.own(set())
+        self.alive = False
+
+    def stand_still(self, ms: int, go_on: Callable[[], None]) -> None:
+        """The whole process, as a collector of garbage or a suspended machine has it."""
+        self.reader.read()
+        self.paused = True
+
+        def again() -> None:
+            self.paused = False
+            self.reader.skip()
+            held, self._held = self._held, []
+            go_on()
+            for action in held:
+                action()
+            self.pump()
+
+        self.later(ms, again)
+
+    def own(self, partitions: set[TopicPartition]) -> None:
+        self.ownership.changed(self.name, self.owned, partitions, self.world.now_ms)
+        self.owned = partitions
+
+    # -- driving the machine --------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        if not self.alive or self.paused:
+            return
+        while (effect := self.machine.next(self.world.now_ms)) is not None:
+            if self.log is not None:
+                self.log.append((self.world.now_ms, self.name, effect))
+            if not self.at_once(effect):
+                self._send(effect)
+                return
+        if self.machine.finished:
+            self.stop()
+            self.ended()
+        else:
+            self._arm()
+
+    def _send(self, effect: Any) -> None:
+        world = self.world
+
+        def back(answer: object) -> None:
+            if self.cut_off or isinstance(answer, Exception):
+                self.machine.refuse(self.unreachable() if self.cut_off else answer)  # type: ignore[arg-type]
+            else:
+                self.machine.answer(answer)
+
+        def arrived() -> None:
+            if self.cut_off:
+                world.after(world.faults.notice_ms, self.guarded(lambda: back(self.unreachable())))
+                return
+            answer, ready_ms = self.ask(effect)
+            world.at(ready_ms + world.delay_ms(), self.guarded(lambda: back(answer)))
+
+        self.later(world.delay_ms(), arrived)
+
+    def guarded(self, action: Callable[[], None]) -> Callable[[], None]:
+        """For this life only; when the process stands still, once it goes on."""
+        life = self._life
+
+        def run() -> None:
+            if not self.alive or self._life != life:
+                return
+            if self.paused:
+                self._held.append(action)
+                return
+            action()
+            self.pump()
+
+        return run
+
+    def later(self, ms: int, action: Callable[[], None]) -> None:
+        """In this life, also while it stands still."""
+        life = self._life
+
+        def run() -> None:
+            if self.alive and self._life == life:
+                action()
+
+        self.world.after(ms, run)
+
+    def _arm(self) -> None:
+        due_ms = self.machine.next_deadline_ms()
+        if due_ms is None or self.world.now_ms < self._armed_ms <= due_ms:
+            return
+        self._armed_ms = max(due_ms, self.world.now_ms + 1)
+
+        def fire() -> None:
+            self._armed_ms = -1
+            self.pump()
+
+        self.later(self._armed_ms - self.world.now_ms, fire)

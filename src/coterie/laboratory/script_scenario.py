@@ -1,0 +1,80 @@
+"""Scenarios of consumers that are driven by scripts: what happens to a group, and every step that follows.
+
+The network takes 1 ms each way, so that the order of everything is fixed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.reading import Delivered
+from coterie.laboratory.scenario import ScenarioError
+from coterie.laboratory.script_actor import Log
+from coterie.laboratory.world import NetworkFaults, World
+
+GROUP = "g"
+RECORDS_PER_S = 10
+Verb = Callable[[list[str], dict[str, str]], None]
+
+
+class Actor(Protocol):
+    """What every kind of consumer can have happen to it."""
+
+    @property
+    def owned(self) -> set[TopicPartition]: ...
+    def crash(self) -> None: ...
+    def leave(self) -> None: ...
+    def pause(self, ms: int) -> None: ...
+    def cut(self, ms: int) -> None: ...
+
+
+class ScriptScenario(ABC):
+    """One scenario's world."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        self.world.faults = NetworkFaults(1, 1, notice_ms=500)
+        self.ownership, self.delivered = Ownership(), Delivered()
+        self.consumers: dict[str, Any] = {}
+        self.log: Log = []
+        self.trace: list[str] = []
+        self.told: tuple[type, ...] = (object,)  # kinds of effects
+        self.verbs: dict[str, Verb] = {
+            "kill": lambda words, _: self._actor(words[0]).crash(),
+            "close": lambda words, _: self._actor(words[0]).leave(),
+            "pause": lambda words, _: self._actor(words[0]).pause(int(words[1])),
+            "cut": lambda words, _: self._actor(words[0]).cut(int(words[1])),
+            "advance": lambda words, _: self.world.run_until(self.world.now_ms + int(words[0])),
+            "duplicates": lambda words, _: self.trace.append(str(self.delivered.duplicates)),
+        }
+
+    @abstractmethod
+    def say(self, effect: Any) -> str:
+        """An effect in a few words."""
+
+    def step(self, line: str) -> list[str]:
+        """Runs one step; returns its trace."""
+        words = line.split()
+        if words[0] not in self.verbs:
+            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self.verbs))}")
+        self.trace, before = [], len(self.log)
+        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
+        self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
+        since = [item for item in self.log[before:] if isinstance(item[2], self.told)]
+        told = [f"@{at - self.world.start_ms} {who}: {self.say(effect)}" for at, who, effect in since]
+        return told + self.trace
+
+    def readers(self) -> dict[TopicPartition, list[str]]:
+        """Who reads what."""
+        found: dict[TopicPartition, list[str]] = {}
+        for name, actor in sorted(self.consumers.items()):
+            for where in actor.owned:
+                found.setdefault(where, []).append(name)
+        return found
+
+    def _actor(self, name: str) -> Actor:
+        actor: Actor = self.consumers[name]
+        return actor

@@ -1,0 +1,106 @@
+"""What a client asks of its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coterie.rocketmq.allocation import MessageQueue
+
+
+class Unavailable(Exception):
+    """Nobody answered, or said no. The next time may be better."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRoute:
+    """Ask a name server. -> a tuple of the topic's readable queues."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """To every broker of the topics that are known."""
+
+    client_id: str
+    group: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unregister:
+    """Goodbye, to every broker."""
+
+    client_id: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindConsumers:
+    """Ask any one broker of that topic. -> a sequence of the group's client ids."""
+
+    topic: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Ask their brokers. -> a set of those that are ours now, for the broker's 60 s."""
+
+    queues: tuple[MessageQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unlock:
+    queues: tuple[MessageQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PullFrom:
+    """-> where to begin: the offset that the broker keeps of the group, or what consumeFromWhere says."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class StartPulling:
+    """A new process queue."""
+
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The process queue is no longer ours: no more is handed out. -> the offset up to which all is consumed, None where
+    nothing was; while an orderly one is in somebody's hands still, refused with Unavailable."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """-> dict[MessageQueue, int]: up to where all is consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistOffsets:
+    """One way: nobody waits for an answer."""
+
+    offsets: Mapping[MessageQueue, int]
+
+
+Effect = (
+    FetchRoute
+    | Heartbeat
+    | Unregister
+    | FindConsumers
+    | Lock
+    | Unlock
+    | PullFrom
+    | StartPulling
+    | Drop
+    | Consumed
+    | PersistOffsets
+)

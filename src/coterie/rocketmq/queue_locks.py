@@ -1,0 +1,40 @@
+"""The broker's side of orderly consumption: who holds which queue's lock (RocketMQ's RebalanceLockManager).
+
+A lock is a client's for 60 s after it last asked; until then nobody else gets it, whatever anybody's view is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coterie.rocketmq.allocation import MessageQueue
+
+LOCK_MAX_LIVE_MS = 60_000
+
+
+class QueueLocks:
+    """One broker's locks of all groups."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, MessageQueue], tuple[str, int]] = {}  # -> client id, when it last asked
+
+    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> set[MessageQueue]:
+        """Those that are the client's now, taken or renewed."""
+        found: set[MessageQueue] = set()
+        for queue in queues:
+            holder, since_ms = self._held.get((group, queue), (client_id, now_ms))
+            if holder == client_id or now_ms - since_ms > LOCK_MAX_LIVE_MS:
+                self._held[group, queue] = client_id, now_ms
+                found.add(queue)
+        return found
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Only its own."""
+        for queue in queues:
+            if self._held.get((group, queue), ("", 0))[0] == client_id:
+                del self._held[group, queue]
+
+    def holder(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
+        """Who has it now."""
+        client_id, since_ms = self._held.get((group, queue), (None, 0))
+        return client_id if now_ms - since_ms <= LOCK_MAX_LIVE_MS else None

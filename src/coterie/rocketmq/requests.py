@@ -1,0 +1,196 @@
+"""RocketMQ's requests that a consumer and a producer need, and how their answers are read. Codes are RocketMQ's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from coterie.rocketmq.allocation import MessageQueue
+from coterie.rocketmq.remoting import ONEWAY_FLAG, Command, FrameError, read_body
+
+SEND, PULL, QUERY_OFFSET, UPDATE_OFFSET, CREATE_TOPIC = 10, 11, 14, 15, 17
+MAX_OFFSET, MIN_OFFSET = 30, 31
+HEARTBEAT, UNREGISTER, CONSUMER_LIST, CONSUMERS_CHANGED = 34, 35, 38, 40
+LOCK, UNLOCK, ROUTE = 41, 42, 105
+
+SUCCESS, TOPIC_NOT_EXIST, PULL_NOT_FOUND, PULL_RETRY, PULL_OFFSET_MOVED, QUERY_NOT_FOUND = 0, 17, 19, 20, 21, 22
+
+READABLE, WRITABLE = 4, 2
+MASTER = 0
+_SUSPEND, _SUBSCRIPTION = 2, 4  # pull: wait for messages; the subscription is in the request
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Of a topic: its readable queues, and its brokers' addresses as HOST:PORT, masters only."""
+
+    queues: tuple[MessageQueue, ...]
+    addresses: Mapping[str, str]
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _fields(**values: object) -> dict[str, str]:
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in values.items()}
+
+
+def route(topic: str) -> Command:
+    return Command(ROUTE, _fields(topic=topic, acceptStandardJsonOnly=True))
+
+
+def route_of(topic: str, answer: Command) -> Route:
+    """Raises FrameError."""
+    said = read_body(answer.body)
+    try:
+        addresses = {
+            b["brokerName"]: next(address for number, address in b["brokerAddrs"].items() if int(number) == MASTER)
+            for b in said["brokerDatas"]
+            if any(int(number) == MASTER for number in b["brokerAddrs"])
+        }
+        queues = [
+            MessageQueue(topic, q["brokerName"], number)
+            for q in said["queueDatas"]
+            if int(q["perm"]) & READABLE and q["brokerName"] in addresses
+            for number in range(int(q["readQueueNums"]))
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise FrameError("a route cannot be read") from error
+    return Route(tuple(sorted(queues)), addresses)
+
+
+def heartbeat(client_id: str, group: str, topics: Iterable[str], sub_version: int) -> Command:
+    subscriptions = [
+        {
+            "topic": topic,
+            "subString": "*",
+            "tagsSet": [],
+            "codeSet": [],
+            "subVersion": sub_version,
+            "expressionType": "TAG",
+            "classFilterMode": False,
+        }
+        for topic in topics
+    ]
+    consumer = {
+        "groupName": group,
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "subscriptionDataSet": subscriptions,
+        "unitMode": False,
+    }
+    return Command(HEARTBEAT, {}, _json({"clientID": client_id, "producerDataSet": [], "consumerDataSet": [consumer]}))
+
+
+def unregister(client_id: str, group: str) -> Command:
+    return Command(UNREGISTER, _fields(clientID=client_id, consumerGroup=group))
+
+
+def consumer_list(group: str) -> Command:
+    return Command(CONSUMER_LIST, _fields(consumerGroup=group))
+
+
+def consumers_of(answer: Command) -> tuple[str, ...]:
+    """Raises FrameError."""
+    return tuple(str(c) for c in read_body(answer.body).get("consumerIdList") or ())
+
+
+def consumers_changed(group: str) -> Command:
+    """From a broker."""
+    return Command(CONSUMERS_CHANGED, _fields(consumerGroup=group), flag=ONEWAY_FLAG)
+
+
+def _queues(queues: Iterable[MessageQueue]) -> list[dict[str, object]]:
+    return [{"topic": q.topic, "brokerName": q.broker_name, "queueId": q.queue_id} for q in queues]
+
+
+def lock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Command:
+    said = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
+    return Command(LOCK, {}, _json(said))
+
+
+def locked_of(answer: Command) -> set[MessageQueue]:
+    """Raises FrameError."""
+    found = read_body(answer.body).get("lockOKMQSet") or ()
+    try:
+        return {MessageQueue(q["topic"], q["brokerName"], int(q["queueId"])) for q in found}
+    except (KeyError, TypeError, ValueError) as error:
+        raise FrameError("a lock's answer cannot be read") from error
+
+
+def unlock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Command:
+    said = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
+    return Command(UNLOCK, {}, _json(said), flag=ONEWAY_FLAG)
+
+
+def query_offset(group: str, queue: MessageQueue) -> Command:
+    return Command(QUERY_OFFSET, _fields(consumerGroup=group, topic=queue.topic, queueId=queue.queue_id))
+
+
+def update_offset(group: str, queue: MessageQueue, offset: int) -> Command:
+    fields = _fields(consumerGroup=group, topic=queue.topic, queueId=queue.queue_id, commitOffset=offset)
+    return Command(UPDATE_OFFSET, fields, flag=ONEWAY_FLAG)
+
+
+def end_offset(queue: MessageQueue, code: int) -> Command:
+    """``code``: MAX_OFFSET or MIN_OFFSET."""
+    return Command(code, _fields(topic=queue.topic, queueId=queue.queue_id))
+
+
+def pull(group: str, queue: MessageQueue, offset: int, sub_version: int, suspend_ms: int, count: int) -> Command:
+    return Command(
+        PULL,
+        _fields(
+            consumerGroup=group,
+            topic=queue.topic,
+            queueId=queue.queue_id,
+            queueOffset=offset,
+            maxMsgNums=count,
+            sysFlag=_SUSPEND | _SUBSCRIPTION,
+            commitOffset=0,
+            suspendTimeoutMillis=suspend_ms,
+            subscription="*",
+            subVersion=sub_version,
+            expressionType="TAG",
+        ),
+    )
+
+
+def send(group: str, queue: MessageQueue, body: bytes, now_ms: int) -> Command:
+    return Command(
+        SEND,
+        _fields(
+            producerGroup=group,
+            topic=queue.topic,
+            defaultTopic="TBW102",
+            defaultTopicQueueNums=4,
+            queueId=queue.queue_id,
+            sysFlag=0,
+            bornTimestamp=now_ms,
+            flag=0,
+            properties="",
+            reconsumeTimes=0,
+            unitMode=False,
+            batch=False,
+        ),
+        body,
+    )
+
+
+def create_topic(topic: str, queues: int) -> Command:
+    return Command(
+        CREATE_TOPIC,
+        _fields(
+            topic=topic,
+            defaultTopic="TBW102",
+            readQueueNums=queues,
+            writeQueueNums=queues,
+            perm=READABLE | WRITABLE,
+            topicFilterType="SINGLE_TAG",
+            topicSysFlag=0,
+            order=False,
+        ),
+    )
