@@ -63,8 +63,10 @@ class ScriptMachine:
         self._nudged = True
 
     def next_deadline_ms(self) -> int | None:
-        """When `next` should be asked again though nothing happened; None: not by itself."""
-        if self.finished or self._out:
+        """When `next` should be asked again though nothing happened, at once if it is finished; None: not by itself."""
+        if self.finished:
+            return self.now_ms
+        if self._out:
             return None
         return self.now_ms if self._awake() or self._waiting is None else self._waiting.until_ms
 

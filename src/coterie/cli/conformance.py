@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.older_protocols import rocketmq_part
 from coterie.cli.running import json_option
 from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.kafka import VERSIONS, CannotRun
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from coterie.conformance.format import Check
     from coterie.conformance.story import StoryResult
 
-PARTS = ("format", "requests", "assignors", "client", "spark")
+KAFKA_PARTS = ("format", "requests", "assignors", "client")
+PARTS = (*KAFKA_PARTS, "spark", "rocketmq")
 NEWER_ONLY = frozenset({"assignors", "client"})  # 2.6 knows neither generations of claims nor what our client asks
 ASSIGNOR_CASES = 5_000
 CANNOT_RUN_EXIT = 3
@@ -32,6 +34,7 @@ Examples:
   coterie conformance --kafka 4.3.0 --steps 2000
   coterie conformance --part requests --seed 4711 --steps 1
   coterie conformance --part assignors --part client --kafka 4.3.0
+  coterie conformance --part rocketmq
 
 \b
 Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,
@@ -49,9 +52,11 @@ def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, s
     """Ask Apache Kafka and coterie the same, and compare: every answer, and each other's files."""
     said, exit_code = list[dict[str, Any]](), 0
     with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
-        for version in () if parts == ("spark",) else versions or VERSIONS:
+        wanted = parts or PARTS
+        of_kafka = tuple(part for part in wanted if part in KAFKA_PARTS)
+        for version in (versions or VERSIONS) if of_kafka else ():
             try:
-                one = _one_version(version, parts or PARTS, steps, seed, Path(folder) / version)
+                one = _one_version(version, of_kafka, steps, seed, Path(folder) / version)
             except CannotRun as reason:
                 click.secho(f"SKIPPED Apache Kafka {version}: {reason}", fg="red", bold=True, err=True)
                 said.append({"kafka": version, "skipped": str(reason)})
@@ -61,8 +66,10 @@ def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, s
             exit_code = 1 if one["failed"] else exit_code
             if not as_json:
                 click.echo(_sentence(one))
-        if "spark" in (parts or PARTS):
+        if "spark" in wanted:
             exit_code = _spark(Path(folder), said, as_json) or exit_code
+        if "rocketmq" in wanted:
+            exit_code = rocketmq_part(Path(folder), seed, said, as_json) or exit_code
     if as_json:
         click.echo(json.dumps(said, indent=2))
     raise SystemExit(exit_code)

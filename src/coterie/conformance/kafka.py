@@ -141,20 +141,21 @@ def running(
                 main = "org.apache.zookeeper.server.ZooKeeperServerMain"
                 quiet = ("-Dzookeeper.admin.enableServer=false",)
                 start(java(version, main, zookeeper, str(folder / "zookeeper"), options=quiet))
-                _wait_for_port(int(zookeeper), processes, log)
+                wait_for_port(int(zookeeper), processes, log)
             elif not (folder / "data" / "meta.properties").exists():
                 identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
                 form = java(version, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(config))
                 subprocess.run(form, stdout=out, stderr=out, check=True)
             start(java(version, "kafka.Kafka", str(config)))
-            _wait_for_port(port, processes, log)
+            wait_for_port(port, processes, log)
             _wait_for_answer(("127.0.0.1", port), log)
             yield "127.0.0.1", port
         finally:
-            _end(processes)
+            end(processes)
 
 
-def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+def end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """SIGTERM, and SIGKILL for those that do not heed it; the last started goes first."""
     for process in reversed(processes):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -165,15 +166,16 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
                 process.wait()
 
 
-def _wait_for_port(port: int, processes: list[subprocess.Popen[bytes]], log: Path) -> None:
-    end = time.monotonic() + START_S
-    while time.monotonic() < end:
+def wait_for_port(port: int, processes: list[subprocess.Popen[bytes]], log: Path) -> None:
+    """Until somebody listens there. Raises CannotRun where one of the processes has ended, or none listens in time."""
+    end_s = time.monotonic() + START_S
+    while time.monotonic() < end_s:
         if any(p.poll() is not None for p in processes):
             break
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.1)
-    raise CannotRun(f"Apache Kafka did not start; its log is {log}")
+    raise CannotRun(f"the server did not start; its log is {log}")
 
 
 def _wait_for_answer(address: tuple[str, int], log: Path) -> None:

@@ -124,7 +124,9 @@ def _message(data: bytes) -> StoredMessage:
     except (struct.error, zlib.error) as error:
         raise FrameError("a RocketMQ message cannot be read") from error
     pairs = (item.partition("\x01") for item in properties.decode(errors="replace").split("\x02") if item)
-    return StoredMessage(topic.decode(), queue_id, queue_offset, born_ms, text, {k: v for k, _, v in pairs})
+    return StoredMessage(
+        topic.decode(errors="replace"), queue_id, queue_offset, born_ms, text, {k: v for k, _, v in pairs}
+    )
 
 
 def _counted(data: bytes, at: int, kind: str) -> tuple[bytes, int]:

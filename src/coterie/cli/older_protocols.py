@@ -1,0 +1,78 @@
+"""What `coterie conformance` says of the protocols before and beside Kafka's: RocketMQ's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coterie.conformance.kafka import CannotRun
+
+ALLOCATION_CASES = 5_000
+CANNOT_RUN_EXIT = 3
+
+
+def rocketmq_part(folder: Path, seed: int, said: list[dict[str, Any]], as_json: bool) -> int:
+    """The strategies beside RocketMQ's own classes, and four consumers on real brokers with one killed, per version; the
+    exit code that this calls for."""
+    from coterie.conformance.rocketmq import VERSIONS
+
+    exit_code = 0
+    for version in VERSIONS:
+        try:
+            one = _one_rocketmq(version, folder / f"rocketmq-{version}", seed)
+        except CannotRun as reason:
+            click.secho(f"SKIPPED RocketMQ {version}: {reason}", fg="red", bold=True, err=True)
+            said.append({"rocketmq": version, "skipped": str(reason)})
+            exit_code = exit_code or CANNOT_RUN_EXIT
+            continue
+        said.append(one)
+        exit_code = 1 if one["failed"] else exit_code
+        if not as_json:
+            click.echo(_sentences(one))
+    return exit_code
+
+
+def _one_rocketmq(version: str, folder: Path, seed: int) -> dict[str, Any]:
+    from coterie.conformance.allocation import NAMES, compare
+    from coterie.conformance.rocketmq import four_consumers, running
+
+    one: dict[str, Any] = {"rocketmq": version, "failed": 0, "strategies": {}, "stories": {}}
+    for name in NAMES:
+        c = compare(version, name, ALLOCATION_CASES, seed)
+        for failure in c.failures[:3]:
+            click.secho(f"{name}: {failure}", fg="red", err=True)
+        click.echo(f"{'WRONG' if c.failures else 'right'}  strategy {name}: {c.cases} random inputs", err=True)
+        one["strategies"][name] = {"cases": c.cases, "failed": len(c.failures)}
+        one["failed"] += len(c.failures)
+    with running(version, folder) as cluster:
+        for kind in ("concurrently", "orderly"):
+            story = four_consumers(cluster, orderly=kind == "orderly", topic=kind)
+            for wrong in story.wrong:
+                click.secho(f"{kind}: {wrong}", fg="red", err=True)
+            what = f"{'WRONG' if story.wrong else 'right'}  four consumers, one killed, {kind}"
+            click.echo(f"{what}: owned again after {story.gap_ms} ms, {story.twice} messages twice", err=True)
+            one["stories"][kind] = {
+                "gap_ms": story.gap_ms,
+                "delivered": story.delivered,
+                "twice": story.twice,
+                "wrong": story.wrong,
+            }
+            one["failed"] += len(story.wrong)
+    return one
+
+
+def _sentences(one: dict[str, Any]) -> str:
+    cases = sum(s["cases"] for s in one["strategies"].values())
+    failed = sum(s["failed"] for s in one["strategies"].values())
+    lines = [
+        f"RocketMQ {one['rocketmq']}:",
+        f"  strategies: {len(one['strategies'])}, {cases} random inputs, {failed} with another answer than its own classes",
+    ]
+    for kind, story in one["stories"].items():
+        lines.append(
+            f"  four consumers on two brokers, one killed, {kind}: queues owned again after {story['gap_ms'] / 1000:.1f} s, "
+            f"{story['delivered']} messages delivered, {story['twice']} of them twice, {len(story['wrong'])} wrong"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,168 @@
+"""A RocketMQ name server and broker in one, in memory, speaking the remoting protocol: enough for our client.
+
+The judge is the real one (`coterie conformance --part rocketmq`); this one runs everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+import time
+import zlib
+from collections.abc import Callable
+
+from coterie.rocketmq import requests as r
+from coterie.rocketmq.allocation import MessageQueue
+from coterie.rocketmq.queue_locks import QueueLocks
+from coterie.rocketmq.remoting import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode, encode
+
+BROKER = "broker-0"
+
+
+def stored(message: bytes, topic: str, queue_id: int, offset: int, *, compressed: bool = False) -> bytes:
+    """A message as a broker writes it."""
+    body = zlib.compress(message) if compressed else message
+    flags = 1 if compressed else 0
+    rest = struct.pack(">iIiiiqqiq", 0, 0xDAA320A7, 0, queue_id, 0, offset, 0, flags, 1_700_000_000_000)
+    rest += bytes(8) + struct.pack(">q", 0) + bytes(8) + struct.pack(">iq", 0, 0)
+    rest += struct.pack(">i", len(body)) + body + bytes([len(topic)]) + topic.encode()
+    rest += struct.pack(">h", 7) + b"KEY\x01val"
+    return struct.pack(">i", len(rest)) + rest[4:]
+
+
+class RocketMQServer:
+    """``silent``: codes that are not answered."""
+
+    def __init__(self, queues: int) -> None:
+        self.count = queues
+        self.messages: dict[tuple[str, int], list[bytes]] = {}
+        self.offsets: dict[tuple[str, str, int], int] = {}
+        self.groups: dict[str, dict[str, asyncio.StreamWriter]] = {}
+        self.locks = QueueLocks()
+        self.silent: set[int] = set()
+        self.asked: list[int] = []
+        self._handlers: dict[int, Callable[[Command, asyncio.StreamWriter], Command]] = {
+            r.ROUTE: self._route,
+            r.HEARTBEAT: self._heartbeat,
+            r.UNREGISTER: self._unregister,
+            r.CONSUMER_LIST: self._consumers,
+            r.LOCK: self._lock,
+            r.UNLOCK: self._unlock,
+            r.QUERY_OFFSET: self._query,
+            r.UPDATE_OFFSET: self._update,
+            r.MIN_OFFSET: lambda command, _: Command(0, {"offset": "0"}),
+            r.MAX_OFFSET: self._end,
+            r.PULL: self._pull,
+            r.SEND: self._send,
+            r.CREATE_TOPIC: lambda command, _: Command(0),
+        }
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def stop(self) -> None:
+        self._server.close()
+        for clients in self.groups.values():
+            for writer in clients.values():
+                writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                command = decode(await reader.readexactly(size))
+                self.asked.append(command.code)
+                if command.code in self.silent:
+                    continue
+                answer = self._handlers[command.code](command, writer)
+                if command.code == r.PULL and answer.code == r.PULL_NOT_FOUND:
+                    await asyncio.sleep(0.01)
+                if not command.flag & ONEWAY_FLAG:
+                    answer.opaque, answer.flag = command.opaque, RESPONSE_FLAG
+                    writer.write(encode(answer))
+        writer.close()
+        for group, clients in self.groups.items():
+            for client_id in [c for c, w in clients.items() if w is writer]:
+                del clients[client_id]
+                self._tell(group)
+
+    def _tell(self, group: str) -> None:
+        for writer in self.groups[group].values():
+            writer.write(encode(r.consumers_changed(group)))
+
+    def _route(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        if command.fields["topic"] == "nowhere":
+            return Command(r.TOPIC_NOT_EXIST, remark="no route info of this topic: nowhere")
+        n = self.count
+        text = (  # with the unquoted number that fastjson writes
+            f'{{"brokerDatas":[{{"brokerAddrs":{{0:"{self.address}"}},"brokerName":"{BROKER}","cluster":"c"}}],'
+            f'"queueDatas":[{{"brokerName":"{BROKER}","perm":6,"readQueueNums":{n},"writeQueueNums":{n}}}]}}'
+        )
+        return Command(0, body=text.encode())
+
+    def _heartbeat(self, command: Command, writer: asyncio.StreamWriter) -> Command:
+        said = json.loads(command.body)
+        for consumer in said["consumerDataSet"]:
+            known = self.groups.setdefault(consumer["groupName"], {})
+            new = known.get(said["clientID"]) is not writer
+            known[said["clientID"]] = writer
+            if new:
+                self._tell(consumer["groupName"])
+        return Command(0)
+
+    def _unregister(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        group = command.fields["consumerGroup"]
+        self.groups[group].pop(command.fields["clientID"], None)
+        self._tell(group)
+        return Command(0)
+
+    def _consumers(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        ids = list(self.groups.get(command.fields["consumerGroup"], {}))
+        return Command(0, body=json.dumps({"consumerIdList": ids}).encode())
+
+    def _lock(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        said = json.loads(command.body)
+        queues = [MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in said["mqSet"]]
+        now_ms = int(time.time() * 1000)
+        locked = self.locks.lock(said["consumerGroup"], said["clientId"], queues, now_ms)
+        found = [{"topic": q.topic, "brokerName": q.broker_name, "queueId": q.queue_id} for q in locked]
+        return Command(0, body=json.dumps({"lockOKMQSet": found}).encode())
+
+    def _unlock(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        said = json.loads(command.body)
+        queues = [MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in said["mqSet"]]
+        self.locks.unlock(said["consumerGroup"], said["clientId"], queues)
+        return Command(0)
+
+    @staticmethod
+    def _where(command: Command) -> tuple[str, int]:
+        return command.fields["topic"], int(command.fields["queueId"])
+
+    def _query(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        offset = self.offsets.get((command.fields["consumerGroup"], *self._where(command)))
+        return Command(r.QUERY_NOT_FOUND) if offset is None else Command(0, {"offset": str(offset)})
+
+    def _update(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        key = (command.fields["consumerGroup"], *self._where(command))
+        self.offsets[key] = int(command.fields["commitOffset"])
+        return Command(0)
+
+    def _end(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        return Command(0, {"offset": str(len(self.messages.get(self._where(command), [])))})
+
+    def _pull(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        topic, queue_id = self._where(command)
+        offset = int(command.fields["queueOffset"])
+        found = self.messages.get((topic, queue_id), [])[offset : offset + int(command.fields["maxMsgNums"])]
+        if not found:
+            return Command(r.PULL_NOT_FOUND, {"nextBeginOffset": str(offset)})
+        body = b"".join(stored(m, topic, queue_id, offset + n, compressed=bool(n % 2)) for n, m in enumerate(found))
+        return Command(0, {"nextBeginOffset": str(offset + len(found))}, body)
+
+    def _send(self, command: Command, _: asyncio.StreamWriter) -> Command:
+        kept = self.messages.setdefault(self._where(command), [])
+        kept.append(command.body)
+        return Command(0, {"queueOffset": str(len(kept) - 1), "msgId": "x", "queueId": command.fields["queueId"]})
