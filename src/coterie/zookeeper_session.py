@@ -119,11 +119,11 @@ class ZooKeeperSession:
     def _node(self, data: bytes, stat: Any) -> Node:
         return Node(data.decode(errors="replace"), stat.ephemeralOwner == self._client.client_id[0], stat.version)
 
-    def _answer_of(self, result: Any) -> Node | None:
+    def _answer_of(self, result: Any) -> str | None:
         from kazoo.exceptions import NoNodeError
 
         try:
-            return self._node(*result.get())
+            return str(result.get()[0].decode(errors="replace"))
         except NoNodeError:
             return None
 

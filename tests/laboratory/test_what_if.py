@@ -7,7 +7,8 @@ from dataclasses import asdict
 import pytest
 
 from coterie.laboratory.churn import Change, TraceError, at_most, read_trace, shortened
-from coterie.laboratory.what_if import HOUR_MS, Setting, Workload, run
+from coterie.laboratory.reading_member import HOUR_MS, Workload
+from coterie.laboratory.what_if import Setting, run
 
 LOAD = Workload(partitions=12)
 STEADY = [Change(0, True, "a"), Change(1000, True, "b"), Change(2000, True, "c")]

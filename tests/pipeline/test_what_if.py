@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from coterie.cli import main
 from coterie.console.what_if_page import sections
 from coterie.laboratory.churn import Change
-from coterie.laboratory.what_if import Workload
+from coterie.laboratory.reading_member import Workload
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.what_if import GridError, changes_of_history, grid, run_row, run_what_if
 

@@ -43,9 +43,11 @@ RECORDS = 600
 class Worker:
     """A consumer's process, and the last that it said."""
 
-    def __init__(self, zookeeper: str, group_id: str, topic: str = "t", streams: int = 1) -> None:
+    def __init__(
+        self, zookeeper: str, group_id: str, topic: str = "t", streams: int = 1, session_ms: int = SESSION_MS
+    ) -> None:
         command = [sys.executable, "-m", "tests.zookeeper.worker", zookeeper, group_id, topic, str(streams)]
-        self.process = subprocess.Popen([*command, str(SESSION_MS)], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*command, str(session_ms)], stdout=subprocess.PIPE, text=True)
         self.said: dict[str, object] = {"owned": [], "rebalances": 0}
         self.read: list[tuple[int, int]] = []
         threading.Thread(target=self._listen, daemon=True).start()
@@ -157,7 +159,8 @@ def test_a_broker_registers_itself_its_topics_and_their_partitions(
     broker: BrokerProcess, session: ZooKeeperSession
 ) -> None:
     fill(broker, "registered", 2)
-    until(lambda: in_zookeeper(session, "registered"), lambda: "the topic is not in ZooKeeper")
+    last = paths.partition_state("registered", 1)
+    until(lambda: session.apply(Read(last)) is not None, lambda: "the topic is not in ZooKeeper")
     node = session.apply(Read(paths.broker(1)))
     assert isinstance(node, Node)
     assert paths.address_of(node.data) == ("127.0.0.1", broker.port)
@@ -247,10 +250,11 @@ def test_a_lost_connection_is_no_change_while_the_session_lives(
 ) -> None:
     """ZooKeeper is killed and comes back: consumers read on, nobody rebalances, and what was read is committed later."""
     own = LocalZooKeeper(tmp_path / "zookeeper", tick_ms=1000).start()
-    other = BrokerProcess(tmp_path / "data", "--set", f"zookeeper.connect={own.address}")
+    options = ["--set", f"zookeeper.connect={own.address}", "--set", "zookeeper.session.timeout.ms=15000"]
+    other = BrokerProcess(tmp_path / "data", *options)
     try:
         fill(other, "cut", 2)
-        worker = Worker(own.address, "cut-crew", "cut")
+        worker = Worker(own.address, "cut-crew", "cut", session_ms=15_000)
         until(lambda: len(worker.read) == RECORDS, lambda: worker.said)
         before = worker.rebalances
         own.kill()

@@ -105,10 +105,11 @@ class Registration:
         wanted = self._partitions()
         for topic, count in wanted.items():
             if self._written.get(topic) != count:
-                for partition in range(self._written.get(topic, 0), count):
-                    self._ask(Write(paths.partition_state(topic, partition), paths.state(self._node_id)))
+                # The topic first, as Kafka does: whoever watches it must never see it without its partitions.
                 replicas = {partition: [self._node_id] for partition in range(count)}
                 self._ask(Write(paths.topic(topic), paths.partitions(replicas)))
+                for partition in range(self._written.get(topic, 0), count):
+                    self._ask(Write(paths.partition_state(topic, partition), paths.state(self._node_id)))
                 self._written[topic] = count
         for topic in self._written.keys() - wanted.keys():
             self._remove(paths.topic(topic))

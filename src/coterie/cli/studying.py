@@ -71,7 +71,7 @@ def what_if(
     In the laboratory, by the real coordinator and members in virtual time, many times over, on Spark. Rebalances, seconds
     without an owner, partitions moved, records delivered twice, time until a death is known. The
     same seeds give the same table on any cluster."""
-    from coterie.laboratory.what_if import Workload
+    from coterie.laboratory.reading_member import Workload
     from coterie.pipeline.what_if import GridError, grid, run_what_if
 
     try:

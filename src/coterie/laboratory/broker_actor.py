@@ -26,6 +26,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 
 Answer = Callable[[Message], None]
 TORN_BYTES = 200
+SMALL_SEGMENT_BYTES = 16_000  # so that logs roll and are compacted; the record of a group must fit in
 CLOCK_STEP_MS = 5_000
 COMPACT_EVERY_MS = 60_000
 
@@ -52,8 +53,10 @@ class BrokerActor:
         recorder: Recorder | None = None,
         *,
         compacts: bool = True,
+        checks: bool = True,
+        segment_bytes: int = SMALL_SEGMENT_BYTES,
     ) -> None:
-        self._compacts = compacts
+        self._compacts, self._checks, self._segment_bytes = compacts, checks, segment_bytes
         self.world, self.config, self.partitions, self.durability = world, config, partitions, durability
         self.recorder = recorder
         self.fs = MemoryFileSystem()
@@ -75,7 +78,7 @@ class BrokerActor:
         """Opens the log, cuts a torn tail, loads the groups."""
         if self.incarnation and self.world.chance(0.3):
             self.clock_offset_ms = self.world.between(-CLOCK_STEP_MS, CLOCK_STEP_MS)
-        config = LogConfig(segment_bytes=16_000, cleanup_compact=True, cleanup_delete=False)
+        config = LogConfig(segment_bytes=self._segment_bytes, cleanup_compact=True, cleanup_delete=False)
         self.log = OffsetsLog(PartitionLog.open(self.fs, "__consumer_offsets-0", config, clean=False))
         self.shard = Shard(self.config)
         self.log.load(self.shard)
@@ -126,7 +129,7 @@ class BrokerActor:
         except _Died:
             self.crash()
             return False
-        if self._changed:  # a heartbeat or a commit changes nothing that these look at
+        if self._changed and self._checks:  # a heartbeat or a commit changes nothing that these look at
             check_group(decision.group)
             self.ledger.check_parked(self.shard)
         return True

@@ -61,5 +61,11 @@ class Reader:
     def stop_all(self) -> dict[TopicPartition, int]:
         """The positions reached."""
         self.read()
-        reached, self.positions, self._since_ms = self.positions, {}, {}
+        reached = dict(self.positions)
+        self.positions.clear()
+        self._since_ms.clear()
         return reached
+
+    def pause(self) -> None:
+        """After `read`: the positions stay, and nothing more is read."""
+        self._since_ms.clear()

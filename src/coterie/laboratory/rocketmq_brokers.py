@@ -28,6 +28,7 @@ class Channel:
     told: Callable[[], None]
     last_heard_ms: int
     reachable: bool = True
+    notice_pending: bool = False
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class Broker:
         self.offsets: dict[MessageQueue, int] = {}
         self.locks = QueueLocks()
         self.notifications = 0
+        self.on_removed: Callable[[str], None] = lambda _: None
         self.told_of_changes = True  # whether this broker's notices get through
         self._clients = _Group()
         self._busy_until_s = 0.0
@@ -100,6 +102,7 @@ class Broker:
     def closed(self, client_id: str) -> None:
         """The connection is closed, or the client said goodbye."""
         if self._clients.channels.pop(client_id, None) is not None:
+            self.on_removed(client_id)
             self._changed()
 
     def unreachable(self, client_id: str) -> None:
@@ -128,8 +131,9 @@ class Broker:
         self.notifications += len(told)
         self.traffic.passed(_NOTICE_BYTES, len(told))
         for channel in told:
-            if channel.reachable:
-                self.world.after(self.world.delay_ms(), channel.told)
+            if channel.reachable and not channel.notice_pending:  # those on their way say the same
+                channel.notice_pending = True
+                self.world.after(self.world.delay_ms(), lambda channel=channel: _arrive(channel))  # type: ignore[misc]
 
     def _scan(self) -> None:
         expired_ms = self.world.now_ms - CHANNEL_EXPIRED_MS
@@ -137,6 +141,11 @@ class Broker:
             if channel.last_heard_ms < expired_ms:
                 self.closed(channel.client_id)
         self.world.after(SCAN_INTERVAL_MS, self._scan)
+
+
+def _arrive(channel: Channel) -> None:
+    channel.notice_pending = False
+    channel.told()
 
 
 _NOTICE_BYTES = len(encode(requests.consumers_changed("group")))

@@ -6,7 +6,7 @@ from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.reading import Reader
 from coterie.laboratory.script_actor import Log, ScriptActor
 from coterie.laboratory.world import World
-from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
+from coterie.laboratory.zookeeper_server import PING_BYTES, Session, ZooKeeperServer
 from coterie.zookeeper.consumer import ConnectorConfig, ConsumerMachine
 from coterie.zookeeper.operations import (
     ConnectionLost,
@@ -61,7 +61,16 @@ class ZooKeeperActor(ScriptActor):
 
     def stop(self) -> None:
         super().stop()
-        self.server.count_pings(self._session, self.world.now_ms - self._started_ms)
+        self.server.count_pings(*self.pings())
+
+    @property
+    def session_number(self) -> int:
+        return self._session.number
+
+    def pings(self) -> tuple[int, int]:
+        """Messages and bytes of an idle client since it began: a ping each third of its timeout, and its answer."""
+        pings = (self.world.now_ms - self._started_ms) * 3 // self.session_timeout_ms
+        return 2 * pings, PING_BYTES * pings
 
     def ended(self) -> None:
         self.server.close(self._session)

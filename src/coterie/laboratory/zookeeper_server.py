@@ -60,6 +60,17 @@ class Session:
     missed: list[str] = field(default_factory=list)  # watches that fired while it was not heard
 
 
+@dataclass(slots=True)
+class _LastRead:
+    """``revision``: of the children of ``parent``, which all of the paths are."""
+
+    paths: tuple[str, ...]
+    parent: str
+    revision: int
+    found: list[str | None]
+    size: int
+
+
 class ZooKeeperServer:
     """The tree, its watches and its sessions. ``messages`` and ``bytes`` count what went either way, pings too."""
 
@@ -67,10 +78,13 @@ class ZooKeeperServer:
         self.world = world
         self.messages = self.bytes = self.operations = self.events = self.expirations = 0
         self.by_second: dict[int, int] = {}
+        self.on_expired: Callable[[Session], None] = lambda _: None
         self._busy_until_s = 0.0
         self._nodes = {"/": _Stored("")}
         self._watches: dict[tuple[str, bool], dict[int, Session]] = {}  # (path, of its children) -> who
         self._sessions = 0
+        self._revisions: dict[str, int] = {}  # of all children of a node together
+        self._last_read: _LastRead | None = None
         self._children: dict[str, tuple[list[str], int]] = {}  # sorted, with their bytes, until they change
 
     # -- sessions -------------------------------------------------------------------------------------------------------
@@ -98,7 +112,9 @@ class ZooKeeperServer:
 
     def _expire(self, session: Session, due_ms: int) -> None:
         if not session.heard and session.last_heard_ms + session.timeout_ms <= due_ms:
-            self.expirations += not session.expired
+            if not session.expired:
+                self.expirations += 1
+                self.on_expired(session)
             self.close(session)
 
     def close(self, session: Session) -> None:
@@ -110,11 +126,10 @@ class ZooKeeperServer:
                 self._remove(path)
         session.ephemerals.clear()
 
-    def count_pings(self, session: Session, alive_ms: int) -> None:
-        """What an idle client sends in that time: a ping each third of its timeout."""
-        pings = alive_ms * 3 // session.timeout_ms
-        self.messages += 2 * pings
-        self.bytes += PING_BYTES * pings
+    def count_pings(self, messages: int, size: int) -> None:
+        """Of a client that is no more; nobody simulates each."""
+        self.messages += messages
+        self.bytes += size
 
     # -- operations -----------------------------------------------------------------------------------------------------
 
@@ -135,15 +150,38 @@ class ZooKeeperServer:
             case Read(path, watch):
                 return self._read(session, path, watch=watch)
             case ReadEach(paths):
-                return [self._read(session, path, watch=False) for path in paths]
+                return self._read_each(paths)
             case List(path, watch):
                 return self._list(session, path, watch=watch)
         return None
 
     def _count(self, path: str, sent: int, back: int) -> None:
-        self.operations += 1
-        self._busy_until_s = max(self._busy_until_s, self.world.now_ms / 1000) + 1 / OPERATIONS_PER_S
-        self._passed(2, _HEADER_BYTES + 4 + len(path) + sent + _REPLY_BYTES + back)
+        self._served(1, _HEADER_BYTES + 4 + len(path) + sent + _REPLY_BYTES + back)
+
+    def _served(self, operations: int, size: int) -> None:
+        self.operations += operations
+        self._busy_until_s = max(self._busy_until_s, self.world.now_ms / 1000) + operations / OPERATIONS_PER_S
+        self._passed(2 * operations, size)
+
+    def _read_each(self, paths: tuple[str, ...]) -> list[str | None]:
+        """Thousands of members read the same thousands of nodes: what was read last is remembered until a node changes
+        beside them."""
+        last = self._last_read
+        if last is None or last.paths is not paths or last.revision != self._revisions.get(last.parent, 0):
+            last = self._read_anew(paths)
+        self._served(len(paths), last.size)
+        return last.found
+
+    def _read_anew(self, paths: tuple[str, ...]) -> _LastRead:
+        found = [self._nodes[path].data if path in self._nodes else None for path in paths]
+        answers = sum(len(data) + _STAT_BYTES for data in found if data is not None)
+        size = sum(len(path) for path in paths) + len(paths) * (_HEADER_BYTES + 5 + _REPLY_BYTES) + answers
+        parents = {path.rpartition("/")[0] for path in paths}
+        parent = min(parents, default="")
+        read = _LastRead(paths, parent, self._revisions.get(parent, 0), found, size)
+        if len(parents) == 1:
+            self._last_read = read
+        return read
 
     def ready_ms(self) -> int:
         """When the answer to what came last leaves: operations are served one after the other."""
@@ -169,9 +207,13 @@ class ZooKeeperServer:
             self._make(parent, "", None)
         self._nodes[path] = _Stored(data, owner)
         self._nodes[parent].children.add(name)
-        self._children.pop(parent, None)
+        self._changed_below(parent)
         self._fire(path, children=False)
         self._fire(parent, children=True)
+
+    def _changed_below(self, parent: str) -> None:
+        self._children.pop(parent, None)
+        self._revisions[parent] = self._revisions.get(parent, 0) + 1
 
     def _write(self, path: str, data: str, version: int) -> None:
         node = self._nodes.get(path)
@@ -182,6 +224,7 @@ class ZooKeeperServer:
             return
         node.data = data
         node.version += 1
+        self._revisions[path.rpartition("/")[0]] = self._revisions.get(path.rpartition("/")[0], 0) + 1
         self._fire(path, children=False)
 
     def _delete(self, path: str) -> None:
@@ -197,7 +240,7 @@ class ZooKeeperServer:
         parent, _, name = path.rpartition("/")
         parent = parent or "/"
         self._nodes[parent].children.discard(name)
-        self._children.pop(parent, None)
+        self._changed_below(parent)
         self._fire(path, children=False)
         self._fire(parent, children=True)
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie.laboratory.churn import Change
-from coterie.laboratory.what_if import Costs, Setting, Workload, run
+from coterie.laboratory.reading_member import Workload
+from coterie.laboratory.what_if import Costs, Setting, run
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.table_files import rows_of
 

@@ -40,7 +40,8 @@ def _place(client_id: str, queues: Queues, clients: Sequence[str]) -> int | None
     """Where a client stands; None where the others do not know it (yet). Raises AllocationError for empty lists."""
     if not client_id or not queues or not clients:
         raise AllocationError("a client id, queues and clients are needed")
-    return clients.index(client_id) if client_id in clients else None
+    place = bisect_left(clients, client_id)
+    return place if place < len(clients) and clients[place] == client_id else None
 
 
 def averagely(client_id: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:

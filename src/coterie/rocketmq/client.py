@@ -118,7 +118,7 @@ class ClientMachine(ScriptMachine):
     def _fetch_routes(self) -> Steps[None]:
         for topic in self.config.topics:
             with suppress(Unavailable):
-                route = yield FetchRoute(topic)
+                route = tuple(sorted((yield FetchRoute(topic))))
                 if self._routes.get(topic) != route:
                     self._routes[topic] = route
                     self._due["rebalance"] = self._due["heartbeat"] = self.now_ms  # new brokers must know us as well
@@ -170,7 +170,7 @@ class ClientMachine(ScriptMachine):
                 clients = yield FindConsumers(topic, self.config.group)
         if not queues or not clients:
             return False  # what it has, it keeps
-        mine = self.config.strategy(self.config.client_id, sorted(queues), sorted(clients))
+        mine = self.config.strategy(self.config.client_id, queues, sorted(clients))
         return bool((yield from self._update_process_queues(topic, mine)))
 
     def _update_process_queues(self, topic: str, mine: Sequence[MessageQueue]) -> Steps[bool]:

@@ -9,8 +9,10 @@ Inputs beside those of `ScriptMachine`: `changed` (a watch fired), `connected`, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from coterie.script import ScriptMachine, Steps, Wait
@@ -217,18 +219,11 @@ class ConsumerMachine(ScriptMachine):
         """Step 3: our own share of each topic, partition -> thread. The reads leave watches: whatever changes from here
         on is a new rebalance."""
         group_id, me = self.config.group_id, self.config.consumer_id
-        everyone: list[str] = yield from self._ask(List(paths.members(group_id), watch=True))
-        nodes: list[Node | None] = yield from self._ask(
-            ReadEach(tuple(paths.member(group_id, consumer_id) for consumer_id in everyone))
-        )
+        everyone = tuple((yield from self._ask(List(paths.members(group_id), watch=True))))
+        nodes: list[str | None] = yield from self._ask(ReadEach(paths.members_of(group_id, everyone)))
         if None in nodes:
             raise NoNode
-        subscriptions = {
-            consumer_id: paths.subscription_of(node.data)
-            for consumer_id, node in zip(everyone, nodes, strict=True)
-            if node is not None
-        }
-        threads = threads_by_topic(subscriptions)
+        subscriptions, threads = _subscribed(everyone, tuple(nodes))
         mine: dict[TopicPartition, str] = {}
         for topic, count in sorted(subscriptions.get(me, {}).items()):
             node = yield from self._ask(Read(paths.topic(topic), watch=True))
@@ -264,9 +259,9 @@ class ConsumerMachine(ScriptMachine):
         """Step 5. The owner before us has committed before it released, so what is read now is the newest."""
         group_id = self.config.group_id
         where = tuple(paths.offset(group_id, topic, partition) for topic, partition in mine)
-        nodes: list[Node | None] = (yield from self._ask(ReadEach(where))) if where else []
-        for ((topic, partition), thread), node in zip(mine.items(), nodes, strict=True):
-            offset = INVALID_OFFSET if node is None else paths.offset_of(node.data)
+        found: list[str | None] = (yield from self._ask(ReadEach(where))) if where else []
+        for ((topic, partition), thread), said in zip(mine.items(), found, strict=True):
+            offset = INVALID_OFFSET if said is None else paths.offset_of(said)
             self.registry[topic, partition] = PartitionInfo(topic, partition, thread, offset)
             self._committed[topic, partition] = offset
         yield StartFetchers(tuple(self.registry.values()))
@@ -301,3 +296,12 @@ class ConsumerMachine(ScriptMachine):
             yield Wait(until_ms)
             if self.is_expired:
                 raise SessionExpired
+
+
+@lru_cache(maxsize=8)
+def _subscribed(
+    everyone: tuple[str, ...], nodes: tuple[str, ...]
+) -> tuple[Mapping[str, Mapping[str, int]], Mapping[str, Sequence[str]]]:
+    """Each consumer's subscription, and each topic's threads. In one process many may read the same (the laboratory)."""
+    subscriptions = {consumer: paths.subscription_of(said) for consumer, said in zip(everyone, nodes, strict=True)}
+    return subscriptions, threads_by_topic(subscriptions)

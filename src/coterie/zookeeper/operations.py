@@ -86,7 +86,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadEach:
-    """-> a list of Node or None: as many reads as paths, sent together."""
+    """-> what each node holds, or None where there is none, as a list: as many reads as paths, sent together."""
 
     paths: tuple[str, ...]
 

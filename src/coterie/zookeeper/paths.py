@@ -32,6 +32,12 @@ def member(group_id: str, consumer_id: str) -> str:
     return f"{members(group_id)}/{consumer_id}"
 
 
+@lru_cache(maxsize=8)
+def members_of(group_id: str, consumer_ids: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes of all of them."""
+    return tuple(member(group_id, consumer_id) for consumer_id in consumer_ids)
+
+
 def owners(group_id: str, topic: str) -> str:
     return f"{CONSUMERS}/{group_id}/owners/{topic}"
 

@@ -37,7 +37,7 @@ class Connection:
         assert self._writer is not None
         self._opaque += 1
         command.opaque = self._opaque
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         self._waiting[command.opaque] = future
         try:
             self._writer.write(encode(command))

@@ -28,7 +28,6 @@ from coterie.zookeeper.operations import (
     Effect,
     GiveUp,
     List,
-    Node,
     PartitionInfo,
     ReadEach,
     StartFetchers,
@@ -224,6 +223,6 @@ class ZooKeeperConsumer:
             assert isinstance(ids, list)
             nodes = self._session.apply(ReadEach(tuple(f"{paths.BROKERS}/{broker_id}" for broker_id in ids)))
             assert isinstance(nodes, list)
-            return [paths.address_of(node.data) for node in nodes if isinstance(node, Node)]
+            return [paths.address_of(said) for said in nodes if said is not None]
         except ZooKeeperError:
             return []

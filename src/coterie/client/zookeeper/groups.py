@@ -72,7 +72,7 @@ class ZooKeeperGroups:
     def bootstrap_servers(self) -> str:
         """The brokers that are registered. Raises KafkaError where there is none."""
         nodes = self._each([f"{paths.BROKERS}/{name}" for name in self._names(paths.BROKERS)])
-        found = [paths.address_of(node.data) for node in nodes.values()]
+        found = [paths.address_of(said) for said in nodes.values()]
         if not found:
             text = f"no broker is registered in ZooKeeper at {self._address}; start one with zookeeper.connect set"
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text)
@@ -87,23 +87,23 @@ class ZooKeeperGroups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id} in ZooKeeper")
         group = GroupInZooKeeper(group_id)
         members = paths.members(group_id)
-        for path, node in self._each([f"{members}/{name}" for name in self._names(members)]).items():
-            group.members[path.rpartition("/")[2]] = paths.subscription_of(node.data)
+        for path, said in self._each([f"{members}/{name}" for name in self._names(members)]).items():
+            group.members[path.rpartition("/")[2]] = paths.subscription_of(said)
         base = f"{paths.CONSUMERS}/{group_id}"
-        group.owners = {tp: node.data for tp, node in self._by_partition(f"{base}/owners").items()}
-        group.offsets = {tp: paths.offset_of(node.data) for tp, node in self._by_partition(f"{base}/offsets").items()}
+        group.owners = self._by_partition(f"{base}/owners")
+        group.offsets = {tp: paths.offset_of(said) for tp, said in self._by_partition(f"{base}/offsets").items()}
         for topic in sorted({topic for threads in group.members.values() for topic in threads}):
             described = self._ask(Read(paths.topic(topic)))
             if isinstance(described, Node):
                 group.partitions += [(topic, partition) for partition in paths.partitions_of(described.data)]
         return group
 
-    def _by_partition(self, base: str) -> dict[TopicPartition, Node]:
-        """The nodes TOPIC/PARTITION below a path."""
-        found: dict[TopicPartition, Node] = {}
+    def _by_partition(self, base: str) -> dict[TopicPartition, str]:
+        """What the nodes TOPIC/PARTITION below a path hold."""
+        found: dict[TopicPartition, str] = {}
         for topic in self._names(base):
-            for path, node in self._each([f"{base}/{topic}/{p}" for p in self._names(f"{base}/{topic}")]).items():
-                found[topic, int(path.rpartition("/")[2])] = node
+            for path, said in self._each([f"{base}/{topic}/{p}" for p in self._names(f"{base}/{topic}")]).items():
+                found[topic, int(path.rpartition("/")[2])] = said
         return found
 
     def _names(self, path: str) -> list[str]:
@@ -111,11 +111,11 @@ class ZooKeeperGroups:
         assert isinstance(found, list)
         return found
 
-    def _each(self, wanted: list[str]) -> dict[str, Node]:
+    def _each(self, wanted: list[str]) -> dict[str, str]:
         """Those that are still there."""
-        nodes = self._ask(ReadEach(tuple(wanted)))
-        assert isinstance(nodes, list)
-        return {path: node for path, node in zip(wanted, nodes, strict=True) if node is not None}
+        found = self._ask(ReadEach(tuple(wanted)))
+        assert isinstance(found, list)
+        return {path: said for path, said in zip(wanted, found, strict=True) if said is not None}
 
     def _ask(self, operation: Operation) -> object:
         try:

@@ -1,0 +1,128 @@
+"""A consumer of the classic protocol that reads at a steady rate, commits at an interval, and now and then has trouble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.coordinator.offsets.fetch import fetch_offsets
+from coterie.laboratory.broker_actor import BrokerActor
+from coterie.laboratory.member_actor import GROUP, MemberActor
+from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.reading import Delivered, Reader
+from coterie.laboratory.world import World
+from coterie.member.config import MemberConfig
+
+TOPIC = "t"
+CLOSE_MS = 50  # longer than the network takes, so that a closing member's commit comes before its leave
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What the members do. A slow poll keeps the heartbeats going; a pause stops the whole process, as a collector of
+    garbage or a suspended machine does; both are of random length around the mean."""
+
+    partitions: int = 24
+    records_per_s: int = 100  # per partition
+    auto_commit_interval_ms: int = 5_000
+    listener_ms: int = 100
+    slow_polls_per_hour: float = 0.0  # per member
+    slow_poll_ms: int = 400_000
+    pauses_per_hour: float = 0.0
+    pause_ms: int = 8_000
+
+
+class ReadingMember(MemberActor):
+    """Works out what it has read only when somebody asks."""
+
+    def __init__(
+        self,
+        world: World,
+        broker: BrokerActor,
+        name: str,
+        config: MemberConfig,
+        ownership: Ownership,
+        load: Workload,
+        delivered: Delivered,
+    ) -> None:
+        super().__init__(world, broker, name, config, frozenset({TOPIC}), ownership)
+        self.listener_ms, self._load = load.listener_ms, load
+        self.reader = Reader(world, load.records_per_s, delivered)
+        self.positions = self.reader.positions
+
+    def start(self) -> None:
+        self.reader.stop_all()
+        super().start()
+
+    def _poll(self) -> None:
+        """A sign of life often enough, an automatic commit, and now and then trouble."""
+        life, load = self._life, self._load
+        interval_ms = min(load.auto_commit_interval_ms, max(self.config.max_poll_interval_ms // 3, 1))
+
+        def again() -> None:
+            if self.alive and self._life == life:
+                self._trouble(interval_ms)
+                if self.world.now_ms >= self.stalled_until_ms:
+                    self.machine.polled(self.clock_ms())
+                    self._pump()
+                    if self.owned:
+                        self._read()
+                        self._send(self._commit())
+                self._poll()
+
+        self.world.after(interval_ms + self.world.between(0, interval_ms // 10), again)
+
+    def _trouble(self, interval_ms: int) -> None:
+        world, load = self.world, self._load
+        if world.chance(load.slow_polls_per_hour * interval_ms / HOUR_MS):
+            ms = int(load.slow_poll_ms * world.random.expovariate(1))
+            self._read()
+            self.stalled_until_ms = world.now_ms + ms
+            world.after(ms, self._read_again)
+        if world.chance(load.pauses_per_hour * interval_ms / HOUR_MS):
+            self.pause(int(load.pause_ms * world.random.expovariate(1)))
+
+    def pause(self, ms: int) -> None:
+        """Nothing is read, and nothing goes through either way: the process stands still, or its network is gone."""
+        self._read()
+        self.cut_off_until_ms = self.world.now_ms + ms
+        self.world.after(ms, self._read_again)
+
+    def _read_again(self) -> None:
+        self.reader.skip()
+
+    def _read(self) -> None:
+        """Up to now; while it is stalled or paused it reads nothing."""
+        if self.world.now_ms >= max(self.stalled_until_ms, self.cut_off_until_ms):
+            self.reader.read()
+        else:
+            self.reader.skip()
+
+    def _give_up(self, partitions: set[TopicPartition], lost: bool) -> None:
+        self._read()
+        if not lost and self.owned:
+            self._send(self._commit())
+        super()._give_up(partitions, lost)
+        for partition in partitions - self.owned:
+            self.reader.stop(partition)
+
+    def crash(self) -> None:
+        self._read()
+        super().crash()
+
+    def leave(self) -> None:
+        """A clean close: what was read is committed first."""
+        self._read()
+        if self.owned:
+            self._send(self._commit())
+        self.reader.pause()
+        self._after(CLOSE_MS, super().leave)
+
+    def _resume(self, added: tuple[TopicPartition, ...]) -> None:
+        asked: dict[str, list[int]] = {}
+        for topic, partition in added:
+            asked.setdefault(topic, []).append(partition)
+        group = self.broker.shard.groups.get(GROUP)
+        for topic, found in fetch_offsets(group, asked).items():
+            for p in found:
+                self.reader.begin((topic, p.partition_index), max(p.committed_offset, 0))

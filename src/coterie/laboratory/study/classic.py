@@ -1,0 +1,143 @@
+"""Kafka's classic protocol in the study: the real coordinator and member machines; eager, cooperative, static."""
+
+from __future__ import annotations
+
+from coterie.coordinator.outcome import Context, CoordinatorConfig
+from coterie.coordinator.shard import Command
+from coterie.laboratory.broker_actor import Answer
+from coterie.laboratory.member_actor import GROUP
+from coterie.laboratory.ownership import TopicPartition
+from coterie.laboratory.reading_member import TOPIC, ReadingMember, Workload
+from coterie.laboratory.study.group import Load, StudyGroup
+from coterie.laboratory.study.meter import Traffic
+from coterie.laboratory.watching_broker import WatchingBroker
+from coterie.laboratory.world import World
+from coterie.member.config import MemberConfig
+from coterie.wire.declaration import Message
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
+REQUESTS_PER_S = 20_000  # what one coordinator serves (README, "Speed"); it only matters where thousands come together
+CHECKED_UP_TO = 100  # members; beyond, checking the whole group at every step takes longer than the step
+BY_NAME = 9  # the last version of OffsetCommit that speaks of topics by name
+HEADER_BYTES = 4 + 8 + 10  # length; key, version, correlation id; client id
+BEFORE_MEMBER_IDS = 3  # the last JoinGroup version without KIP-394
+_ALIKE = (HeartbeatRequest, HeartbeatResponse, OffsetCommitResponse)  # of one size each, near enough
+
+
+class CountingBroker(WatchingBroker):
+    """Counts what goes either way, in the bytes of the real codec."""
+
+    def __init__(self, world: World, config: CoordinatorConfig, partitions: dict[str, int], *, checks: bool) -> None:
+        self.traffic = Traffic()
+        self._busy_until_s = 0.0
+        self._sizes: dict[tuple[type[Message], int], int] = {}
+        super().__init__(world, config, partitions, checks=checks)
+
+    def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
+        if not isinstance(command, Message):
+            super().submit(command, ctx, answer)
+            return
+        self._passed(command)
+        self._busy_until_s = max(self._busy_until_s, self.world.now_ms / 1000) + 1 / REQUESTS_PER_S
+
+        def counted(response: Message) -> None:
+            """Answers leave one after the other."""
+            self._passed(response)
+            ready_ms = int(self._busy_until_s * 1000)
+            if ready_ms > self.world.now_ms:
+                self.world.at(ready_ms, lambda: answer(response))
+            else:
+                answer(response)
+
+        super().submit(command, ctx, counted)
+
+    def _passed(self, message: Message) -> None:
+        self.traffic.passed(self.world.now_ms, self._size(message))
+
+    def _size(self, message: Message) -> int:
+        """Of messages that hardly differ only the first is encoded."""
+        key: tuple[type[Message], int] | None = None
+        if isinstance(message, _ALIKE):
+            key = type(message), 0
+        elif isinstance(message, OffsetCommitRequest):
+            key = type(message), sum(len(t.partitions) for t in message.topics)
+        if key is not None and key in self._sizes:
+            return self._sizes[key]
+        size = HEADER_BYTES + len(message.encode(min(type(message).versions.last, BY_NAME)))
+        if key is not None:
+            self._sizes[key] = size
+        return size
+
+
+class ClassicGroup(StudyGroup):
+    """One group on one broker."""
+
+    def __init__(self, load: Load, members: int) -> None:
+        super().__init__(load)
+        s = load.setting
+        config = CoordinatorConfig(
+            group_initial_rebalance_delay_ms=s.initial_delay_ms,
+            group_min_session_timeout_ms=min(s.session_timeout_ms, 6_000),
+        )
+        self.checks = members <= CHECKED_UP_TO
+        self.broker = CountingBroker(load.world, config, {TOPIC: load.partitions}, checks=self.checks)
+        self.broker.removals = load.removals
+        self._members: dict[str, ReadingMember] = {}
+        self._workload = Workload(load.partitions, load.records_per_s, s.auto_commit_interval_ms)
+
+    def join(self, name: str) -> None:
+        s, load = self.load.setting, self.load
+        config = MemberConfig(
+            GROUP,
+            name if s.static else None,
+            s.session_timeout_ms,
+            s.heartbeat_interval_ms,
+            assignors=(ASSIGNORS[s.protocol],),
+        )
+        member = ReadingMember(load.world, self.broker, name, config, load.meter, self._workload, load.delivered)
+        member.checks = self.checks
+        if not s.member_id_required:
+            member.api_version = BEFORE_MEMBER_IDS
+        self._members[name] = member
+        member.start()
+
+    def leave(self, name: str) -> None:
+        self.load.removals.closed.add(self._members[name].machine.member_id)
+        self._members[name].leave()
+
+    def kill(self, name: str) -> None:
+        member = self._members[name]
+        if member.machine.member_id:
+            self.load.removals.killed_ms[member.machine.member_id] = self.load.world.now_ms
+        member.crash()
+
+    def vanish(self, name: str) -> None:
+        """The coordinator does not look at connections: it makes no difference."""
+        self.kill(name)
+
+    def pause(self, name: str, ms: int) -> None:
+        self._members[name].pause(ms)
+
+    def cut(self, name: str, ms: int) -> None:
+        self._members[name].pause(ms)
+
+    def deaf(self, ms: int) -> None:
+        """Members hear of a rebalance by their heartbeats' answers."""
+
+    def alive(self) -> set[str]:
+        return {name for name, m in self._members.items() if m.alive}
+
+    def actor_name(self, name: str) -> str:
+        return name
+
+    def partitions(self) -> list[TopicPartition]:
+        return [(TOPIC, p) for p in range(self.load.partitions)]
+
+    def rebalances(self) -> int:
+        return self.broker.rebalances
+
+    def traffic(self) -> tuple[int, int, dict[int, int]]:
+        t = self.broker.traffic
+        return t.messages, t.bytes, t.by_second

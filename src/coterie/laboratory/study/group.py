@@ -1,0 +1,99 @@
+"""A group under one protocol, as the study runs it: members come, go and have trouble; traffic is counted."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from coterie.laboratory.ownership import TopicPartition
+from coterie.laboratory.reading import Delivered
+from coterie.laboratory.study.meter import Meter
+from coterie.laboratory.watching_broker import Removals
+from coterie.laboratory.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One protocol with its settings; times in ms. ``protocol``: eager, cooperative, zookeeper, rocketmq. ``static``,
+    ``initial_delay_ms`` and ``member_id_required`` are Kafka's, ``orderly`` is RocketMQ's."""
+
+    name: str
+    protocol: str
+    static: bool = False
+    orderly: bool = False
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    initial_delay_ms: int = 3_000
+    member_id_required: bool = True
+    auto_commit_interval_ms: int = 5_000
+    brokers: int = 2
+    lossy: float = 0.0  # how many of the requests lose their connection
+
+
+@dataclass(slots=True)
+class Load:
+    """What all members of a run have in common."""
+
+    world: World
+    setting: Setting
+    partitions: int
+    records_per_s: int
+    meter: Meter = field(default_factory=Meter)
+    delivered: Delivered = field(default_factory=Delivered)
+    removals: Removals = field(default_factory=Removals)
+
+
+class StudyGroup(ABC):
+    """Times in ms of the world's clock. Members are known by their names; one that comes back has the same."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+
+    @abstractmethod
+    def join(self, name: str) -> None: ...
+
+    @abstractmethod
+    def leave(self, name: str) -> None:
+        """It closes in order."""
+
+    @abstractmethod
+    def kill(self, name: str) -> None:
+        """Its process ends."""
+
+    @abstractmethod
+    def vanish(self, name: str) -> None:
+        """Its machine ends: no connection is closed."""
+
+    @abstractmethod
+    def pause(self, name: str, ms: int) -> None: ...
+
+    @abstractmethod
+    def cut(self, name: str, ms: int) -> None: ...
+
+    @abstractmethod
+    def deaf(self, ms: int) -> None:
+        """What the brokers tell of changes is lost."""
+
+    @abstractmethod
+    def alive(self) -> set[str]:
+        """The names of those that are up."""
+
+    @abstractmethod
+    def actor_name(self, name: str) -> str:
+        """What the meter knows a member by."""
+
+    @abstractmethod
+    def partitions(self) -> list[TopicPartition]:
+        """All that there is to read."""
+
+    @abstractmethod
+    def rebalances(self) -> int:
+        """Kafka: of the group. ZooKeeper and RocketMQ: of all its members, since each rebalances by itself."""
+
+    @abstractmethod
+    def traffic(self) -> tuple[int, int, dict[int, int]]:
+        """Messages, bytes, and messages by second."""
+
+    def gave_up(self) -> int:
+        """Members that stopped trying."""
+        return 0

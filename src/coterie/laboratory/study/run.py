@@ -1,0 +1,119 @@
+"""One run: a plan under a setting with a seed, in virtual time. It depends on these and on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from coterie.laboratory.study.classic import ClassicGroup
+from coterie.laboratory.study.group import Load, Setting, StudyGroup
+from coterie.laboratory.study.meter import Measures, Meter
+from coterie.laboratory.study.rocketmq import RocketMQGroup
+from coterie.laboratory.study.workload import SPREAD_MS, Event, Plan
+from coterie.laboratory.study.zookeeper import ZooKeeperGroup
+from coterie.laboratory.world import World
+
+GROUPS: Mapping[str, Callable[[Load, int], StudyGroup]] = {
+    "eager": ClassicGroup,
+    "cooperative": ClassicGroup,
+    "zookeeper": ZooKeeperGroup,
+    "rocketmq": RocketMQGroup,
+}
+CHANGES = frozenset({"join", "leave", "kill", "vanish"})
+
+
+def run(setting: Setting, plan: Plan, seed: int) -> Measures:
+    """Raises AssertionError where a rule of the laboratory is broken."""
+    return _Run(setting, plan, seed).measures()
+
+
+class _Run:
+    """The world of one run, and what is noted on the way."""
+
+    def __init__(self, setting: Setting, plan: Plan, seed: int) -> None:
+        self.plan, self.world = plan, World(seed)
+        self.world.faults.break_probability = setting.lossy
+        self.load = Load(self.world, setting, plan.partitions, plan.records_per_s)
+        members = plan.members + sum(event.kind == "join" for event in plan.events)
+        self.group: StudyGroup = GROUPS[setting.protocol](self.load, members)
+        self.agreements_ms: list[int] = []
+        self._changed_ms: int | None = None
+        self._ever: set[str] = set()
+
+    @property
+    def meter(self) -> Meter:
+        return self.load.meter
+
+    def measures(self) -> Measures:
+        world, plan = self.world, self.plan
+        for name in plan.names:
+            world.at(world.start_ms + world.between(0, SPREAD_MS), lambda name=name: self._join(name))  # type: ignore[misc]
+        world.run_until(world.start_ms + plan.settle_ms)
+        begin_ms = world.now_ms
+        rebalances, (messages, size, _) = self.group.rebalances(), self.group.traffic()
+        duplicates = self.load.delivered.duplicates
+        self.meter.begin(begin_ms)
+        for event in plan.events:
+            world.at(begin_ms + event.time_ms, lambda event=event: self._happen(event))  # type: ignore[misc]
+        last_ms = max((event.time_ms for event in plan.events), default=0)
+        world.run_until(begin_ms + last_ms + plan.tail_ms)
+        self._agreed()
+        return self._sum_up(begin_ms, rebalances, messages, size, duplicates)
+
+    def _happen(self, event: Event) -> None:
+        group = self.group
+        up = event.member in group.alive()
+        if event.kind in CHANGES and up != (event.kind == "join"):
+            self._agreed()
+            self._changed_ms = self.world.now_ms
+        match event.kind:
+            case "join" if not up:
+                self._join(event.member)
+            case "leave" | "kill" | "vanish" if up:
+                getattr(group, event.kind)(event.member)
+            case "pause" | "cut" if up:
+                getattr(group, event.kind)(event.member, event.ms)
+            case "deaf":
+                group.deaf(event.ms)
+
+    def _join(self, name: str) -> None:
+        now_ms, meter = self.world.now_ms, self.meter
+        if not self.group.alive():
+            # While nobody was there nothing could be owned; from the first member on everything should be.
+            waiting = meter.unowned_since_ms if self._ever else self.group.partitions()
+            meter.unowned_since_ms = dict.fromkeys(waiting, now_ms)
+        self._ever.add(name)
+        meter.gone(self.group.actor_name(name))
+        self.group.join(name)
+
+    def _agreed(self) -> None:
+        """How long the change before took until nobody's partitions changed any more."""
+        if self._changed_ms is not None:
+            self.agreements_ms.append(max(self.meter.last_change_ms - self._changed_ms, 0))
+            self._changed_ms = None
+
+    def _sum_up(self, begin_ms: int, rebalances: int, messages: int, size: int, duplicates: int) -> Measures:
+        now_ms, group, meter, removals = self.world.now_ms, self.group, self.meter, self.load.removals
+        alive = {group.actor_name(name) for name in group.alive()}
+        meter.end(now_ms, alive)
+        sent, sent_bytes, by_second = group.traffic()
+        agreed = self.agreements_ms
+        return Measures(
+            changes=len(agreed),
+            rebalances=group.rebalances() - rebalances,
+            unowned_s=sum(meter.unowned_ms.values()) / 1000 / self.plan.partitions,
+            longest_unowned_s=meter.longest_ms / 1000,
+            doubled_s=meter.doubled_ms / 1000 / self.plan.partitions,
+            pause_s=sum(meter.pause_ms.values()) / 1000 / max(len(self._ever), 1),
+            paused_members=len(meter.pause_ms),
+            moved=meter.moves,
+            duplicates=self.load.delivered.duplicates - duplicates,
+            agree_s=sum(agreed) / 1000 / max(len(agreed), 1),
+            longest_agree_s=max(agreed, default=0) / 1000,
+            messages=sent - messages,
+            kilobytes=(sent_bytes - size) / 1000,
+            busiest_per_s=max((n for second, n in by_second.items() if second >= begin_ms // 1000), default=0),
+            detection_s=removals.detection_ms / 1000 / max(removals.detected, 1),
+            false_alarms=removals.false_alarms,
+            gave_up=group.gave_up(),
+            duration_s=(now_ms - begin_ms) / 1000,
+        )

@@ -1,0 +1,57 @@
+"""A broker that watches whom its coordinator removes, and why: deaths that were noticed, and false alarms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coterie.coordinator import events as e
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.shard import Decision, Step
+from coterie.laboratory.broker_actor import BrokerActor
+from coterie.laboratory.world import World
+
+SEGMENT_BYTES = 104_857_600  # offsets.topic.segment.bytes: groups of thousands have records of megabytes
+
+
+@dataclass(slots=True)
+class Removals:
+    """``detection_ms``: from a kill until the coordinator knew, summed over ``detected``; ``false_alarms``: removals of
+    members that were alive."""
+
+    detected: int = 0
+    detection_ms: int = 0
+    longest_detection_ms: int = 0
+    false_alarms: int = 0
+    killed_ms: dict[str, int] = field(default_factory=dict)  # member id -> when its process ended
+    closed: set[str] = field(default_factory=set)  # member ids of those that left; a static one is silent about it
+
+    def noticed(self, killed_ms: int, now_ms: int) -> None:
+        took_ms = now_ms - killed_ms
+        self.detected += 1
+        self.detection_ms += took_ms
+        self.longest_detection_ms = max(self.longest_detection_ms, took_ms)
+
+
+class WatchingBroker(BrokerActor):
+    """Never compacts: what is asked of it is short. ``checks`` False for groups of thousands."""
+
+    def __init__(
+        self, world: World, config: CoordinatorConfig, partitions: dict[str, int], *, checks: bool = True
+    ) -> None:
+        self.removals = Removals()
+        super().__init__(world, config, partitions, compacts=False, checks=checks, segment_bytes=SEGMENT_BYTES)
+
+    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+        for step in steps:
+            if isinstance(step.event, e.MemberRemoved):
+                self._removed(step.event)
+        super()._kept(decision, steps)
+
+    def _removed(self, event: e.MemberRemoved) -> None:
+        removals = self.removals
+        killed_ms = removals.killed_ms.pop(event.member_id, None)
+        if killed_ms is not None:
+            removals.noticed(killed_ms, self.world.now_ms)
+        elif event.member_id not in removals.closed:
+            gave_up = "max.poll.interval.ms" in (event.cause.reason or "")
+            removals.false_alarms += event.cause.kind != "member_left" or gave_up
