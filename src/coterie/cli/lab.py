@@ -17,6 +17,7 @@ import click
 
 from coterie.assignors import ASSIGNORS
 from coterie.cli.running import json_option, show
+from coterie.cli.study import study
 
 # Seeds make much garbage that counts itself away; looking for cycles that often costs a tenth of the time.
 GC_THRESHOLD = 50_000
@@ -31,10 +32,14 @@ Examples:
   coterie lab fuzz --seeds 10000 --spark 'local[*]'
   coterie lab handover
   coterie lab migration
+  coterie lab study --seeds 3 --largest 300
 """
 )
 def lab() -> None:
     """Run groups in virtual time, under faults."""
+
+
+lab.add_command(study)
 
 
 @lab.command()

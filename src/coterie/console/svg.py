@@ -43,7 +43,8 @@ def _x(time_s: float, end_s: float) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * time_s / max(end_s, 0.001)
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> str:
+def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> str:
+    """A text; ``anchor`` start, middle or end."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{escape(text)}</text>'
 
 
@@ -53,7 +54,7 @@ def _time_axis(y: float, end_s: float) -> str:
     for second in range(0, int(end_s) + 1, step):
         x = _x(second, end_s)
         parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + 4:.1f}" class="axis"/>')
-        parts.append(_text(x, y + 16, _time_text(second, step), "middle", "small"))
+        parts.append(caption(x, y + 16, _time_text(second, step), "middle", "small"))
     return "".join(parts)
 
 
@@ -66,7 +67,8 @@ def _time_text(second: int, step: int) -> str:
 _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 
 
-def _svg(height: float, title: str, parts: Sequence[str]) -> str:
+def svg(height: float, title: str, parts: Sequence[str]) -> str:
+    """A whole picture."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}" '
         f'xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title><style>{SVG_STYLE}</style>'
@@ -87,10 +89,10 @@ def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[
     parts = []
     for place, name in enumerate(colour):
         x = float(LEFT + place * 140)
-        parts.append(f'<rect x="{x}" y="4" width="14" height="14" fill="{colour[name]}"/>' + _text(x + 20, 16, name))
+        parts.append(f'<rect x="{x}" y="4" width="14" height="14" fill="{colour[name]}"/>' + caption(x + 20, 16, name))
     for place, row in enumerate(rows):
         y = float(top + place * row_height)
-        parts.append(_text(LEFT - 8, y + 14, row, "end", "small"))
+        parts.append(caption(LEFT - 8, y + 14, row, "end", "small"))
         parts.append(
             f'<rect x="{LEFT}" y="{y}" width="{WIDTH - LEFT - RIGHT}" height="{row_height - 3}" class="empty"/>'
         )
@@ -104,9 +106,9 @@ def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[
     for mark in marks:
         x = _x(mark.time_s, end_s)
         parts.append(f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{height - 28}" class="mark"/>')
-        parts.append(_text(x, top - 12, mark.label, "middle", "small bold"))
+        parts.append(caption(x, top - 12, mark.label, "middle", "small bold"))
     parts.append(_time_axis(height - 26, end_s))
-    return _svg(height, title, parts)
+    return svg(height, title, parts)
 
 
 def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> str:
@@ -121,8 +123,8 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> st
         value = highest * part / 4
         y = bottom - (bottom - top) * part / 4
         parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>')
-        parts.append(_text(LEFT - 8, y + 4, f"{value:,.0f}", "end", "small"))
-    parts.append(_text(LEFT - 8, 16, unit, "end", "small"))
+        parts.append(caption(LEFT - 8, y + 4, f"{value:,.0f}", "end", "small"))
+    parts.append(caption(LEFT - 8, 16, unit, "end", "small"))
     for place, line in enumerate(lines):
         path = " ".join(f"{_x(t, end_s):.1f},{bottom - (bottom - top) * v / highest:.1f}" for t, v in line.points)
         dash = ' stroke-dasharray="6 3"' if place % 2 else ""
@@ -131,9 +133,9 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> st
         parts.append(
             f'<line x1="{x}" y1="11" x2="{x + 24}" y2="11" stroke="{colour[line.name]}" stroke-width="3"{dash}/>'
         )
-        parts.append(_text(x + 30, 16, line.name))
+        parts.append(caption(x + 30, 16, line.name))
     parts.append(_time_axis(bottom + 4, end_s))
-    return _svg(height, title, parts)
+    return svg(height, title, parts)
 
 
 def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
@@ -143,15 +145,15 @@ def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
     height = len(values) * row_height + 24
     highest = max((abs(v) for _, v in values), default=0) or 1
     whole = all(value == int(value) for _, value in values)
-    parts = [_text(left, 12, unit, css="small")]
+    parts = [caption(left, 12, unit, css="small")]
     for place, (name, value) in enumerate(values):
         y = 20 + place * row_height
         width = max(value, 0) / highest * (WIDTH - left - RIGHT - 90)
-        parts.append(_text(left - 8, y + 14, name, "end", "small"))
+        parts.append(caption(left - 8, y + 14, name, "end", "small"))
         parts.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{row_height - 5}" fill="{PALETTE[0]}"/>')
         said = f"{value:,.0f}" if whole else f"{value:,.1f}"
-        parts.append(_text(left + width + 6, y + 13, said, css="small"))
-    return _svg(height, title, parts)
+        parts.append(caption(left + width + 6, y + 13, said, css="small"))
+    return svg(height, title, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +178,17 @@ def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: 
     x = 0.0
     for name in colour:
         parts.append(
-            f'<rect x="{x:.0f}" y="2" width="14" height="14" fill="{colour[name]}"/>' + _text(x + 20, 14, name)
+            f'<rect x="{x:.0f}" y="2" width="14" height="14" fill="{colour[name]}"/>' + caption(x + 20, 14, name)
         )
         x += 40 + 8 * len(name)
     for place, (name, unit, spreads) in enumerate(panels):
         left, top = (place % columns) * (width + gap), 30.0 + (place // columns) * height
         highest = max((s.high for s in spreads), default=0) or 1
-        parts.append(_text(left, top + 12, name, css="bold") + _text(left + width, top + 12, unit, "end", "small"))
+        parts.append(caption(left, top + 12, name, css="bold") + caption(left + width, top + 12, unit, "end", "small"))
         for row, s in enumerate(spreads):
             y = top + 22 + row * row_height
             scale = (width - label - 70) / highest
-            parts.append(_text(left + label - 6, y + 11, s.name, "end", "small"))
+            parts.append(caption(left + label - 6, y + 11, s.name, "end", "small"))
             parts.append(
                 f'<rect x="{left + label:.1f}" y="{y:.1f}" width="{max(s.mean * scale, 0.5):.1f}" height="{row_height - 5}" '
                 f'fill="{colour[s.group]}"><title>{escape(s.name)}: {s.mean:,.1f} ({s.low:,.1f} to {s.high:,.1f})'
@@ -198,12 +200,12 @@ def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: 
                 parts.append(
                     f'<line x1="{ends[0]:.1f}" y1="{middle:.1f}" x2="{ends[1]:.1f}" y2="{middle:.1f}" class="spread"/>'
                 )
-            parts.append(_text(left + label + max(s.mean, s.high) * scale + 5, y + 11, _short(s.mean), css="small"))
+            parts.append(caption(left + label + max(s.mean, s.high) * scale + 5, y + 11, short(s.mean), css="small"))
     lines = -(-len(panels) // columns)
-    return _svg(30 + lines * height, title, parts)
+    return svg(30 + lines * height, title, parts)
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """Three digits that matter."""
     if value >= 1_000_000:
         return f"{value / 1_000_000:.3g} M"

@@ -75,12 +75,15 @@ class ReadingMember(MemberActor):
     def _trouble(self, interval_ms: int) -> None:
         world, load = self.world, self._load
         if world.chance(load.slow_polls_per_hour * interval_ms / HOUR_MS):
-            ms = int(load.slow_poll_ms * world.random.expovariate(1))
-            self._read()
-            self.stalled_until_ms = world.now_ms + ms
-            world.after(ms, self._read_again)
+            self.stall(int(load.slow_poll_ms * world.random.expovariate(1)))
         if world.chance(load.pauses_per_hour * interval_ms / HOUR_MS):
             self.pause(int(load.pause_ms * world.random.expovariate(1)))
+
+    def stall(self, ms: int) -> None:
+        """Its code takes so long with what it has polled; heartbeats go on."""
+        self._read()
+        self.stalled_until_ms = self.world.now_ms + ms
+        self.world.after(ms, self._read_again)
 
     def pause(self, ms: int) -> None:
         """Nothing is read, and nothing goes through either way: the process stands still, or its network is gone."""

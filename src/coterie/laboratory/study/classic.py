@@ -94,6 +94,7 @@ class ClassicGroup(StudyGroup):
             name if s.static else None,
             s.session_timeout_ms,
             s.heartbeat_interval_ms,
+            s.max_poll_interval_ms,
             assignors=(ASSIGNORS[s.protocol],),
         )
         member = ReadingMember(load.world, self.broker, name, config, load.meter, self._workload, load.delivered)
@@ -119,9 +120,14 @@ class ClassicGroup(StudyGroup):
 
     def pause(self, name: str, ms: int) -> None:
         self._members[name].pause(ms)
+        self.still(name, self._members[name].owned, ms)
 
     def cut(self, name: str, ms: int) -> None:
-        self._members[name].pause(ms)
+        self.pause(name, ms)
+
+    def slow(self, name: str, ms: int) -> None:
+        self._members[name].stall(ms)
+        self.still(name, self._members[name].owned, ms)
 
     def deaf(self, ms: int) -> None:
         """Members hear of a rebalance by their heartbeats' answers."""

@@ -24,6 +24,7 @@ class Setting:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     initial_delay_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
     member_id_required: bool = True
     auto_commit_interval_ms: int = 5_000
     brokers: int = 2
@@ -69,6 +70,16 @@ class StudyGroup(ABC):
 
     @abstractmethod
     def cut(self, name: str, ms: int) -> None: ...
+
+    @abstractmethod
+    def slow(self, name: str, ms: int) -> None:
+        """Its code takes so long between two polls. Where nobody watches that, it is nothing to the group."""
+
+    def still(self, name: str, owned: set[TopicPartition], ms: int) -> None:
+        """For the meter: what that member owns it does not read for so long."""
+        world, meter = self.load.world, self.load.meter
+        meter.stands_still(name, owned, world.now_ms)
+        world.after(ms, lambda: meter.goes_on(name, world.now_ms))
 
     @abstractmethod
     def deaf(self, ms: int) -> None:

@@ -9,11 +9,16 @@ from coterie.laboratory.ownership import Ownership, TopicPartition
 
 @dataclass(slots=True)
 class Measures:
-    """One run's. Times in seconds unless they say ms. ``unowned_s``: per partition, without a reader while the group had
-    members; ``doubled_s``: per partition, with two. ``pause_s``: per member, in which it read nothing though it had read
-    before and would again; ``paused_members``: how many had that. ``agree_s``: from a change until the last partition had
-    found its reader, mean over the changes; ``busiest_per_s``: messages in the busiest second at the coordinator, at
-    ZooKeeper, or at all RocketMQ brokers. ``false_alarms``: members taken for dead that were not."""
+    """One run's. Times in seconds.
+
+    ``unowned_s``: per partition, in which nobody read it while the group had members, be it that nobody owned it or that
+    its owner stood still. ``doubled_s``: per partition, in which two read it. ``pause_s``: per member, in which it owned
+    nothing though it had before and would again; ``paused_members``: how many had that. ``agree_s``: from a change until
+    the last partition had found its owner, mean over the changes. ``idle_per_s``: messages in a second of the group at
+    rest; ``busiest_per_s``: in the busiest second at the coordinator, at ZooKeeper, or at all RocketMQ brokers.
+    ``false_alarms``: members taken for dead that were not; ``gave_up``: that stopped trying; ``formed``: whether the
+    group had come to rest before the first change.
+    """
 
     changes: int = 0
     rebalances: int = 0
@@ -28,10 +33,12 @@ class Measures:
     longest_agree_s: float = 0.0
     messages: int = 0
     kilobytes: float = 0.0
+    idle_per_s: float = 0.0
     busiest_per_s: int = 0
     detection_s: float = 0.0
     false_alarms: int = 0
     gave_up: int = 0
+    formed: int = 1
     duration_s: float = 0.0
 
 
@@ -44,6 +51,7 @@ class Meter(Ownership):
     longest_ms: int = 0
     pause_ms: dict[str, int] = field(default_factory=dict)
     last_change_ms: int = 0
+    _still: dict[str, set[TopicPartition]] = field(default_factory=dict)  # who stands still, and what it owns
     _doubled_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
     _idle_since_ms: dict[str, int] = field(default_factory=dict)
 
@@ -51,10 +59,16 @@ class Meter(Ownership):
         if before == after:
             return
         self.last_change_ms = now_ms
-        for partition in before - after:
-            self._one_reader_less(partition, now_ms)
+        if name in self._still:
+            self._still[name] = set(after)
+        else:
+            for partition in before - after:
+                self._one_reader_less(partition, now_ms)
+            for partition in after - before:
+                self._one_reader_more(partition, now_ms)
         for partition in after - before:
-            self._one_reader_more(name, partition, now_ms)
+            self.moves += self._last_owner.get(partition, name) != name
+            self._last_owner[partition] = name
         if before and not after:
             self._idle_since_ms[name] = now_ms
         elif after and not before and name in self._idle_since_ms:
@@ -71,7 +85,18 @@ class Meter(Ownership):
         elif self.readers[partition] == 0:
             self.unowned_since_ms[partition] = now_ms
 
-    def _one_reader_more(self, name: str, partition: TopicPartition, now_ms: int) -> None:
+    def stands_still(self, name: str, owned: set[TopicPartition], now_ms: int) -> None:
+        """What it owns is read by nobody until `goes_on`, or until somebody else owns it too."""
+        if name not in self._still:
+            self._still[name] = set(owned)
+            for partition in owned:
+                self._one_reader_less(partition, now_ms)
+
+    def goes_on(self, name: str, now_ms: int) -> None:
+        for partition in self._still.pop(name, ()):
+            self._one_reader_more(partition, now_ms)
+
+    def _one_reader_more(self, partition: TopicPartition, now_ms: int) -> None:
         self.readers[partition] = self.readers.get(partition, 0) + 1
         if self.readers[partition] == 2:
             self._doubled_since_ms[partition] = now_ms
@@ -79,8 +104,6 @@ class Meter(Ownership):
         if since_ms is not None:
             self.unowned_ms[partition] = self.unowned_ms.get(partition, 0) + now_ms - since_ms
             self.longest_ms = max(self.longest_ms, now_ms - since_ms)
-        self.moves += self._last_owner.get(partition, name) != name
-        self._last_owner[partition] = name
 
     def begin(self, now_ms: int) -> None:
         """From here on: what was counted so far is forgotten, and what lasts counts from now."""
@@ -91,6 +114,10 @@ class Meter(Ownership):
         self.unowned_since_ms = dict.fromkeys(self.unowned_since_ms, now_ms)
         self._doubled_since_ms = dict.fromkeys(self._doubled_since_ms, now_ms)
         self._idle_since_ms.clear()
+
+    def is_whole(self, partitions: int) -> bool:
+        """Every partition has one reader."""
+        return len(self.readers) == partitions and all(count == 1 for count in self.readers.values())
 
     def end(self, now_ms: int, alive: set[str]) -> None:
         """What lasts still is counted until now; a partition without a reader only if there is anybody to read it."""

@@ -55,9 +55,14 @@ class RocketMQGroup(StudyGroup):
 
     def pause(self, name: str, ms: int) -> None:
         self._members[name].pause(ms)
+        self.slow(name, ms)
 
     def cut(self, name: str, ms: int) -> None:
         self._members[name].cut(ms)
+        self.slow(name, ms)
+
+    def slow(self, name: str, ms: int) -> None:
+        self.still(self.actor_name(name), self._members[name].owned, ms)
 
     def deaf(self, ms: int) -> None:
         for broker in self.cluster.brokers.values():

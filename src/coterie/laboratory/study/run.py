@@ -18,6 +18,8 @@ GROUPS: Mapping[str, Callable[[Load, int], StudyGroup]] = {
     "zookeeper": ZooKeeperGroup,
     "rocketmq": RocketMQGroup,
 }
+IDLE_MS = 60_000
+PATIENCE_MS = 900_000
 CHANGES = frozenset({"join", "leave", "kill", "vanish"})
 
 
@@ -47,7 +49,8 @@ class _Run:
         world, plan = self.world, self.plan
         for name in plan.names:
             world.at(world.start_ms + world.between(0, SPREAD_MS), lambda name=name: self._join(name))  # type: ignore[misc]
-        world.run_until(world.start_ms + plan.settle_ms)
+        idle_per_s = self._settle() if plan.settle_ms else 0.0
+        formed = not plan.settle_ms or self.meter.is_whole(plan.partitions)
         begin_ms = world.now_ms
         rebalances, (messages, size, _) = self.group.rebalances(), self.group.traffic()
         duplicates = self.load.delivered.duplicates
@@ -57,7 +60,19 @@ class _Run:
         last_ms = max((event.time_ms for event in plan.events), default=0)
         world.run_until(begin_ms + last_ms + plan.tail_ms)
         self._agreed()
-        return self._sum_up(begin_ms, rebalances, messages, size, duplicates)
+        found = self._sum_up(begin_ms, rebalances, messages, size, duplicates)
+        found.idle_per_s, found.formed = idle_per_s, int(formed)
+        return found
+
+    def _settle(self) -> float:
+        """Until the group is at rest, but not for ever; what it sends in a second then."""
+        world, plan = self.world, self.plan
+        world.run_until(world.start_ms + plan.settle_ms - IDLE_MS)
+        while not self.meter.is_whole(plan.partitions) and world.now_ms - world.start_ms < PATIENCE_MS:
+            world.run_until(world.now_ms + IDLE_MS)
+        before, _, _ = self.group.traffic()
+        world.run_until(world.now_ms + IDLE_MS)
+        return (self.group.traffic()[0] - before) * 1000 / IDLE_MS
 
     def _happen(self, event: Event) -> None:
         group = self.group
@@ -70,7 +85,7 @@ class _Run:
                 self._join(event.member)
             case "leave" | "kill" | "vanish" if up:
                 getattr(group, event.kind)(event.member)
-            case "pause" | "cut" if up:
+            case "pause" | "cut" | "slow" if up:
                 getattr(group, event.kind)(event.member, event.ms)
             case "deaf":
                 group.deaf(event.ms)

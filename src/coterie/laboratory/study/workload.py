@@ -16,7 +16,8 @@ SPREAD_MS = 2_000  # within which the members of a new group come
 class Event:
     """``kind``: join, leave (closes in order), kill (its process ends), vanish (its machine does: no connection is
     closed), pause (its process stands still for ``ms``), cut (for ``ms`` it does not reach those who keep the group;
-    the brokers are the same ones for Kafka and RocketMQ, and others for ZooKeeper), deaf (RocketMQ's brokers' notices
+    the brokers are the same ones for Kafka and RocketMQ, and others for ZooKeeper), slow (its code takes ``ms`` between two
+    polls; only Kafka's members mind), deaf (RocketMQ's brokers' notices
     are lost for ``ms``; nothing for others)."""
 
     time_ms: int
@@ -27,13 +28,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``members`` come within SPREAD_MS; measuring begins at ``settle_ms``, or at once if that is 0; events count from
-    there, and it ends ``tail_ms`` after the last."""
+    """``members`` come within SPREAD_MS; measuring begins once they are at rest, ``settle_ms`` later at the earliest, or
+    at once if that is 0; events count from there, and it ends ``tail_ms`` after the last."""
 
     members: int
     partitions: int
     events: tuple[Event, ...] = ()
-    settle_ms: int = 60_000
+    settle_ms: int = 120_000
     tail_ms: int = 120_000
     records_per_s: int = 100
 
@@ -42,14 +43,25 @@ class Plan:
         return [f"m{n:05}" for n in range(self.members)]
 
 
-def one_joins(members: int, partitions: int) -> Plan:
-    return Plan(members, partitions, (Event(0, "join", "newcomer"),))
+def one_joins(members: int, partitions: int, tail_ms: int = 120_000) -> Plan:
+    return Plan(members, partitions, (Event(0, "join", "newcomer"),), tail_ms=tail_ms)
 
 
-def one_goes(members: int, partitions: int, kind: str) -> Plan:
+def one_in_trouble(members: int, partitions: int, kind: str, ms: int) -> Plan:
+    """``kind``: pause, cut or slow; the one in the middle. It ends long after it."""
+    plan = Plan(members, partitions)
+    return Plan(members, partitions, (Event(0, kind, plan.names[members // 2], ms),), tail_ms=ms + 160_000)
+
+
+def unheard_join(members: int, partitions: int) -> Plan:
+    """One joins while what brokers tell of changes is lost."""
+    return Plan(members, partitions, (Event(0, "deaf", ms=60_000), Event(1_000, "join", "newcomer")))
+
+
+def one_goes(members: int, partitions: int, kind: str, tail_ms: int = 240_000) -> Plan:
     """``kind``: leave, kill or vanish; the one in the middle."""
     plan = Plan(members, partitions)
-    return Plan(members, partitions, (Event(0, kind, plan.names[members // 2]),), tail_ms=240_000)
+    return Plan(members, partitions, (Event(0, kind, plan.names[members // 2]),), tail_ms=tail_ms)
 
 
 def rolling_restart(

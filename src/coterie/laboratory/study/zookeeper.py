@@ -60,6 +60,10 @@ class ZooKeeperGroup(StudyGroup):
 
     def pause(self, name: str, ms: int) -> None:
         self._members[name].pause(ms)
+        self.still(self.actor_name(name), self._members[name].owned, ms)
+
+    def slow(self, name: str, ms: int) -> None:
+        self.still(self.actor_name(name), self._members[name].owned, ms)
 
     def cut(self, name: str, ms: int) -> None:
         self._members[name].cut(ms)

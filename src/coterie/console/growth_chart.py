@@ -1,0 +1,86 @@
+"""A chart with both axes logarithmic: how something grows, with its spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coterie.console.svg import LEFT, PALETTE, RIGHT, WIDTH, caption, short, svg
+
+Scale = Callable[[float], float]
+TOP, BOTTOM, HEIGHT = 40, 300, 344
+END = 130  # for the curves' names, at their right ends
+MARKERS = ("circle", "square", "diamond", "triangle", "circle", "square")
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A curve: (size, mean, lowest, highest); what is not above zero is left out."""
+
+    name: str
+    points: Sequence[tuple[float, float, float, float]]
+
+
+def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequence[int]) -> str:
+    """Sizes to the right, values up, each a tenfold per step."""
+    values = [v for curve in curves for _, *found in curve.points for v in found if v > 0]
+    low = 10 ** math.floor(math.log10(min(values, default=1)))
+    high = 10 ** math.ceil(math.log10(max(values, default=10)) + 1e-9)
+    high = max(high, low * 10)
+
+    def x(size: float) -> float:
+        share = math.log10(size / sizes[0]) / max(math.log10(sizes[-1] / sizes[0]), 1e-9)
+        return LEFT + (WIDTH - LEFT - RIGHT - END) * share
+
+    def y(value: float) -> float:
+        return BOTTOM - (BOTTOM - TOP) * math.log10(max(value, low) / low) / math.log10(high / low)
+
+    parts = [caption(LEFT - 8, 20, unit, "end", "small"), caption(x(sizes[-1]), HEIGHT - 6, "members", "end", "small")]
+    value = low
+    while value <= high * 1.0001:
+        parts.append(
+            f'<line x1="{LEFT}" y1="{y(value):.1f}" x2="{x(sizes[-1]):.1f}" y2="{y(value):.1f}" class="grid"/>'
+        )
+        parts.append(caption(LEFT - 8, y(value) + 4, short(value), "end", "small"))
+        value *= 10
+    for size in sizes:
+        parts.append(f'<line x1="{x(size):.1f}" y1="{BOTTOM}" x2="{x(size):.1f}" y2="{BOTTOM + 4}" class="axis"/>')
+        parts.append(caption(x(size), BOTTOM + 18, f"{size:,}", "middle", "small"))
+    labels: list[float] = []
+    for place, curve in enumerate(curves):
+        parts += _curve(place, curve, x, y, labels)
+    return svg(HEIGHT, title, parts)
+
+
+def _curve(place: int, curve: Growth, x: Scale, y: Scale, labels: list[float]) -> list[str]:
+    shown = [point for point in curve.points if point[1] > 0]
+    if not shown:
+        return []
+    colour = PALETTE[place % len(PALETTE)]
+    path = " ".join(f"{x(size):.1f},{y(mean):.1f}" for size, mean, _, _ in shown)
+    parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>']
+    for size, mean, lowest, highest in shown:
+        said = f"<title>{curve.name}, {size:,.0f} members: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
+        parts.append(
+            f'<line x1="{x(size):.1f}" y1="{y(lowest):.1f}" x2="{x(size):.1f}" y2="{y(highest):.1f}" '
+            f'stroke="{colour}" stroke-width="1.5"/>'
+        )
+        parts.append(_marker(MARKERS[place % len(MARKERS)], x(size), y(mean), colour, said))
+    size, mean, _, _ = shown[-1]
+    at = y(mean)
+    while any(abs(at - other) < 15 for other in labels):
+        at += 3
+    labels.append(at)
+    parts.append(caption(x(size) + 10, at + 4, curve.name, css="small bold"))
+    return parts
+
+
+def _marker(kind: str, x: float, y: float, colour: str, said: str) -> str:
+    shapes = {
+        "circle": f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"',
+        "square": f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"',
+        "diamond": f'<path d="M{x:.1f} {y - 5:.1f} L{x + 5:.1f} {y:.1f} L{x:.1f} {y + 5:.1f} L{x - 5:.1f} {y:.1f} Z"',
+        "triangle": f'<path d="M{x:.1f} {y - 5:.1f} L{x + 5:.1f} {y + 4:.1f} L{x - 5:.1f} {y + 4:.1f} Z"',
+    }
+    return f'{shapes[kind]} fill="{colour}">{said}</{shapes[kind].split(" ", 1)[0][1:]}>'

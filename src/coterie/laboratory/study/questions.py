@@ -1,0 +1,175 @@
+"""What the study asks: per question the workloads, the settings, and how many seeds each.
+
+The questions are those that the articles raise (shared/spec/questions.md). Settings are each system's defaults unless the
+name says otherwise, except that offsets are kept every 5 s everywhere: ZooKeeper's consumer of Kafka 0.8 does so every
+60 s by default, which would only multiply its duplicates by twelve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from coterie.laboratory.churn import Change
+from coterie.laboratory.study import workload as w
+from coterie.laboratory.study.group import Setting
+from coterie.laboratory.study.run import run
+from coterie.laboratory.study.workload import Plan
+
+MEMBERS, PARTITIONS = 12, 48
+SIZES = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
+GROWTH_PARTITIONS = 2  # of each member
+
+EAGER = Setting("eager", "eager")
+COOPERATIVE = Setting("cooperative", "cooperative")
+STATIC = Setting("static", "eager", static=True)
+STATIC_COOPERATIVE = Setting("static, cooperative", "cooperative", static=True)
+ZOOKEEPER = Setting("ZooKeeper", "zookeeper", session_timeout_ms=6_000)
+ROCKETMQ = Setting("RocketMQ", "rocketmq")
+ORDERLY = Setting("RocketMQ, orderly", "rocketmq", orderly=True)
+EVERY = (EAGER, COOPERATIVE, STATIC, STATIC_COOPERATIVE, ZOOKEEPER, ROCKETMQ, ORDERLY)
+
+LOSSY = 0.02  # of the requests lose their connection, in the question about the join protocol
+_BARE = replace(EAGER, name="no member ids, no delay", initial_delay_ms=0, member_id_required=False, lossy=LOSSY)
+LADDER = (
+    _BARE,
+    replace(_BARE, name="+ member id required", member_id_required=True),
+    replace(EAGER, name="+ initial delay 3 s", lossy=LOSSY),
+    replace(COOPERATIVE, name="+ cooperative", lossy=LOSSY),
+    replace(STATIC, name="+ static (eager)", lossy=LOSSY),
+    replace(STATIC_COOPERATIVE, name="+ static, cooperative", lossy=LOSSY),
+    ZOOKEEPER,
+    ROCKETMQ,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One cell of the study: a workload by name, a setting, and the plan for each seed."""
+
+    question: int
+    workload: str
+    setting: Setting
+    members: int
+    plan: Callable[[int], Plan]
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run of a point."""
+
+    question: int
+    workload: str
+    setting: str
+    members: int
+    seed: int
+    measures: dict[str, float]
+
+
+def _always(plan: Plan) -> Callable[[int], Plan]:
+    return lambda seed: plan
+
+
+def blocking(seeds: int) -> Iterator[Point]:
+    """1. Does a rebalance block consumption, for how long, and for whom?"""
+    plans = {
+        "one joins": w.one_joins(MEMBERS, PARTITIONS),
+        "one leaves": w.one_goes(MEMBERS, PARTITIONS, "leave"),
+        "one is killed": w.one_goes(MEMBERS, PARTITIONS, "kill"),
+        "one machine is lost": w.one_goes(MEMBERS, PARTITIONS, "vanish"),
+        "rolling restart": w.rolling_restart(MEMBERS, PARTITIONS),
+    }
+    for name, plan in plans.items():
+        for setting in EVERY:
+            yield Point(1, name, setting, MEMBERS, _always(plan), seeds)
+
+
+def join_protocol(seeds: int) -> Iterator[Point]:
+    """2. Which changes of the join protocol really reduce rebalances, and by how much, on the same churn?"""
+    plans: dict[str, Callable[[int], Plan]] = {
+        "deployment": _always(w.deployment(MEMBERS, PARTITIONS)),
+        "rolling restart": _always(w.rolling_restart(MEMBERS, PARTITIONS)),
+        "crashes, 4 hours": lambda seed: w.crashes(MEMBERS, PARTITIONS, 4, 6, seed),
+    }
+    for name, plan in plans.items():
+        for setting in LADDER:
+            yield Point(2, name, setting, MEMBERS, plan, seeds)
+
+
+def kafka_and_rocketmq(seeds: int) -> Iterator[Point]:
+    """3. What are Kafka's and RocketMQ's rebalance each better and worse at?"""
+    plans = {
+        "rolling restart": w.rolling_restart(MEMBERS, PARTITIONS),
+        "one is killed": w.one_goes(MEMBERS, PARTITIONS, "kill"),
+        "one machine is lost": w.one_goes(MEMBERS, PARTITIONS, "vanish"),
+        "one joins, notices lost": w.unheard_join(MEMBERS, PARTITIONS),
+        "one stands still, 20 s": w.one_in_trouble(MEMBERS, PARTITIONS, "pause", 20_000),
+        "one stands still, 80 s": w.one_in_trouble(MEMBERS, PARTITIONS, "pause", 80_000),
+        "one is cut off, 80 s": w.one_in_trouble(MEMBERS, PARTITIONS, "cut", 80_000),
+    }
+    for name, plan in plans.items():
+        for setting in (EAGER, COOPERATIVE, ZOOKEEPER, ROCKETMQ, ORDERLY):
+            yield Point(3, name, setting, MEMBERS, _always(plan), seeds)
+
+
+def timeouts(seeds: int) -> Iterator[Point]:
+    """4. How do session timeout, heartbeat interval, max poll interval and initial delay trade detection time for false
+    alarms?"""
+
+    def standing_still(seed: int) -> Plan:
+        return w.pauses(MEMBERS, PARTITIONS, hours=1, per_hour=3, mean_ms=8_000, seed=seed)
+
+    for seconds in (6, 10, 20, 30, 45, 90):
+        name = f"session {seconds} s"
+        beat_ms = min(3_000, seconds * 1000 // 3)
+        for base in (EAGER, ZOOKEEPER):
+            setting = replace(base, name=base.name, session_timeout_ms=seconds * 1000, heartbeat_interval_ms=beat_ms)
+            yield Point(4, name, setting, MEMBERS, standing_still, seeds)
+    yield Point(4, "connections, 120 s", ROCKETMQ, MEMBERS, standing_still, seeds)
+    for seconds in (1, 3, 10):
+        setting = replace(EAGER, heartbeat_interval_ms=seconds * 1000)
+        yield Point(4, f"heartbeat {seconds} s", setting, MEMBERS, _always(w.one_joins(MEMBERS, PARTITIONS)), seeds)
+    for seconds in (60, 300, 900):
+        setting = replace(EAGER, max_poll_interval_ms=seconds * 1000)
+        slow = w.one_in_trouble(MEMBERS, PARTITIONS, "slow", 400_000)
+        yield Point(4, f"max poll interval {seconds} s", setting, MEMBERS, _always(slow), seeds)
+    for seconds in (0, 1, 3, 10):
+        setting = replace(EAGER, initial_delay_ms=seconds * 1000)
+        plan = _always(w.deployment(MEMBERS, PARTITIONS))
+        yield Point(4, f"initial delay {seconds} s", setting, MEMBERS, plan, seeds)
+
+
+def growth(seeds: int, largest: int) -> Iterator[Point]:
+    """5. How does each grow with members and partitions?"""
+    for members in (n for n in SIZES if n <= largest):
+        partitions = GROWTH_PARTITIONS * members
+        few = max(min(seeds, 3_000 // members), 1)
+        plans = {
+            "one joins": w.one_joins(members, partitions, tail_ms=60_000),
+            "one is killed": w.one_goes(members, partitions, "kill", tail_ms=90_000),
+        }
+        for name, plan in plans.items():
+            for setting in (EAGER, COOPERATIVE, ZOOKEEPER, ROCKETMQ):
+                yield Point(5, name, setting, members, _always(plan), few)
+
+
+def traces(changes: dict[str, Sequence[Change]], seeds: int) -> Iterator[Point]:
+    """Churn as it was somewhere: each trace under each protocol."""
+    for name, found in changes.items():
+        plan = w.from_trace(found, PARTITIONS)
+        for setting in EVERY:
+            yield Point(6, name, setting, len({c.member for c in found}), _always(plan), seeds)
+
+
+def points(seeds: int, largest: int, changes: dict[str, Sequence[Change]] | None = None) -> list[Point]:
+    """All of them; ``largest``: the largest group of the question about growth."""
+    found = [*blocking(seeds), *join_protocol(seeds), *kafka_and_rocketmq(seeds), *timeouts(seeds)]
+    return [*found, *growth(seeds, largest), *traces(changes or {}, seeds)]
+
+
+def run_point(point: Point, seed: int) -> Row:
+    """One run of it."""
+    measures: dict[str, Any] = asdict(run(point.setting, point.plan(seed), seed))
+    return Row(point.question, point.workload, point.setting.name, point.members, seed, measures)

@@ -1,0 +1,100 @@
+"""Many runs side by side, and what each measure spread over: the same seeds give the same table, whoever runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from coterie.laboratory.churn import Change
+from coterie.laboratory.study.questions import Point, Row, points, run_point
+
+Traces = tuple[tuple[str, tuple[Change, ...]], ...]
+DECIMALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is to be run. ``questions``: only these; all if empty."""
+
+    seeds: int
+    largest: int
+    questions: tuple[int, ...] = ()
+    traces: Traces = ()
+
+    def points(self) -> list[Point]:
+        return list(_points(self))
+
+    def jobs(self) -> list[tuple[int, int]]:
+        """(point, seed); the largest groups first, so that no worker ends with one of them."""
+        found = [(place, seed) for place, point in enumerate(self.points()) for seed in range(point.seeds)]
+        return sorted(found, key=lambda job: -self.points()[job[0]].members)
+
+
+@lru_cache(maxsize=4)
+def _points(study: Study) -> tuple[Point, ...]:
+    found = points(study.seeds, study.largest, dict(study.traces))
+    return tuple(p for p in found if not study.questions or p.question in study.questions)
+
+
+def run_job(study: Study, job: tuple[int, int]) -> Row:
+    """In any process: a job is a number, since the points of a study are the same everywhere."""
+    place, seed = job
+    return run_point(study.points()[place], seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A point of the study over its seeds: of each measure mean, lowest, highest."""
+
+    question: int
+    workload: str
+    setting: str
+    members: int
+    seeds: int
+    measures: dict[str, tuple[float, float, float]]
+
+    def mean(self, measure: str) -> float:
+        return self.measures[measure][0]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, said: dict[str, Any]) -> Cell:
+        return cls(**{**said, "measures": {name: tuple(found) for name, found in said["measures"].items()}})
+
+
+def summarise(rows: Iterable[Row]) -> list[Cell]:
+    """In the order in which the points first come by name."""
+    found: dict[tuple[int, str, str, int], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.seed):
+        found.setdefault((row.question, row.workload, row.setting, row.members), []).append(row)
+    return [_cell(same) for same in found.values()]
+
+
+def ordered(study: Study, cells: Iterable[Cell]) -> list[Cell]:
+    """As the study asks for them."""
+    place = {(p.question, p.workload, p.setting.name, p.members): n for n, p in enumerate(study.points())}
+    return sorted(cells, key=lambda c: place[c.question, c.workload, c.setting, c.members])
+
+
+def _cell(rows: Sequence[Row]) -> Cell:
+    first = rows[0]
+    caused = [_with_caused(row.measures) for row in rows]
+    measures = {
+        name: (
+            round(sum(m[name] for m in caused) / len(caused), DECIMALS),
+            round(min(m[name] for m in caused), DECIMALS),
+            round(max(m[name] for m in caused), DECIMALS),
+        )
+        for name in caused[0]
+    }
+    return Cell(first.question, first.workload, first.setting, first.members, len(rows), measures)
+
+
+def _with_caused(measures: dict[str, float]) -> dict[str, float]:
+    """``caused``: messages beyond what the group sends at rest."""
+    at_rest = measures["idle_per_s"] * measures["duration_s"]
+    return measures | {"caused": max(measures["messages"] - at_rest, 0.0)}
