@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,13 @@ class Row:
 
 @contextlib.contextmanager
 def broker(
-    data: Path | None = None, initial_delay_ms: int = 0
+    data: Path | None = None, initial_delay_ms: int = 0, settings: Sequence[str] = ()
 ) -> Iterator[tuple[tuple[str, int], subprocess.Popen[str]]]:
     """A broker process and its address."""
     command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0"]
     command += ["--memory"] if data is None else ["--data", str(data)]
     delay = f"group.initial.rebalance.delay.ms={initial_delay_ms}"
-    for setting in (delay, "max.connections=20000", "log.segment.bytes=268435456"):
+    for setting in (delay, "max.connections=20000", "log.segment.bytes=268435456", *settings):
         command += ["--set", setting]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

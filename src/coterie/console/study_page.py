@@ -200,7 +200,7 @@ def _real(points: Iterable[RealPoint]) -> str:
         (
             "Where the model could be wrong: the same point measured with real processes on loopback (`coterie lab study "
             "--real`: coterie's own broker and consumers, a real ZooKeeper, a real RocketMQ name server and two brokers) "
-            "and in the laboratory with a network of 0 to 1 ms.\n"
+            "and in the laboratory with a network of 0 to 1 ms and clocks that agree.\n"
         ),
         "| protocol | what | measure | real (runs) | laboratory | |",
         "|---|---|---|---:|---:|---|",
@@ -219,11 +219,13 @@ classic protocol in its eager and its cooperative form and with static members, 
 articles that this project began from compare them in words; this page does it by measurement. Server-side assignment
 (KIP-848) will join when coterie speaks it.
 
-**How it was measured.** Every consumer runs the very code that coterie runs for real, driven by a clock that is only a
-number: a group of 10,000 is a program, not a data centre, and an hour passes in seconds. The network takes 1 to 20 ms each
-way. Where not said otherwise 12 consumers read 48 partitions at 100 records a second each, settings are each system's own
-defaults, and offsets are kept every 5 s. Each figure is the mean over up to {seeds} seeds; the thin line in a bar, or the
-range in a table, goes from the lowest to the highest. To make this page again, pictures and all: `{command}`.
+**How it was measured.** Every consumer runs the very code that coterie runs for real, driven by a clock that is only
+a number: a group of 10,000 is a program, not a data centre, and an hour passes in seconds. The network takes 1 to 20
+ms each way; the clocks of the consumers run up to 1 % apart, so that their heartbeats do not stay in step, as they do
+not in a group that has been at rest for hours; each change comes at a random moment. Where not said otherwise 12
+consumers read 48 partitions at 100 records a second each, settings are each system's own defaults, and offsets are
+kept every 5 s. Each figure is the mean over up to {seeds} seeds; the thin line in a bar, or the range in a table,
+goes from the lowest to the highest. To make this page again, pictures and all: `{command}`.
 
 **Words.** *Eager*: everybody gives everything back, then all is given out anew. *Cooperative*: only what moves is given
 back, in a second round. *Static*: a member has a name and may be away for its session timeout without being missed.

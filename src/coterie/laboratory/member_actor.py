@@ -58,9 +58,9 @@ class MemberActor:
         self.alive = False
         self.stalled_until_ms = 0
         self.cut_off_until_ms = 0  # a partition of the network: nothing goes through either way
-        # A clock that is off by seconds and runs up to a tenth too fast or too slow.
+        # A clock that is off by seconds and runs too fast or too slow.
         self._clock_offset_ms = world.between(-5_000, 5_000)
-        self._clock_rate = 0.9 + 0.2 * world.random.random()
+        self._clock_rate = 1 - world.clock_drift + 2 * world.clock_drift * world.random.random()
         self.failed: Failed | None = None
         self._life = 0
         self._armed_ms = -1

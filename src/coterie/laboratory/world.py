@@ -24,6 +24,9 @@ class NetworkFaults:
     notice_ms: int = 500
 
 
+CLOCK_DRIFT = 0.1  # by how much a process's clock may run too fast or too slow
+
+
 class World:
     """The queue of what will happen. Times in ms since 1970, beginning at ``start_ms``."""
 
@@ -32,6 +35,7 @@ class World:
         self.now_ms = start_ms
         self.start_ms = start_ms
         self.faults = NetworkFaults()
+        self.clock_drift = CLOCK_DRIFT
         self.events = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = 0

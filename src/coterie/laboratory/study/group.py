@@ -28,6 +28,8 @@ class Setting:
     member_id_required: bool = True
     auto_commit_interval_ms: int = 5_000
     brokers: int = 2
+    network_ms: tuple[int, int] = (1, 20)  # shortest and longest way
+    clock_drift: float = 0.01  # after the minutes of rest before a change heartbeats are as far apart as after hours
     lossy: float = 0.0  # how many of the requests lose their connection
 
 

@@ -19,6 +19,7 @@ GROUPS: Mapping[str, Callable[[Load, int], StudyGroup]] = {
     "rocketmq": RocketMQGroup,
 }
 IDLE_MS = 60_000
+PHASE_MS = 30_000
 PATIENCE_MS = 900_000
 CHANGES = frozenset({"join", "leave", "kill", "vanish"})
 
@@ -33,7 +34,10 @@ class _Run:
 
     def __init__(self, setting: Setting, plan: Plan, seed: int) -> None:
         self.plan, self.world = plan, World(seed)
-        self.world.faults.break_probability = setting.lossy
+        faults = self.world.faults
+        faults.min_delay_ms, faults.max_delay_ms = setting.network_ms
+        faults.break_probability = setting.lossy
+        self.world.clock_drift = setting.clock_drift
         self.load = Load(self.world, setting, plan.partitions, plan.records_per_s)
         members = plan.members + sum(event.kind == "join" for event in plan.events)
         self.group: StudyGroup = GROUPS[setting.protocol](self.load, members)
@@ -72,7 +76,10 @@ class _Run:
             world.run_until(world.now_ms + IDLE_MS)
         before, _, _ = self.group.traffic()
         world.run_until(world.now_ms + IDLE_MS)
-        return (self.group.traffic()[0] - before) * 1000 / IDLE_MS
+        idle_per_s = (self.group.traffic()[0] - before) * 1000 / IDLE_MS
+        # So that the change comes at any point of what goes round and round: heartbeats, commits, locks, looks.
+        world.run_until(world.now_ms + world.between(0, PHASE_MS))
+        return idle_per_s
 
     def _happen(self, event: Event) -> None:
         group = self.group

@@ -1,0 +1,81 @@
+"""One consumer of any protocol in a process of its own: says, with the time, whenever what it owns changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+TOPIC = "t"
+LOOK_S = 0.005
+
+
+async def watch(owned: Callable[[], Iterable[Any]]) -> None:
+    """Until the process is ended."""
+    last: list[Any] | None = None
+    while True:
+        now = sorted(map(list, owned()))
+        if now != last:
+            last = now
+            print(json.dumps({"ms": int(time.time() * 1000), "owned": now}), flush=True)
+        await asyncio.sleep(LOOK_S)
+
+
+async def classic(servers: str, group: str, name: str, assignor: str, instance: str, session_ms: str) -> None:
+    from coterie.client import Consumer
+
+    settings: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "group.id": group,
+        "client.id": name,
+        "group.instance.id": instance or None,
+        "partition.assignment.strategy": assignor,
+        "session.timeout.ms": session_ms,
+        "heartbeat.interval.ms": min(3_000, int(session_ms) // 3),
+        "auto.offset.reset": "earliest",
+    }
+    async with Consumer(settings) as consumer:
+        consumer.subscribe([TOPIC])
+        watching = asyncio.create_task(watch(consumer.assignment))
+        while not watching.done():
+            await consumer.poll(100)
+
+
+async def zookeeper(address: str, group: str, name: str, session_ms: str) -> None:
+    from coterie.client.zookeeper import ZooKeeperConsumer
+
+    settings = {
+        "zookeeper.connect": address,
+        "group.id": group,
+        "consumer.id": name,
+        "zookeeper.session.timeout.ms": session_ms,
+        "auto.offset.reset": "smallest",
+        "auto.commit.interval.ms": 5_000,
+    }
+    with ZooKeeperConsumer(settings, {TOPIC: 1}) as consumer:
+        await watch(consumer.owned)
+
+
+async def rocketmq(name_server: str, group: str, name: str, kind: str) -> None:
+    from coterie.client.rocketmq import RocketMQConsumer
+
+    consumer = RocketMQConsumer(
+        name_server, group, [TOPIC], lambda queue, messages: None, client_id=name, orderly=kind == "orderly"
+    )
+    await consumer.start()
+    await watch(consumer.queues)
+
+
+KINDS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
+    "classic": classic,
+    "zookeeper": zookeeper,
+    "rocketmq": rocketmq,
+}
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(KINDS[sys.argv[1]](*sys.argv[2:]))
