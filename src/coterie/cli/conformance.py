@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.older_protocols import rocketmq_part
+from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
 from coterie.cli.running import json_option
 from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.kafka import VERSIONS, CannotRun
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coterie.conformance.story import StoryResult
 
 KAFKA_PARTS = ("format", "requests", "assignors", "client")
-PARTS = (*KAFKA_PARTS, "spark", "rocketmq")
+PARTS = (*KAFKA_PARTS, "spark", "zookeeper", "rocketmq")
 NEWER_ONLY = frozenset({"assignors", "client"})  # 2.6 knows neither generations of claims nor what our client asks
 ASSIGNOR_CASES = 5_000
 CANNOT_RUN_EXIT = 3
@@ -34,7 +34,7 @@ Examples:
   coterie conformance --kafka 4.3.0 --steps 2000
   coterie conformance --part requests --seed 4711 --steps 1
   coterie conformance --part assignors --part client --kafka 4.3.0
-  coterie conformance --part rocketmq
+  coterie conformance --part zookeeper --part rocketmq
 
 \b
 Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,
@@ -68,6 +68,8 @@ def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, s
                 click.echo(_sentence(one))
         if "spark" in wanted:
             exit_code = _spark(Path(folder), said, as_json) or exit_code
+        if "zookeeper" in wanted:
+            exit_code = zookeeper_part(Path(folder) / "zookeeper", said, as_json) or exit_code
         if "rocketmq" in wanted:
             exit_code = rocketmq_part(Path(folder), seed, said, as_json) or exit_code
     if as_json:

@@ -1,4 +1,4 @@
-"""What `coterie conformance` says of the protocols before and beside Kafka's: RocketMQ's."""
+"""What `coterie conformance` says of the protocols before and beside Kafka's: ZooKeeper's and RocketMQ's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,26 @@ from coterie.conformance.kafka import CannotRun
 
 ALLOCATION_CASES = 5_000
 CANNOT_RUN_EXIT = 3
+
+
+def zookeeper_part(folder: Path, said: list[dict[str, Any]], as_json: bool) -> int:
+    """Our high-level consumer in one group with Apache Kafka's own; the exit code that this calls for."""
+    from coterie.conformance.high_level_consumer import KAFKA, run_checks
+
+    def tell(name: str, wrong: str) -> None:
+        click.echo(f"{'WRONG' if wrong else 'right'}  ZooKeeper, {name}{': ' + wrong if wrong else ''}", err=True)
+
+    try:
+        found = run_checks(folder, tell)
+    except CannotRun as reason:
+        click.secho(f"SKIPPED the high-level consumer of Kafka {KAFKA}: {reason}", fg="red", bold=True, err=True)
+        said.append({"high_level_consumer": KAFKA, "skipped": str(reason)})
+        return CANNOT_RUN_EXIT
+    said.append({"high_level_consumer": KAFKA, "checks": found})
+    if not as_json:
+        right = sum(found.values())
+        click.echo(f"ZooKeeper, with the Java consumer of Apache Kafka {KAFKA}: {right} of {len(found)} checks right")
+    return 0 if all(found.values()) else 1
 
 
 def rocketmq_part(folder: Path, seed: int, said: list[dict[str, Any]], as_json: bool) -> int:
