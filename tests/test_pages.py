@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie.console.growth_chart import Growth, growth_chart
 from coterie.console.page import Section, page, write_pictures
 from coterie.console.svg import Line, Mark, Spread, Stretch, bars, colours, line_chart, small_multiples, timeline
 
@@ -64,7 +65,10 @@ def sections() -> list[Section]:
         Spread(f"dynamic, session {n} s", a, n * 10.0, n * 8.0, n * 12.0) for a in ("range", "sticky") for n in (6, 45)
     ]
     multiples = small_multiples([(f"Measure {n}", "seconds", spreads) for n in range(5)], "grid")
-    made = {"ownership": owners, "lag": lag, "causes": causes, "grid": multiples}
+    sizes = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
+    curves = [Growth(f"protocol {n}", [(size, size * n, size, size * 3) for size in sizes]) for n in (1, 2, 3)]
+    growth = growth_chart(curves, "growth", "messages", sizes)
+    made = {"ownership": owners, "lag": lag, "causes": causes, "grid": multiples, "growth": growth}
     return [Section(name.title(), "How to read it.", svg, name) for name, svg in made.items()]
 
 
@@ -95,7 +99,7 @@ def test_a_page_in_a_browser(tmp_path: Path) -> None:
 def test_pictures_stand_on_their_own(tmp_path: Path) -> None:
     written = write_pictures(sections(), tmp_path)
     assert {p.name for p in written} == {
-        f"{n}.{kind}" for n in ("ownership", "lag", "causes", "grid") for kind in ("svg", "png")
+        f"{n}.{kind}" for n in ("ownership", "lag", "causes", "grid", "growth") for kind in ("svg", "png")
     }
     for path in written:
         if path.suffix == ".png":

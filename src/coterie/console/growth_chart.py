@@ -47,13 +47,28 @@ def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequenc
     for size in sizes:
         parts.append(f'<line x1="{x(size):.1f}" y1="{BOTTOM}" x2="{x(size):.1f}" y2="{BOTTOM + 4}" class="axis"/>')
         parts.append(caption(x(size), BOTTOM + 18, f"{size:,}", "middle", "small"))
-    labels: list[float] = []
     for place, curve in enumerate(curves):
-        parts += _curve(place, curve, x, y, labels)
-    return svg(HEIGHT, title, parts)
+        parts += _curve(place, curve, x, y)
+    return svg(HEIGHT, title, [*parts, *_names(curves, x, y)])
 
 
-def _curve(place: int, curve: Growth, x: Scale, y: Scale, labels: list[float]) -> list[str]:
+def _names(curves: Sequence[Growth], x: Scale, y: Scale) -> list[str]:
+    """At the right ends of the curves, one below the other where they would overlap."""
+    ends = []
+    for place, curve in enumerate(curves):
+        shown = [point for point in curve.points if point[1] > 0]
+        if shown:
+            ends.append((y(shown[-1][1]), x(shown[-1][0]), place, curve.name))
+    parts, last = [], float("-inf")
+    for at, end, place, name in sorted(ends):
+        last = max(at, last + 15)
+        colour = PALETTE[place % len(PALETTE)]
+        parts.append(f'<rect x="{end + 10:.1f}" y="{last - 5:.1f}" width="10" height="10" fill="{colour}"/>')
+        parts.append(caption(end + 25, last + 4, name, css="small bold"))
+    return parts
+
+
+def _curve(place: int, curve: Growth, x: Scale, y: Scale) -> list[str]:
     shown = [point for point in curve.points if point[1] > 0]
     if not shown:
         return []
@@ -67,12 +82,6 @@ def _curve(place: int, curve: Growth, x: Scale, y: Scale, labels: list[float]) -
             f'stroke="{colour}" stroke-width="1.5"/>'
         )
         parts.append(_marker(MARKERS[place % len(MARKERS)], x(size), y(mean), colour, said))
-    size, mean, _, _ = shown[-1]
-    at = y(mean)
-    while any(abs(at - other) < 15 for other in labels):
-        at += 3
-    labels.append(at)
-    parts.append(caption(x(size) + 10, at + 4, curve.name, css="small bold"))
     return parts
 
 
