@@ -17,6 +17,7 @@ import pytest
 
 from coterie.cli import main
 from coterie.client import Admin, KafkaError, Producer
+from coterie.client.zookeeper import ConsumerRebalanceFailed, ZooKeeperConsumer
 from coterie.client.zookeeper.groups import ZooKeeperGroups, migrate
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
@@ -315,6 +316,57 @@ def test_a_groups_offsets_go_to_kafka(
 def run_cli(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     main.main(list(words), standalone_mode=False)
     return capsys.readouterr().out
+
+
+def test_the_command_line_reads_a_topic(broker: BrokerProcess, zookeeper: LocalZooKeeper) -> None:
+    fill(broker, "told", 3)
+    words = ["consume", "told", "--zookeeper", zookeeper.address, "--from-beginning", "--streams", "2"]
+
+    def consume(*more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "coterie", *words, *more]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    first = consume("--group", "cli", "-n", "250")
+    assert first.returncode == 0, first.stderr
+    second = consume("--group", "cli", "--timeout-ms", "1500", "--json")
+    values = [*first.stdout.split(), *(json.loads(line)["value"] for line in second.stdout.splitlines())]
+    assert sorted(values, key=int) == [str(n) for n in range(RECORDS)], "the second goes on where the first stopped"
+    alone = consume()
+    assert (alone.returncode, "--zookeeper needs --group" in alone.stderr) == (2, True)
+
+
+def test_an_owner_that_never_releases_is_said_to_the_user(
+    broker: BrokerProcess, zookeeper: LocalZooKeeper, session: ZooKeeperSession
+) -> None:
+    """Z4: after rebalance.max.retries the stream raises; the group's next change is tried all the same."""
+    fill(broker, "stuck", 1)
+    session.apply(Create(paths.owner("stuck-crew", "stuck", 0), "somebody-0"))
+    settings = {
+        "zookeeper.connect": zookeeper.address,
+        "group.id": "stuck-crew",
+        "auto.offset.reset": "smallest",
+        "rebalance.max.retries": 2,
+        "rebalance.backoff.ms": 100,
+    }
+    with ZooKeeperConsumer(settings, {"stuck": 1}) as consumer:
+        (stream,) = consumer.streams["stuck"]
+        with pytest.raises(ConsumerRebalanceFailed, match="can't rebalance after 2 retries"):
+            next(stream)
+        session.apply(Delete(paths.owner("stuck-crew", "stuck", 0)))
+        said = session.apply(Read(paths.topic("stuck")))
+        assert isinstance(said, Node)
+        session.apply(Write(paths.topic("stuck"), said.data))
+        until(lambda: consumer.owned() == [("stuck", 0)], consumer.owned)
+        assert next(stream).record.value == b"0"
+
+
+def test_a_broker_whose_zookeeper_is_away_says_so() -> None:
+    command = [sys.executable, "-m", "coterie", "broker", "--memory", "--listen", "127.0.0.1:0"]
+    for setting in ("zookeeper.connect=127.0.0.1:1", "zookeeper.connection.timeout.ms=300"):
+        command += ["--set", setting]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "Error: no ZooKeeper answers at 127.0.0.1:1" in done.stderr
 
 
 def test_operations_answer_as_the_simulated_server_does(session: ZooKeeperSession) -> None:

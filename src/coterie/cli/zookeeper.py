@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ import click
 
 from coterie.cli.running import json_option, run, sentences, show
 
+LOOK_S = 0.02
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -24,38 +26,54 @@ def zookeeper_option(help_text: str) -> Callable[[F], F]:
 def read_streams(
     settings: dict[str, Any], topic: str, streams: int, limit: int | None, tell: Callable[[Any], None]
 ) -> None:
-    """Reads a topic in so many threads until the limit, the consumer's timeout, SIGINT or SIGTERM. Raises KafkaError."""
-    from coterie.client.errors import KafkaError
+    """Reads a topic in so many threads until the limit, until nothing came for consumer.timeout.ms, or until SIGINT or
+    SIGTERM. Raises KafkaError."""
     from coterie.client.zookeeper import ZooKeeperConsumer
 
-    stop, lock, failed = threading.Event(), threading.Lock(), list[KafkaError]()
-    told, reading = 0, streams
-
-    def read(stream: Any) -> None:
-        nonlocal told, reading
-        try:
-            for message in stream:
-                with lock:
-                    if stop.is_set() or (limit is not None and told >= limit):
-                        break
-                    tell(message)
-                    told += 1
-                if told == limit:
-                    break
-        except KafkaError as error:
-            failed.append(error)
-        reading -= 1
-        if reading == 0 or told == limit or failed:
-            stop.set()
-
+    reading = _Reading(limit, int(settings["consumer.timeout.ms"]), tell)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: reading.stop.set())
     with ZooKeeperConsumer(settings, {topic: streams}) as consumer:
         for stream in consumer.streams[topic]:
-            threading.Thread(target=read, args=(stream,), daemon=True).start()
-        stop.wait()
-    if failed:
-        raise failed[0]
+            threading.Thread(target=reading.read, args=(stream,), daemon=True).start()
+        reading.stop.wait()
+        with reading.lock:  # nothing is taken any more, so what was taken was told
+            pass
+    if reading.failed is not None:
+        raise reading.failed
+
+
+class _Reading:
+    """What the threads of one command share. Under the lock a message is taken and told, or neither: what is taken counts
+    as consumed."""
+
+    def __init__(self, limit: int | None, timeout_ms: int, tell: Callable[[Any], None]) -> None:
+        self.lock, self.stop = threading.Lock(), threading.Event()
+        self.failed: Exception | None = None
+        self._limit, self._tell, self._told = limit, tell, 0
+        self._timeout_s = None if timeout_ms < 0 else timeout_ms / 1000
+        self._last_s = time.monotonic()
+
+    def read(self, stream: Any) -> None:
+        try:
+            while not self.stop.is_set() and not stream.ended:
+                if not self._read_one(stream):
+                    time.sleep(LOOK_S)
+        except Exception as error:
+            self.failed = error
+        self.stop.set()
+
+    def _read_one(self, stream: Any) -> bool:
+        with self.lock:
+            message = None if self.stop.is_set() else stream.take(0)
+            if message is not None:
+                self._tell(message)
+                self._told += 1
+                self._last_s = time.monotonic()
+            silent_s = time.monotonic() - self._last_s
+            if self._told == self._limit or (self._timeout_s is not None and silent_s >= self._timeout_s):
+                self.stop.set()
+            return message is not None
 
 
 def describe_in_zookeeper(group_id: str, zookeeper: str) -> dict[str, Any]:

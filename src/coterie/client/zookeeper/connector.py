@@ -122,9 +122,9 @@ class ZooKeeperConsumer:
         if state == "LOST":
             self._inbox.put(self.machine.expired)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception, *, fatal: bool = True) -> None:
         for stream in self._by_thread.values():
-            stream.fail(error)
+            stream.fail(error, fatal=fatal)
 
     # -- driving the machine --------------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class ZooKeeperConsumer:
                 machine.answer()
             case GiveUp(message):
                 self.failures.append(message)
-                self._failed(ConsumerRebalanceFailed(message))
+                self._failed(ConsumerRebalanceFailed(message), fatal=False)
                 machine.answer()
             case _:
                 self._ask(effect)

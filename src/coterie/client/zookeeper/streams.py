@@ -43,22 +43,32 @@ class Stream:
         self._room, self._timeout_s = chunks, None if timeout_ms < 0 else timeout_ms / 1000
         self._queue: deque[tuple[PartitionTopicInfo, deque[Record]]] = deque()  # the first is the one in hand
         self._changed = threading.Condition()
-        self._closed = False
+        self.ended = False
         self._error: Exception | None = None
+        self._fatal = False
 
     def __iter__(self) -> Stream:
         return self
 
     def __next__(self) -> Message:
         """Waits for the next message."""
-        end_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        message = self.take(self._timeout_s)
+        if message is None:
+            raise StopIteration
+        return message
+
+    def take(self, timeout_s: float | None = 0.0) -> Message | None:
+        """The next message; None when none came in time (``timeout_s`` None: waits for ever), or the stream has ended.
+        Raises what made the consumer fail."""
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while not self._queue:
                 if self._error is not None:
-                    raise self._error
+                    error, self._error = self._error, self._error if self._fatal else None
+                    raise error
                 left_s = None if end_s is None else end_s - time.monotonic()
-                if self._closed or (left_s is not None and left_s <= 0):
-                    raise StopIteration
+                if self.ended or (left_s is not None and left_s <= 0):
+                    return None
                 self._changed.wait(left_s)
             return self._hand_out()
 
@@ -93,12 +103,13 @@ class Stream:
             self._queue.clear()
             self._changed.notify_all()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Exception, *, fatal: bool) -> None:
+        """Whoever takes hears of it: once, or whenever it tries if that is ``fatal``."""
         with self._changed:
-            self._error = error
+            self._error, self._fatal = error, fatal
             self._changed.notify_all()
 
     def end(self) -> None:
         with self._changed:
-            self._closed = True
+            self.ended = True
             self._changed.notify_all()
