@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -176,6 +178,18 @@ def test_a_small_study_from_the_command_line(tmp_path: Path, capsys: pytest.Capt
     pictures = [line.split("(", 1)[1].rstrip(")") for line in page.splitlines() if line.startswith("![")]
     assert len(pictures) >= 9
     assert all((tmp_path / name).read_text().startswith("<svg") for name in pictures)
+
+
+@pytest.mark.spark
+def test_spark_gives_the_same_study(tmp_path: Path) -> None:
+    """In processes of their own: a session of this one is not to be stopped."""
+    words = ["lab", "study", "--seeds", "2", "--largest", "3", "--question", "5"]
+    for folder, more in (("cores", ["--processes", "2"]), ("spark", ["--spark", "local[2]"])):
+        command = [sys.executable, "-m", "coterie", *words, "--out", str(tmp_path / folder), *more]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+    pages = [(tmp_path / folder / "study.md").read_text() for folder in ("cores", "spark")]
+    assert pages[0] == pages[1]
 
 
 def test_a_growth_chart_leaves_out_what_is_not_there() -> None:
