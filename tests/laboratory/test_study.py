@@ -175,6 +175,8 @@ def test_a_small_study_from_the_command_line(tmp_path: Path, capsys: pytest.Capt
     assert "## 1. Does a rebalance block consumption" in page
     assert "## 5. How does each grow" in page
     assert "## 2." not in page
+    assert "## 6. The same protocols on churn traces" in page
+    assert "| churn | RocketMQ, orderly |" in page
     pictures = [line.split("(", 1)[1].rstrip(")") for line in page.splitlines() if line.startswith("![")]
     assert len(pictures) >= 9
     assert all((tmp_path / name).read_text().startswith("<svg") for name in pictures)

@@ -241,7 +241,7 @@ def timeouts(c: Cells) -> list[str]:
         ),
         "**The initial delay** buys fewer rebalances in a deployment with a later start: "
         + ", ".join(
-            f"{s} s: {c.say(f'initial delay {s} s', 'eager', 'rebalances')} rebalances, first reader after "
+            f"{_times(c.say(f'initial delay {s} s', 'eager', 'rebalances'))} with {s} s, the first reader after "
             f"{c.say(f'initial delay {s} s', 'eager', 'unowned_s')} s"
             for s in (0, 1, 3, 10)
         )
@@ -282,9 +282,13 @@ def growth(c: Cells) -> list[str]:
         f"{min(300, top['ZooKeeper']):,} members. Beyond some hundred members reading alone takes longer than the four "
         "attempts that a consumer makes 2 s apart, so that consumers give up and leave their share unread"
         + (f" ({at('ZooKeeper', 'gave_up', top['ZooKeeper'])} of {top['ZooKeeper']:,})" if top["ZooKeeper"] else "")
-        + f"; the largest group here that came to rest at all within a quarter of an hour had {top['ZooKeeper']:,}. That is "
-        "what the group coordinator was invented to cure.",
+        + f"; the largest size here whose groups all came to rest within a quarter of an hour was {top['ZooKeeper']:,}. That "
+        "is what the group coordinator was invented to cure.",
     ]
+
+
+def _times(count: str) -> str:
+    return "one rebalance" if count == "1" else f"{count} rebalances"
 
 
 def _mega(kilobytes: float) -> str:

@@ -26,6 +26,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 
 Answer = Callable[[Message], None]
 TORN_BYTES = 200
+MESSAGE_BYTES = 1_048_588  # message.max.bytes: the record of a group of some 4,500 members
 SMALL_SEGMENT_BYTES = 16_000  # so that logs roll and are compacted; the record of a group must fit in
 CLOCK_STEP_MS = 5_000
 COMPACT_EVERY_MS = 60_000
@@ -78,7 +79,12 @@ class BrokerActor:
         """Opens the log, cuts a torn tail, loads the groups."""
         if self.incarnation and self.world.chance(0.3):
             self.clock_offset_ms = self.world.between(-CLOCK_STEP_MS, CLOCK_STEP_MS)
-        config = LogConfig(segment_bytes=self._segment_bytes, cleanup_compact=True, cleanup_delete=False)
+        config = LogConfig(
+            segment_bytes=self._segment_bytes,
+            max_message_bytes=max(self._segment_bytes // 2, MESSAGE_BYTES),
+            cleanup_compact=True,
+            cleanup_delete=False,
+        )
         self.log = OffsetsLog(PartitionLog.open(self.fs, "__consumer_offsets-0", config, clean=False))
         self.shard = Shard(self.config)
         self.log.load(self.shard)

@@ -20,6 +20,7 @@ from coterie.laboratory.study.workload import Plan
 MEMBERS, PARTITIONS = 12, 48
 SIZES = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 GROWTH_PARTITIONS = 2  # of each member
+TRACES = 6  # what stands after the five questions
 
 EAGER = Setting("eager", "eager")
 COOPERATIVE = Setting("cooperative", "cooperative")
@@ -160,7 +161,7 @@ def traces(changes: dict[str, Sequence[Change]], seeds: int) -> Iterator[Point]:
     for name, found in changes.items():
         plan = w.from_trace(found, PARTITIONS)
         for setting in EVERY:
-            yield Point(6, name, setting, len({c.member for c in found}), _always(plan), seeds)
+            yield Point(TRACES, name, setting, len({c.member for c in found}), _always(plan), seeds)
 
 
 def points(seeds: int, largest: int, changes: dict[str, Sequence[Change]] | None = None) -> list[Point]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from coterie.laboratory.churn import Change
-from coterie.laboratory.study.questions import Point, Row, points, run_point
+from coterie.laboratory.study.questions import TRACES, Point, Row, points, run_point
 
 Traces = tuple[tuple[str, tuple[Change, ...]], ...]
 DECIMALS = 3
@@ -35,7 +35,8 @@ class Study:
 @lru_cache(maxsize=4)
 def _points(study: Study) -> tuple[Point, ...]:
     found = points(study.seeds, study.largest, dict(study.traces))
-    return tuple(p for p in found if not study.questions or p.question in study.questions)
+    asked = {*study.questions, TRACES}  # who gives a trace wants it run
+    return tuple(p for p in found if not study.questions or p.question in asked)
 
 
 def run_job(study: Study, job: tuple[int, int]) -> Row:
