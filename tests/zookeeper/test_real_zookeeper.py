@@ -328,7 +328,7 @@ def test_the_command_line_reads_a_topic(broker: BrokerProcess, zookeeper: LocalZ
 
     first = consume("--group", "cli", "-n", "250")
     assert first.returncode == 0, first.stderr
-    second = consume("--group", "cli", "--timeout-ms", "1500", "--json")
+    second = consume("--group", "cli", "--timeout-ms", "4000", "--json")
     values = [*first.stdout.split(), *(json.loads(line)["value"] for line in second.stdout.splitlines())]
     assert sorted(values, key=int) == [str(n) for n in range(RECORDS)], "the second goes on where the first stopped"
     alone = consume()

@@ -22,15 +22,19 @@ GC_THRESHOLD = 50_000
 @click.command(
     epilog="""\b
 Examples:
-  coterie lab study                                  the whole study: about an hour on two cores
-  coterie lab study --seeds 3 --largest 300          about two minutes
-  coterie lab study --question 2 --question 4
+  coterie lab study                                  the whole study: half an hour on two cores
+  coterie lab study --seeds 3 --largest 300 --out my-study     about two minutes
+  coterie lab study --question 2 --question 4 --out my-study
   coterie lab study --churn g4dn.txt --out my-study
   coterie lab study --spark 'local[*]'
   coterie lab study --real                           one point of each protocol with real processes, beside the simulated
 """
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("docs"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the page and its pictures.  [default: docs]",
+)
 @click.option("--seeds", type=click.IntRange(1, 1000), default=20, show_default=True, help="Runs of each point.")
 @click.option(
     "--largest", type=click.IntRange(3), default=10_000, show_default=True, help="The largest group of question 5."
@@ -49,7 +53,7 @@ Examples:
 @click.option("--spark", metavar="MASTER", help="Run on this Spark master instead of this machine's cores.")
 @click.option("--real", is_flag=True, help="Measure with real processes; needs Java, and Maven for RocketMQ.")
 def study(
-    out: Path,
+    out: Path | None,
     seeds: int,
     largest: int,
     questions: tuple[int, ...],
@@ -65,6 +69,11 @@ def study(
     """
     from coterie.laboratory.study.spread import Study, ordered, summarise
 
+    if questions and out is None:
+        raise click.UsageError(
+            "A part of the study needs --out FOLDER, so that it does not take the whole one's place."
+        )
+    out = out or Path("docs")
     if real:
         _measure_real(out)
         return
