@@ -65,14 +65,16 @@ class Question:
 
 QUESTIONS = (
     Question(EAGER, "join", "unowned_s", "heartbeats in step, since all came at once; in question 1 they are not"),
-    Question(EAGER, "kill", "longest_unowned_s"),
+    Question(EAGER, "kill", "longest_unowned_s", "killed right after a heartbeat each time, which takes longest"),
     Question(COOPERATIVE, "join", "unowned_s", "two of eight partitions, for half a heartbeat interval"),
     Question(STATIC, "restart", "longest_unowned_s", "the consumer is away for 2 s; nobody else hears of it"),
     Question(ZOOKEEPER, "join", "unowned_s"),
     Question(ZOOKEEPER, "kill", "longest_unowned_s"),
     Question(ROCKETMQ, "join", "unowned_s"),
     Question(ROCKETMQ, "kill", "longest_unowned_s"),
-    Question(ORDERLY, "kill", "longest_unowned_s", "until the dead one's locks are 60 s old"),
+    Question(
+        ORDERLY, "kill", "longest_unowned_s", "until the dead one's locks, some seconds old when it died, are 60 s old"
+    ),
 )
 _SAID = {"join": "one joins", "kill": "one is killed", "restart": "one is restarted"}
 _MEASURES = {"unowned_s": "unread per partition", "longest_unowned_s": "longest unread"}
