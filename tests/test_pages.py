@@ -64,10 +64,11 @@ def sections() -> list[Section]:
     spreads = [
         Spread(f"dynamic, session {n} s", a, n * 10.0, n * 8.0, n * 12.0) for a in ("range", "sticky") for n in (6, 45)
     ]
+    spreads += [Spread(f"row {n}", f"a group with a long name, {n}", 5.0, 4.0, 6.0) for n in range(6)]
     multiples = small_multiples([(f"Measure {n}", "seconds", spreads) for n in range(5)], "grid")
     sizes = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
     curves = [Growth(f"protocol {n}", [(size, size * n, size, size * 3) for size in sizes]) for n in (1, 2, 3)]
-    growth = growth_chart(curves, "growth", "messages", sizes)
+    growth = growth_chart(curves, "growth", "messages in the busiest second", sizes)
     made = {"ownership": owners, "lag": lag, "causes": causes, "grid": multiples, "growth": growth}
     return [Section(name.title(), "How to read it.", svg, name) for name, svg in made.items()]
 

@@ -36,7 +36,7 @@ def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequenc
     def y(value: float) -> float:
         return BOTTOM - (BOTTOM - TOP) * math.log10(max(value, low) / low) / math.log10(high / low)
 
-    parts = [caption(LEFT - 8, 20, unit, "end", "small"), caption(x(sizes[-1]), HEIGHT - 6, "members", "end", "small")]
+    parts = [caption(4, 20, unit, css="small"), caption(x(sizes[-1]), HEIGHT - 6, "members", "end", "small")]
     value = low
     while value <= high * 1.0001:
         parts.append(

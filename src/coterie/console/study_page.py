@@ -52,6 +52,7 @@ COLUMNS = {
     5: ("caused", "kilobytes", "agree_s", "unowned_s", "busiest_per_s", "idle_per_s", "gave_up"),
     6: ("rebalances", "unowned_s", "pause_s", "moved", "duplicates", "messages", "detection_s", "gave_up"),
 }
+EACH_BY_ITSELF = frozenset({"ZooKeeper", "RocketMQ", "RocketMQ, orderly"})  # rebalances of these are not the group's
 PANELS = {
     1: ("pause_s", "unowned_s"),
     2: ("rebalances", "unowned_s"),
@@ -109,7 +110,8 @@ def _panels(cells: Sequence[Cell], measures: Sequence[str], title: str) -> str:
         same = [c for c in cells if c.workload == workload]
         for measure in measures:
             heading, unit = MEASURES[measure]
-            found.append((f"{workload}: {heading}", unit, [_spread(c, c.setting, c.setting, measure) for c in same]))
+            shown = [c for c in same if measure != "rebalances" or c.setting not in EACH_BY_ITSELF]
+            found.append((f"{workload}: {heading}", unit, [_spread(c, c.setting, c.setting, measure) for c in shown]))
     return small_multiples(found, title)
 
 

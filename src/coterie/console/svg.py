@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -174,15 +174,9 @@ def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: 
     label, row_height, gap = 190, 18, 26
     width = (WIDTH - gap * (columns - 1)) / columns
     height = rows * row_height + 52
-    parts = []
-    x = 0.0
-    for name in colour:
-        parts.append(
-            f'<rect x="{x:.0f}" y="2" width="14" height="14" fill="{colour[name]}"/>' + caption(x + 20, 14, name)
-        )
-        x += 40 + 8 * len(name)
+    parts, begin = _legend(colour)
     for place, (name, unit, spreads) in enumerate(panels):
-        left, top = (place % columns) * (width + gap), 30.0 + (place // columns) * height
+        left, top = (place % columns) * (width + gap), begin + (place // columns) * height
         highest = max((s.high for s in spreads), default=0) or 1
         parts.append(caption(left, top + 12, name, css="bold") + caption(left + width, top + 12, unit, "end", "small"))
         for row, s in enumerate(spreads):
@@ -202,7 +196,20 @@ def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: 
                 )
             parts.append(caption(left + label + max(s.mean, s.high) * scale + 5, y + 11, short(s.mean), css="small"))
     lines = -(-len(panels) // columns)
-    return svg(30 + lines * height, title, parts)
+    return svg(begin + lines * height, title, parts)
+
+
+def _legend(colour: Mapping[str, str]) -> tuple[list[str], float]:
+    """The groups' colours, in as many lines as they need; and where the panels begin below them."""
+    parts, x, y = [], 0.0, 2.0
+    for name, found in colour.items():
+        needed = 40.0 + 8 * len(name)
+        if x and x + needed > WIDTH:
+            x, y = 0.0, y + 20
+        parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="14" height="14" fill="{found}"/>')
+        parts.append(caption(x + 20, y + 12, name))
+        x += needed
+    return parts, y + 28
 
 
 def short(value: float) -> str:
