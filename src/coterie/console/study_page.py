@@ -246,6 +246,8 @@ _LIMITS = """## What the model leaves out
 - A group's record in `__consumer_offsets` is larger than the default message.max.bytes of 1 MB from some 4,500 members on:
   Apache Kafka's coordinator cannot write it then, and neither can coterie's; all members beyond fail with
   UNKNOWN_SERVER_ERROR (the laboratory found it so). The figures for 10,000 are with that limit raised.
+- Requests of one consumer may overtake each other here; with Kafka's client they do not. The few records that an eager
+  group delivers twice in a rolling restart are commits that were overtaken: with a network that keeps the order there are none.
 - Records are read at a steady rate and there are always more; a consumer that comes to the end of its partition would
   deliver fewer twice.
 """
