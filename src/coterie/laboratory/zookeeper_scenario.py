@@ -47,7 +47,9 @@ class ZooKeeperScenario(ScriptScenario):
             "broker-gone": self._broker_gone,
             "topic": self._topic,
             "consumer": self._consumer,
+            "commit": self._commit,
             "node": self._node,
+            "offset": self._offset,
             "owners": self._owners,
             "offsets": self._offsets,
             "counts": self._counts,
@@ -81,7 +83,7 @@ class ZooKeeperScenario(ScriptScenario):
             self.trace.append("is there already")
 
     def _consumer(self, words: list[str], options: dict[str, str]) -> None:
-        """NAME TOPIC:THREADS... with session=, commit=, retries=, backoff= in ms."""
+        """NAME TOPIC:THREADS... with session=, commit=, backoff= in ms, retries=, auto=no."""
         threads = {topic: int(count) for topic, _, count in (w.partition(":") for w in words[1:])}
         config = ConnectorConfig(
             GROUP,
@@ -89,6 +91,7 @@ class ZooKeeperScenario(ScriptScenario):
             threads,
             rebalance_backoff_ms=int(options.get("backoff", 2_000)),
             rebalance_max_retries=int(options.get("retries", 4)),
+            auto_commit_enable=options.get("auto") != "no",
             auto_commit_interval_ms=int(options.get("commit", 60_000)),
         )
         session_ms = int(options.get("session", 6_000))
@@ -96,6 +99,16 @@ class ZooKeeperScenario(ScriptScenario):
         actor = ZooKeeperActor(self.world, self.server, config, session_ms, self.ownership, reader, self.log)
         self.consumers[words[0]] = actor
         actor.start()
+
+    def _commit(self, words: list[str], _: dict[str, str]) -> None:
+        """The user's own commit."""
+        self.consumers[words[0]].machine.commit()
+        self.consumers[words[0]].pump()
+
+    def _offset(self, words: list[str], _: dict[str, str]) -> None:
+        """Somebody writes an offset's node: t/0 WHAT."""
+        path = f"{paths.CONSUMERS}/{GROUP}/offsets/{words[0]}"
+        self.server.apply(self._admin, Write(path, words[1]))
 
     def _owners(self, words: list[str], _: dict[str, str]) -> None:
         """Who owns what in ZooKeeper, and who else reads it."""

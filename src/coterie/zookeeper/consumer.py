@@ -67,7 +67,7 @@ class ConsumerMachine(ScriptMachine):
         self._committed: dict[TopicPartition, int] = {}
         self._commit_due_ms = now_ms + config.auto_commit_interval_ms
         self._connected = True
-        self.is_expired = self._changed = self._closing = False
+        self.is_expired = self._changed = self._closing = self._commit_wanted = False
 
     # -- what happens to it ---------------------------------------------------------------------------------------------
 
@@ -95,8 +95,13 @@ class ConsumerMachine(ScriptMachine):
         self.is_expired = True
         self.nudge()
 
+    def commit(self) -> None:
+        """The user wants the consumed offsets committed now."""
+        self._commit_wanted = True
+        self.nudge()
+
     def close(self) -> None:
-        """Commit, give everything back, and finish."""
+        """Commit if that is automatic, give everything back, and finish."""
         self._closing = True
         self.nudge()
 
@@ -138,20 +143,23 @@ class ConsumerMachine(ScriptMachine):
             elif self._commit_due():
                 yield from self._commit((yield ConsumedOffsets()))
                 self._commit_due_ms = self.now_ms + self.config.auto_commit_interval_ms
+                self._commit_wanted = False
             else:
                 yield Wait(self._commit_due_ms if self.config.auto_commit_enable and self._connected else None)
             if self.is_expired:
                 raise SessionExpired
 
     def _commit_due(self) -> bool:
-        return self.config.auto_commit_enable and self._connected and self.now_ms >= self._commit_due_ms
+        automatic = self.config.auto_commit_enable and self.now_ms >= self._commit_due_ms
+        return self._connected and (automatic or self._commit_wanted)
 
     def _depart(self) -> Steps[None]:
         """In order: what was read is committed before anybody else can own it."""
         consumed = yield StopFetchers()
         try:
             if self._connected and not self.is_expired:
-                yield from self._commit(consumed)
+                if self.config.auto_commit_enable or self._commit_wanted:
+                    yield from self._commit(consumed)
                 yield from self._release()
                 yield from self._ask(Delete(paths.member(self.config.group_id, self.config.consumer_id)))
         except ZooKeeperError:
@@ -163,7 +171,10 @@ class ConsumerMachine(ScriptMachine):
         """As many attempts as allowed. What changes meanwhile asks for another one afterwards."""
         self.rebalances += 1
         self._changed = False
-        why = "partitions that it should read are still owned by others"
+        why = (
+            "partitions that it should read are still owned by others; rebalance.max.retries times "
+            "rebalance.backoff.ms must exceed zookeeper.session.timeout.ms"
+        )
         for _ in range(self.config.rebalance_max_retries):
             self.attempts += 1
             try:
@@ -177,10 +188,8 @@ class ConsumerMachine(ScriptMachine):
             yield from self._pause(self.config.rebalance_backoff_ms)
             if self._closing:
                 return
-        retries = self.config.rebalance_max_retries
         yield GiveUp(
-            f"{self.config.consumer_id} can't rebalance after {retries} retries: {why}; "
-            "rebalance.max.retries times rebalance.backoff.ms must exceed zookeeper.session.timeout.ms"
+            f"{self.config.consumer_id} can't rebalance after {self.config.rebalance_max_retries} retries: {why}"
         )
 
     def _rebalance(self) -> Steps[bool]:
@@ -259,6 +268,8 @@ class ConsumerMachine(ScriptMachine):
         """Step 5. The owner before us has committed before it released, so what is read now is the newest."""
         group_id = self.config.group_id
         where = tuple(paths.offset(group_id, topic, partition) for topic, partition in mine)
+        for (topic, partition), thread in mine.items():  # owned already, whatever becomes of the read
+            self.registry[topic, partition] = PartitionInfo(topic, partition, thread, INVALID_OFFSET)
         found: list[str | None] = (yield from self._ask(ReadEach(where))) if where else []
         for ((topic, partition), thread), said in zip(mine.items(), found, strict=True):
             offset = INVALID_OFFSET if said is None else paths.offset_of(said)

@@ -98,9 +98,14 @@ class ZooKeeperConsumer:
         """What it reads now."""
         return sorted(self._infos)
 
+    def commit_offsets(self) -> None:
+        """Has what the streams have handed out so far committed; for those who set auto.commit.enable to false. Does not
+        wait for it."""
+        self._inbox.put(self.machine.commit)
+
     def close(self, timeout_s: float = 10.0) -> None:
-        """Commits, gives everything back, and ends the streams. Where ZooKeeper does not answer in time, the session's end
-        gives it back."""
+        """Commits if that is automatic, gives everything back, and ends the streams. Where ZooKeeper does not answer in
+        time, the session's end gives it back."""
         self._inbox.put(self.machine.close)
         self._thread.join(timeout_s)
         for stream in self._by_thread.values():
