@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from coterie.laboratory.traffic import Service, Traffic
 from coterie.laboratory.world import World
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue
@@ -38,29 +39,21 @@ class _Group:
     list_bytes: int = 0
 
 
-class Traffic:
-    """Messages and bytes of all brokers, and of the busiest in any second."""
+class RemotingTraffic(Traffic):
+    """Of all brokers together, in the bytes of the real protocol."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        self.messages = self.bytes = 0
-        self.by_second: dict[int, int] = {}
+        super().__init__(world)
         self._sizes: dict[tuple[int, int], int] = {}
-
-    def passed(self, size: int, messages: int = 1) -> None:
-        self.messages += messages
-        self.bytes += size * messages
-        second = self._world.now_ms // 1000
-        self.by_second[second] = self.by_second.get(second, 0) + messages
 
     def command(self, command: Command, answer_bytes: int = 0) -> None:
         """A request of that kind, and its answer if it has one. Requests of a kind are of about one size."""
         key = command.code, len(command.body)
         if key not in self._sizes:
             self._sizes[key] = len(encode(command))
-        self.passed(self._sizes[key])
+        self.passed(1, self._sizes[key])
         if answer_bytes:
-            self.passed(answer_bytes)
+            self.passed(1, answer_bytes)
 
 
 ANSWER_BYTES = len(encode(Command(0, {})))
@@ -69,7 +62,7 @@ ANSWER_BYTES = len(encode(Command(0, {})))
 class Broker:
     """One broker: its queues' offsets and locks, and the clients of one group that it knows."""
 
-    def __init__(self, world: World, name: str, group: str, traffic: Traffic) -> None:
+    def __init__(self, world: World, name: str, group: str, traffic: RemotingTraffic) -> None:
         self.world, self.name, self.group, self.traffic = world, name, group, traffic
         self.offsets: dict[MessageQueue, int] = {}
         self.locks = QueueLocks()
@@ -77,13 +70,13 @@ class Broker:
         self.on_removed: Callable[[str], None] = lambda _: None
         self.told_of_changes = True  # whether this broker's notices get through
         self._clients = _Group()
-        self._busy_until_s = 0.0
+        self._service = Service(world, REQUESTS_PER_S)
         self._scanning = False
 
     def ready_ms(self) -> int:
-        """When the answer to what came last leaves."""
-        self._busy_until_s = max(self._busy_until_s, self.world.now_ms / 1000) + 1 / REQUESTS_PER_S
-        return int(self._busy_until_s * 1000)
+        """When the answer to what comes now leaves."""
+        self._service.serve()
+        return self._service.ready_ms()
 
     # -- clients --------------------------------------------------------------------------------------------------------
 
@@ -129,7 +122,7 @@ class Broker:
         if not self.told_of_changes:
             return
         self.notifications += len(told)
-        self.traffic.passed(_NOTICE_BYTES, len(told))
+        self.traffic.passed(len(told), _NOTICE_BYTES * len(told))
         for channel in told:
             if channel.reachable and not channel.notice_pending:  # those on their way say the same
                 channel.notice_pending = True
@@ -156,7 +149,7 @@ class Cluster:
 
     def __init__(self, world: World, group: str, brokers: int = 2) -> None:
         self.world, self.group = world, group
-        self.traffic = Traffic(world)
+        self.traffic = RemotingTraffic(world)
         self.brokers = {f"broker-{n}": Broker(world, f"broker-{n}", group, self.traffic) for n in range(brokers)}
         self.routes: dict[str, tuple[MessageQueue, ...]] = {}
 

@@ -61,7 +61,7 @@ class ZooKeeperActor(ScriptActor):
 
     def stop(self) -> None:
         super().stop()
-        self.server.count_pings(*self.pings())
+        self.server.traffic.passed_over_time(*self.pings())
 
     @property
     def session_number(self) -> int:

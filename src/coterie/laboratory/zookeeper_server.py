@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from coterie.laboratory.traffic import Service, Traffic
 from coterie.laboratory.world import World
 from coterie.zookeeper.operations import (
     ANY_VERSION,
@@ -72,14 +73,14 @@ class _LastRead:
 
 
 class ZooKeeperServer:
-    """The tree, its watches and its sessions. ``messages`` and ``bytes`` count what went either way, pings too."""
+    """The tree, its watches and its sessions. ``traffic``: what went either way; nobody simulates pings, an actor's are
+    counted once it is no more."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.messages = self.bytes = self.operations = self.events = self.expirations = 0
-        self.by_second: dict[int, int] = {}
+        self.events = self.expirations = 0
+        self.traffic, self._service = Traffic(world), Service(world, OPERATIONS_PER_S)
         self.on_expired: Callable[[Session], None] = lambda _: None
-        self._busy_until_s = 0.0
         self._nodes = {"/": _Stored("")}
         self._watches: dict[tuple[str, bool], dict[int, Session]] = {}  # (path, of its children) -> who
         self._sessions = 0
@@ -126,11 +127,6 @@ class ZooKeeperServer:
                 self._remove(path)
         session.ephemerals.clear()
 
-    def count_pings(self, messages: int, size: int) -> None:
-        """Of a client that is no more; nobody simulates each."""
-        self.messages += messages
-        self.bytes += size
-
     # -- operations -----------------------------------------------------------------------------------------------------
 
     def apply(self, session: Session, operation: Operation) -> object:
@@ -159,9 +155,8 @@ class ZooKeeperServer:
         self._served(1, _HEADER_BYTES + 4 + len(path) + sent + _REPLY_BYTES + back)
 
     def _served(self, operations: int, size: int) -> None:
-        self.operations += operations
-        self._busy_until_s = max(self._busy_until_s, self.world.now_ms / 1000) + operations / OPERATIONS_PER_S
-        self._passed(2 * operations, size)
+        self._service.serve(operations)
+        self.traffic.passed(2 * operations, size)
 
     def _read_each(self, paths: tuple[str, ...]) -> list[str | None]:
         """Thousands of members read the same thousands of nodes: what was read last is remembered until a node changes
@@ -184,14 +179,8 @@ class ZooKeeperServer:
         return read
 
     def ready_ms(self) -> int:
-        """When the answer to what came last leaves: operations are served one after the other."""
-        return max(int(self._busy_until_s * 1000), self.world.now_ms)
-
-    def _passed(self, messages: int, size: int) -> None:
-        self.messages += messages
-        self.bytes += size
-        second = self.world.now_ms // 1000
-        self.by_second[second] = self.by_second.get(second, 0) + messages
+        """When the answer to what came last leaves."""
+        return self._service.ready_ms()
 
     def _create(self, path: str, data: str, session: Session | None) -> None:
         if path in self._nodes:
@@ -276,5 +265,5 @@ class ZooKeeperServer:
 
     def _tell(self, session: Session, path: str) -> None:
         self.events += 1
-        self._passed(1, _EVENT_BYTES + len(path))
+        self.traffic.passed(1, _EVENT_BYTES + len(path))
         self.world.after(self.world.delay_ms(), lambda: session.event(path))

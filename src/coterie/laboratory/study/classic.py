@@ -6,10 +6,9 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Command
 from coterie.laboratory.broker_actor import Answer
 from coterie.laboratory.member_actor import GROUP
-from coterie.laboratory.ownership import TopicPartition
 from coterie.laboratory.reading_member import TOPIC, ReadingMember, Workload
 from coterie.laboratory.study.group import Load, StudyGroup
-from coterie.laboratory.study.meter import Traffic
+from coterie.laboratory.traffic import Service, Traffic
 from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
@@ -30,8 +29,7 @@ class CountingBroker(WatchingBroker):
     """Counts what goes either way, in the bytes of the real codec."""
 
     def __init__(self, world: World, config: CoordinatorConfig, partitions: dict[str, int], *, checks: bool) -> None:
-        self.traffic = Traffic()
-        self._busy_until_s = 0.0
+        self.traffic, self._service = Traffic(world), Service(world, REQUESTS_PER_S)
         self._sizes: dict[tuple[type[Message], int], int] = {}
         super().__init__(world, config, partitions, checks=checks)
 
@@ -40,12 +38,12 @@ class CountingBroker(WatchingBroker):
             super().submit(command, ctx, answer)
             return
         self._passed(command)
-        self._busy_until_s = max(self._busy_until_s, self.world.now_ms / 1000) + 1 / REQUESTS_PER_S
+        self._service.serve()
 
         def counted(response: Message) -> None:
             """Answers leave one after the other."""
             self._passed(response)
-            ready_ms = int(self._busy_until_s * 1000)
+            ready_ms = self._service.ready_ms()
             if ready_ms > self.world.now_ms:
                 self.world.at(ready_ms, lambda: answer(response))
             else:
@@ -54,7 +52,7 @@ class CountingBroker(WatchingBroker):
         super().submit(command, ctx, counted)
 
     def _passed(self, message: Message) -> None:
-        self.traffic.passed(self.world.now_ms, self._size(message))
+        self.traffic.passed(1, self._size(message))
 
     def _size(self, message: Message) -> int:
         """Of messages that hardly differ only the first is encoded."""
@@ -71,7 +69,7 @@ class CountingBroker(WatchingBroker):
         return size
 
 
-class ClassicGroup(StudyGroup):
+class ClassicGroup(StudyGroup[ReadingMember]):
     """One group on one broker."""
 
     def __init__(self, load: Load, members: int) -> None:
@@ -84,7 +82,6 @@ class ClassicGroup(StudyGroup):
         self.checks = members <= CHECKED_UP_TO
         self.broker = CountingBroker(load.world, config, {TOPIC: load.partitions}, checks=self.checks)
         self.broker.removals = load.removals
-        self._members: dict[str, ReadingMember] = {}
         self._workload = Workload(load.partitions, load.records_per_s, s.auto_commit_interval_ms)
 
     def join(self, name: str) -> None:
@@ -132,14 +129,8 @@ class ClassicGroup(StudyGroup):
     def deaf(self, ms: int) -> None:
         """Members hear of a rebalance by their heartbeats' answers."""
 
-    def alive(self) -> set[str]:
-        return {name for name, m in self._members.items() if m.alive}
-
     def actor_name(self, name: str) -> str:
         return name
-
-    def partitions(self) -> list[TopicPartition]:
-        return [(TOPIC, p) for p in range(self.load.partitions)]
 
     def rebalances(self) -> int:
         return self.broker.rebalances

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from coterie.laboratory.ownership import TopicPartition
 from coterie.laboratory.reading import Delivered
+from coterie.laboratory.reading_member import TOPIC
 from coterie.laboratory.study.meter import Meter
 from coterie.laboratory.watching_broker import Removals
 from coterie.laboratory.world import World
@@ -46,11 +48,21 @@ class Load:
     removals: Removals = field(default_factory=Removals)
 
 
-class StudyGroup(ABC):
+class Member(Protocol):
+    """An actor of any protocol."""
+
+    alive: bool
+
+
+M = TypeVar("M", bound=Member)
+
+
+class StudyGroup(ABC, Generic[M]):
     """Times in ms of the world's clock. Members are known by their names; one that comes back has the same."""
 
     def __init__(self, load: Load) -> None:
         self.load = load
+        self._members: dict[str, M] = {}
 
     @abstractmethod
     def join(self, name: str) -> None: ...
@@ -87,17 +99,17 @@ class StudyGroup(ABC):
     def deaf(self, ms: int) -> None:
         """What the brokers tell of changes is lost."""
 
-    @abstractmethod
     def alive(self) -> set[str]:
         """The names of those that are up."""
+        return {name for name, member in self._members.items() if member.alive}
 
     @abstractmethod
     def actor_name(self, name: str) -> str:
         """What the meter knows a member by."""
 
-    @abstractmethod
     def partitions(self) -> list[TopicPartition]:
         """All that there is to read."""
+        return [(TOPIC, p) for p in range(self.load.partitions)]
 
     @abstractmethod
     def rebalances(self) -> int:

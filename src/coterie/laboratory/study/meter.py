@@ -129,18 +129,3 @@ class Meter(Ownership):
         for name in self._idle_since_ms.keys() & alive:
             since_ms = self._idle_since_ms[name]
             self.pause_ms[name] = self.pause_ms.get(name, 0) + now_ms - since_ms
-
-
-@dataclass(slots=True)
-class Traffic:
-    """Messages either way at one server, or at all of a kind."""
-
-    messages: int = 0
-    bytes: int = 0
-    by_second: dict[int, int] = field(default_factory=dict)
-
-    def passed(self, now_ms: int, size: int) -> None:
-        self.messages += 1
-        self.bytes += size
-        second = now_ms // 1000
-        self.by_second[second] = self.by_second.get(second, 0) + 1

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from coterie.laboratory.ownership import TopicPartition
 from coterie.laboratory.reading import Reader
+from coterie.laboratory.reading_member import TOPIC
 from coterie.laboratory.rocketmq_actor import RocketMQActor, partition_of
 from coterie.laboratory.rocketmq_brokers import Cluster
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.rocketmq.client import ClientConfig
 
-GROUP, TOPIC = "g", "t"
+GROUP = "g"
 
 
-class RocketMQGroup(StudyGroup):
+class RocketMQGroup(StudyGroup[RocketMQActor]):
     """One group; its queues are spread over the setting's brokers."""
 
     def __init__(self, load: Load, members: int) -> None:
@@ -21,7 +22,6 @@ class RocketMQGroup(StudyGroup):
         self.cluster.create_topic(TOPIC, load.partitions)
         for broker in self.cluster.brokers.values():
             broker.on_removed = self._removed
-        self._members: dict[str, RocketMQActor] = {}
         self._killed_ms: dict[str, int] = {}
         self._closed: set[str] = set()
         self._lives: dict[str, int] = {}
@@ -82,9 +82,6 @@ class RocketMQGroup(StudyGroup):
             self._closed.add(client_id)
         elif client_id not in self._closed:
             self.load.removals.false_alarms += 1
-
-    def alive(self) -> set[str]:
-        return {name for name, m in self._members.items() if m.alive}
 
     def actor_name(self, name: str) -> str:
         return self._members[name].name if name in self._members else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from coterie.laboratory.study.classic import ClassicGroup
 from coterie.laboratory.study.group import Load, Setting, StudyGroup
@@ -12,7 +13,7 @@ from coterie.laboratory.study.workload import SPREAD_MS, Event, Plan
 from coterie.laboratory.study.zookeeper import ZooKeeperGroup
 from coterie.laboratory.world import World
 
-GROUPS: Mapping[str, Callable[[Load, int], StudyGroup]] = {
+GROUPS: Mapping[str, Callable[[Load, int], StudyGroup[Any]]] = {
     "eager": ClassicGroup,
     "cooperative": ClassicGroup,
     "zookeeper": ZooKeeperGroup,
@@ -40,7 +41,7 @@ class _Run:
         self.world.clock_drift = setting.clock_drift
         self.load = Load(self.world, setting, plan.partitions, plan.records_per_s)
         members = plan.members + sum(event.kind == "join" for event in plan.events)
-        self.group: StudyGroup = GROUPS[setting.protocol](self.load, members)
+        self.group: StudyGroup[Any] = GROUPS[setting.protocol](self.load, members)
         self.agreements_ms: list[int] = []
         self._changed_ms: int | None = None
         self._ever: set[str] = set()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.laboratory.ownership import TopicPartition
 from coterie.laboratory.reading import Reader
+from coterie.laboratory.reading_member import TOPIC
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.laboratory.zookeeper_actor import ZooKeeperActor
 from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
@@ -11,11 +11,11 @@ from coterie.zookeeper import paths
 from coterie.zookeeper.consumer import ConnectorConfig
 from coterie.zookeeper.operations import Create, Write
 
-GROUP, TOPIC = "g", "t"
+GROUP = "g"
 _FOREVER_MS = 10**12
 
 
-class ZooKeeperGroup(StudyGroup):
+class ZooKeeperGroup(StudyGroup[ZooKeeperActor]):
     """One group on one ZooKeeper. Its session timeout is the setting's."""
 
     def __init__(self, load: Load, members: int) -> None:
@@ -26,7 +26,6 @@ class ZooKeeperGroup(StudyGroup):
         self.server.apply(admin, Create(paths.broker(1), paths.broker_address("broker-1", 9092, 0)))
         replicas = {p: [1] for p in range(load.partitions)}
         self.server.apply(admin, Write(paths.topic(TOPIC), paths.partitions(replicas)))
-        self._members: dict[str, ZooKeeperActor] = {}
         self._killed_ms: dict[int, int] = {}
         self._rebalances = self._failures = 0
 
@@ -78,14 +77,8 @@ class ZooKeeperGroup(StudyGroup):
         else:
             self.load.removals.noticed(killed_ms, self.load.world.now_ms)
 
-    def alive(self) -> set[str]:
-        return {name for name, m in self._members.items() if m.alive}
-
     def actor_name(self, name: str) -> str:
         return f"{GROUP}_{name}"
-
-    def partitions(self) -> list[TopicPartition]:
-        return [(TOPIC, p) for p in range(self.load.partitions)]
 
     def rebalances(self) -> int:
         return self._rebalances + sum(m.machine.rebalances for m in self._members.values())
@@ -97,4 +90,5 @@ class ZooKeeperGroup(StudyGroup):
         """With the pings of those that are alive."""
         pings = [m.pings() for m in self._members.values() if m.alive]
         messages, size = sum(count for count, _ in pings), sum(size for _, size in pings)
-        return self.server.messages + messages, self.server.bytes + size, self.server.by_second
+        t = self.server.traffic
+        return t.messages + messages, t.bytes + size, t.by_second
