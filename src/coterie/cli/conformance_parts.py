@@ -1,0 +1,204 @@
+"""The parts of `coterie conformance`: what each one runs, for which versions of Apache Kafka, and how its figures read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
+from coterie.conformance.assignors import JAVA_LIMIT_S
+from coterie.conformance.kafka import VERSIONS, CannotRun
+
+if TYPE_CHECKING:
+    from coterie.conformance.format import Check
+    from coterie.conformance.story import StoryResult
+
+ASSIGNOR_CASES = 5_000
+CANNOT_RUN_EXIT = 3
+STEPS_SHOWN = 12
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks of a part; ``version`` is empty for one that chooses by itself what it runs."""
+
+    folder: Path
+    version: str
+    steps: int
+    seed: int
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPart:
+    """A part that is run once for each version of Kafka.
+
+    ``run`` returns its figures, which join those of the other parts of that version; "failed" in them counts what is
+    wrong. It may raise CannotRun. ``sentences`` are the lines about these figures.
+    """
+
+    run: Callable[[Asked], Figures]
+    sentences: Callable[[Figures], list[str]]
+    versions: tuple[str, ...] = VERSIONS
+
+
+def _format(asked: Asked) -> Figures:
+    from coterie.conformance.format import check_format
+
+    checks = check_format(asked.version, asked.folder / "format", _tell_check)
+    failed = sum(not check.right for check in checks)
+    return {"format": {check.name: check.right for check in checks}, "failed": failed}
+
+
+def _format_sentences(figures: Figures) -> list[str]:
+    return [f"  files: {sum(figures['format'].values())} of {len(figures['format'])} checks right"]
+
+
+def _requests(asked: Asked) -> Figures:
+    from coterie.conformance.accepted import ACCEPTED
+    from coterie.conformance.differential import run_differential
+
+    with click.progressbar(length=asked.steps, label=f"Kafka {asked.version}, steps", file=sys.stderr) as bar:
+
+        def tell(result: StoryResult) -> None:
+            bar.update(result.steps)
+            if result.difference:
+                _tell_difference(result)
+
+        report = run_differential(asked.version, asked.steps, asked.seed, asked.folder / "requests", tell)
+    reasons = {name: reason for name, reason, _ in ACCEPTED}
+    accepted = {name: {"stories": n, "reason": reasons[name]} for name, n in report.accepted.most_common()}
+    unexplained = len(report.failed)
+    figures = {"steps": report.steps, "stories": report.stories, "unexplained": unexplained, "failed": unexplained}
+    return figures | {"accepted": accepted}
+
+
+def _requests_sentences(figures: Figures) -> list[str]:
+    count = f"{figures['steps']} steps in {figures['stories']} stories"
+    lines = [f"  requests: {count}, {figures['unexplained']} unexplained differences"]
+    return lines + [
+        f"    {a['stories']:4} stories ended at a known one: {a['reason']}" for a in figures["accepted"].values()
+    ]
+
+
+def _client(asked: Asked) -> Figures:
+    from coterie.conformance.client import run_checks
+    from coterie.conformance.kafka import running
+
+    def tell(name: str, wrong: str) -> None:
+        tell_named(f"our client, {name}", wrong)
+
+    with running(asked.version, asked.folder / "client", {"group.initial.rebalance.delay.ms": "0"}) as (host, port):
+        checks = run_checks(f"{host}:{port}", tell)
+    return {"client": checks, "failed": sum(not right for right in checks.values())}
+
+
+def _client_sentences(figures: Figures) -> list[str]:
+    return [f"  our client: {sum(figures['client'].values())} of {len(figures['client'])} checks right"]
+
+
+def _assignors(asked: Asked) -> Figures:
+    """Random groups, then the two large ones with the seconds each side took."""
+    from coterie.assignors import ASSIGNORS
+    from coterie.conformance.assignors import compare, large_cases, random_cases
+
+    by_name, failed = dict[str, Any](), 0
+    for name in ASSIGNORS:
+        c = compare(asked.version, name, random_cases(name, ASSIGNOR_CASES, asked.seed))
+        for failure in c.failures[:3]:
+            click.secho(f"{name}: {failure}", fg="red", err=True)
+        counts = {"cases": c.cases, "same": c.same, "better_balanced": c.better_balanced, "fewer_moves": c.fewer_moves}
+        by_name[name] = counts | {"theirs_invalid": c.theirs_invalid, "failed": len(c.failures)}
+        failed += len(c.failures)
+        click.echo(f"{'WRONG' if c.failures else 'right'}  assignor {name}: {counts}", err=True)
+    seconds = []
+    for what, case in large_cases():
+        c = compare(asked.version, case.assignor, [case], settle=False)
+        seconds.append({"what": what, "ours_s": round(c.our_ms / 1000, 2), "theirs_s": _seconds(c.their_ms)})
+        click.echo(f"       {what}: {seconds[-1]['ours_s']} s, Java {seconds[-1]['theirs_s']} s", err=True)
+    return {"assignors": by_name, "assignor_seconds": seconds, "failed": failed}
+
+
+def _assignors_sentences(figures: Figures) -> list[str]:
+    lines = [
+        f"  assignor {name}: {a['cases']} random groups, {a['same']} the same, {a['better_balanced']} better "
+        f"balanced, {a['fewer_moves']} with fewer moves, {a['failed']} worse"
+        for name, a in figures["assignors"].items()
+    ]
+    return lines + [f"    {s['what']}: {s['ours_s']} s, Java {s['theirs_s']} s" for s in figures["assignor_seconds"]]
+
+
+def _seconds(ms: float) -> float | str:
+    return f"more than {JAVA_LIMIT_S:g}" if ms == float("inf") else round(ms / 1000, 2)
+
+
+def _spark(asked: Asked, results: list[Figures]) -> int:
+    """Spark's own connector on coterie; the exit code that this part calls for."""
+    from coterie.bench.measure import broker, fill_topic
+    from coterie.conformance.spark import run_spark
+
+    try:
+        with broker(asked.folder / "spark-data") as (address, _):
+            where = f"{address[0]}:{address[1]}"
+            figures = run_spark(where, lambda *wanted: fill_topic(where, *wanted), asked.folder / "spark", tell_named)
+    except CannotRun as reason:
+        click.secho(f"SKIPPED Spark's connector: {reason}", fg="red", bold=True, err=True)
+        results.append({"connector": "spark", "skipped": str(reason)})
+        return CANNOT_RUN_EXIT
+    results.append({"connector": "spark", **figures})
+    if not asked.as_json:
+        click.echo(f"Spark's own connector ({figures['peer']}) on coterie:")
+        click.echo(f"  {sum(figures['checks'].values())} of {len(figures['checks'])} checks right")
+        for r in figures["rates"]:
+            rates = f"ours {r['ours']:,} rows/s, theirs {r['theirs']:,}: {r['ratio']:g} x"
+            click.echo(f"  100-byte values to {r['sink']}: {rates}")
+    return 0 if all(figures["checks"].values()) else 1
+
+
+def _zookeeper(asked: Asked, results: list[Figures]) -> int:
+    return zookeeper_part(asked.folder / "zookeeper", results, asked.as_json)
+
+
+def _rocketmq(asked: Asked, results: list[Figures]) -> int:
+    return rocketmq_part(asked.folder, asked.seed, results, asked.as_json)
+
+
+def tell_named(name: str, wrong: str) -> None:
+    """One line about one check; ``wrong`` is empty where it is right."""
+    click.echo(f"{'WRONG' if wrong else 'right'}  {name}{': ' + wrong if wrong else ''}", err=True)
+
+
+def _tell_check(check: Check) -> None:
+    click.echo(f"{'right' if check.right else 'WRONG'}  {check.name}: {check.text}", err=True)
+
+
+def _tell_difference(result: StoryResult) -> None:
+    click.echo(f"\nseed {result.seed} ({result.kind}), step {result.steps}, the steps before:", err=True)
+    for line in result.told[-STEPS_SHOWN:]:
+        click.echo(f"  {line}", err=True)
+    click.secho(result.difference, fg="red", err=True)
+
+
+NEWER = tuple(
+    v for v in VERSIONS if not v.startswith("2.")
+)  # 2.6 has neither generations of claims nor our client's APIs
+
+# A new part is one line here. The functions import what they run: most needs an extra, or a JVM.
+KAFKA_PARTS: dict[str, KafkaPart] = {
+    "format": KafkaPart(_format, _format_sentences),
+    "assignors": KafkaPart(_assignors, _assignors_sentences, NEWER),
+    "client": KafkaPart(_client, _client_sentences, NEWER),
+    "requests": KafkaPart(_requests, _requests_sentences),
+}
+# (what is asked, the results so far, to be added to) -> exit code
+OTHER_PARTS: dict[str, Callable[[Asked, list[Figures]], int]] = {
+    "spark": _spark,
+    "zookeeper": _zookeeper,
+    "rocketmq": _rocketmq,
+}
