@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.server import Call, advertised_versions
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
 from coterie.broker.topics import INTERNAL_TOPICS, Topic
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
 FROM_TOPIC, FROM_STATIC_BROKER, FROM_DEFAULT = 1, 4, 5
 _CONFIG_TYPES = {bool: 1, str: 2, int: 5}
 
@@ -57,12 +59,19 @@ def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> Met
         topics = [_topic_metadata(broker, t) for t in broker.topics.by_name.values()]
     else:
         topics = [_asked_topic(broker, asked, request.allow_auto_topic_creation) for asked in request.topics]
-    return MetadataResponse(
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port)],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=topics,
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
 
 
 def _asked_topic(broker: Broker, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
@@ -93,13 +102,21 @@ def _topic_metadata(broker: Broker, topic: Topic) -> MetadataResponseTopic:
 
 
 def handle_describe_cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    if request.endpoint_type == CONTROLLER_ENDPOINT:
+        text = "this is an endpoint of type BROKER; the request wants one of type CONTROLLER"
+        return DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=text)
+    if request.endpoint_type != BROKER_ENDPOINT:
+        text = f"endpoint type {request.endpoint_type} is not known; a broker's is {BROKER_ENDPOINT}"
+        return DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=text)
     host, port = broker.address(call)
-    return DescribeClusterResponse(
-        endpoint_type=request.endpoint_type,
+    response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         brokers=[DescribeClusterBroker(broker.node_id, host, port)],
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
 
 
 def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from coterie.broker.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.explaining import explained
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
@@ -74,6 +75,10 @@ def handle_describe_groups(broker: Broker, request: DescribeGroupsRequest, call:
             response.groups.append(describe_group(broker.groups.group(group_id), group_id, call.api_version))
         except Refusal as refusal:
             response.groups.append(DescribedGroup(refusal.code, group_id=group_id))
+    if request.include_authorized_operations:
+        for group in response.groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
     return response
 
 

@@ -1,0 +1,39 @@
+"""What a client may do (KIP-430), as Kafka answers without an authorizer: every operation that the kind of resource has.
+
+An answer holds a bit field, bit n for the operation of code n (org.apache.kafka.common.acl.AclOperation); it stays at
+the smallest int32 where the request did not ask for it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Operation(IntEnum):
+    """Kafka's codes of what an access control entry may allow."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+def _bits(*operations: Operation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+_O = Operation
+CLUSTER_OPERATIONS = _bits(
+    _O.CREATE, _O.ALTER, _O.DESCRIBE, _O.CLUSTER_ACTION, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.IDEMPOTENT_WRITE
+)
+TOPIC_OPERATIONS = _bits(
+    _O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS
+)
+# Up to Kafka 3.9 a group had no settings, and its bits were 328.
+GROUP_OPERATIONS = _bits(_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS)
