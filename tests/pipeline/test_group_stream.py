@@ -79,15 +79,14 @@ class Query:
             self.planned = found
         self.replays = False
         assert self.planned is not None
-        self.tasks = self.stream.plan(self.planned)
+        self.tasks = self.stream.plan(self.done, self.planned)
         return True
 
     def run(self) -> int:
         """The tasks, the sink, and the commit log."""
         places = [
             (r.partition, int(offset))
-            for task in self.tasks
-            for r in task
+            for r in self.tasks
             for columns in read_range(r, self.options.settings(), with_headers=False, fail_on_data_loss=True)
             for offset in columns.offsets
         ]

@@ -1,4 +1,4 @@
-"""Sharing records out over tasks, and admission limits: plain Python, no Spark."""
+"""How a batch is divided into tasks, and admission limits: plain Python, no Spark."""
 
 from __future__ import annotations
 
@@ -10,20 +10,52 @@ from hypothesis import strategies as st
 
 from coterie.pipeline.admission import Admission, Limits, limit_bytes, limit_rows
 from coterie.pipeline.options import OptionError, SourceOptions, source_options
-from coterie.pipeline.planning import OffsetRange, share_out
+from coterie.pipeline.planning import OffsetRange, divide
 
 ranges = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 1000)), max_size=20)
 
 
-@given(ranges, st.integers(1, 8))
-def test_every_record_is_shared_out_once_and_evenly(sizes: list[tuple[int, int]], tasks: int) -> None:
-    wanted = [OffsetRange("t", p, start, start + size, "h", 1) for p, (start, size) in enumerate(sizes)]
-    shared = share_out(wanted, tasks)
-    assert len(shared) <= tasks
-    got = sorted((r.partition, o) for part in shared for r in part for o in range(r.start, r.end))
-    assert got == sorted((r.partition, o) for r in wanted for o in range(r.start, r.end))
-    total = sum(r.size for r in wanted)
-    assert all(sum(r.size for r in part) <= -(-total // tasks) for part in shared)
+def whole(*sizes: int) -> list[OffsetRange]:
+    return [OffsetRange("t", p, 5, 5 + size, "h", 1) for p, size in enumerate(sizes)]
+
+
+def sizes(divided: list[OffsetRange]) -> list[tuple[int, int]]:
+    return [(r.partition, r.size) for r in divided]
+
+
+def test_a_partition_is_one_task_whatever_its_size() -> None:
+    assert sizes(divide(whole(1_000_000, 0, 1, 7))) == [(0, 1_000_000), (2, 1), (3, 7)]
+    assert sizes(divide(whole(1_000_000, 1), min_partitions=2)) == [(0, 1_000_000), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("given_sizes", "min_partitions", "max_records", "expected"),
+    [
+        ([10], 3, None, [(0, 3), (0, 3), (0, 4)]),
+        ([29, 29, 29], 4, None, [(0, 29), (1, 29), (2, 29)]),  # 1.33 each, rounded
+        ([100, 100], 3, None, [(0, 50), (0, 50), (1, 50), (1, 50)]),  # 1.5 each, halves up
+        ([1, 1, 100], 6, None, [(0, 1), (1, 1), (2, 25), (2, 25), (2, 25), (2, 25)]),  # the small ones count as tasks
+        ([2], 5, None, [(0, 1), (0, 1)]),  # no more tasks than records
+        ([10, 3], None, 4, [(0, 3), (0, 3), (0, 4), (1, 3)]),
+        ([10, 2], 4, 5, [(0, 2), (0, 3), (0, 2), (0, 3), (1, 2)]),  # 5, 5, 2: the large ones share what is left, 3
+        ([8], 8, 4, [(0, 1)] * 8),
+    ],
+)
+def test_partitions_are_cut_by_the_connectors_rule(
+    given_sizes: list[int], min_partitions: int | None, max_records: int | None, expected: list[tuple[int, int]]
+) -> None:
+    assert sizes(divide(whole(*given_sizes), min_partitions, max_records)) == expected
+
+
+@given(ranges, st.one_of(st.none(), st.integers(1, 40)), st.one_of(st.none(), st.integers(1, 400)))
+def test_every_record_is_in_one_task(
+    given_ranges: list[tuple[int, int]], min_partitions: int | None, max_records: int | None
+) -> None:
+    wanted = [OffsetRange("t", p, start, start + size, "h", 1) for p, (start, size) in enumerate(given_ranges)]
+    divided = divide(wanted, min_partitions, max_records)
+    offsets = [(r.partition, o) for r in divided for o in range(r.start, r.end)]
+    assert offsets == [(r.partition, o) for r in wanted for o in range(r.start, r.end)]
+    assert max_records is None or all(0 < r.size <= max_records for r in divided)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=12), st.integers(1, 500))

@@ -123,6 +123,31 @@ def test_the_sink_writes_what_the_source_reads(spark: Any, broker: BrokerProcess
     assert {(bytes(r.key).decode(), bytes(r.value).decode(), r.partition) for r in back} == set(rows)
 
 
+def test_a_copy_keeps_the_order_of_a_partition(spark: Any, broker: BrokerProcess) -> None:
+    """However many cores the driver has: a partition is one task."""
+
+    async def send() -> None:
+        async with Admin({"bootstrap.servers": broker.address}) as admin:
+            await admin.create_topic("keyed", 1)
+            await admin.create_topic("copy", 1)
+        async with Producer({"bootstrap.servers": broker.address}) as producer:
+            for n in range(20_000):
+                await producer.send("keyed", b"%d" % n, b"k%d" % (n % 100))
+
+    asyncio.run(send())
+    options = {"kafka.bootstrap.servers": broker.address, "topic": "copy"}
+    copied = load(spark, broker.address, subscribe="keyed").select("key", "value")
+    copied.write.format("coterie").mode("append").options(**options).save()
+    rows = load(spark, broker.address, subscribe="copy").orderBy("offset").select("key", "value").collect()
+    newest: dict[bytes, int] = {}
+    behind = 0
+    for row in rows:
+        key, number = bytes(row.key), int(bytes(row.value))
+        behind += number < newest.get(key, -1)
+        newest[key] = max(number, newest.get(key, -1))
+    assert (len(rows), behind) == (20_000, 0), "records that lie behind a later one of their key"
+
+
 def test_a_stream_into_the_sink(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(300)])
     query = (

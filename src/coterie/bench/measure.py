@@ -128,11 +128,7 @@ def spark_rows(folder: Path) -> Iterable[Row]:
         total = _fill(address, 8)
         spark = make_session("local[2]", "coterie-bench", folder / "spark")
         try:
-            options = {
-                "kafka.bootstrap.servers": f"{address[0]}:{address[1]}",
-                "subscribe": load.TOPIC,
-                "minPartitions": "2",
-            }
+            options = {"kafka.bootstrap.servers": f"{address[0]}:{address[1]}", "subscribe": load.TOPIC}
             seconds = []
             for _attempt in range(4):
                 frame = spark.read.format("coterie").options(**options).load()

@@ -3,11 +3,9 @@ Plain Python; `source.py` wraps it for Spark."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from coterie.client.errors import KafkaError
 from coterie.pipeline.admission import Admission, Limits
-from coterie.pipeline.offsets import TopicOffsets, TopicPartition, as_json, from_json
+from coterie.pipeline.offsets import Offset, TopicOffsets, TopicPartition, as_json, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import EARLIEST, DataLossError, TopicReader
@@ -35,11 +33,11 @@ class AssignedStream:
         """Trigger.AvailableNow: no further than what is there now."""
         self._goal = self.reader.ends()
 
-    def latest(self, start: TopicOffsets, limits: Limits) -> TopicOffsets:
+    def latest(self, start: Offset, limits: Limits) -> Offset:
         """Where the next batch ends, or ``start`` itself. By now Spark has finished everything before ``start``: the one
         place to commit (spark.md 0.5)."""
+        before = from_json(parse(start))
         self.commit(start)
-        before = from_json(start)
         if self._goal is not None and self._ends and self._goal == before:
             return start
         self._ends = self.reader.ends()
@@ -70,9 +68,9 @@ class AssignedStream:
         new = [tp for tp in ends if tp not in before]
         return self.reader.offsets_of(dict.fromkeys(new, EARLIEST)) if new else {}
 
-    def plan(self, start: TopicOffsets, end: TopicOffsets) -> list[list[OffsetRange]]:
+    def plan(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """The tasks of a batch."""
-        before, ends = from_json(start), from_json(end)
+        before, ends = from_json(parse(start)), from_json(parse(end))
         begin = before | self._beginnings(before, ends)
         return self.reader.plan_ranges({tp: (begin[tp], last) for tp, last in ends.items()})
 
@@ -97,12 +95,12 @@ class AssignedStream:
         self.reader.close()
 
 
-def parse(offset: Any) -> TopicOffsets:
-    """A checkpoint's offset. Raises DataLossError for one of group mode, which this mode cannot go on from."""
+def parse(offset: Offset) -> TopicOffsets:
+    """A checkpoint's offset. Raises DataLossError for one of group mode."""
     if "ranges" in offset:
         raise DataLossError(
-            "this checkpoint was written with mode=group, and cannot be gone on from in mode=assign; "
-            "set mode=group again, or begin a new checkpointLocation with startingOffsets=committed"
+            "this checkpoint was written with mode=group and cannot be resumed with mode=assign; "
+            "set mode=group again, or give a new checkpointLocation and startingOffsets=committed"
         )
-    found: TopicOffsets = offset
-    return found
+    offsets: TopicOffsets = offset
+    return offsets

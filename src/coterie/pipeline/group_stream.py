@@ -9,18 +9,16 @@ planned again whatever the group has become meanwhile:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from coterie.pipeline.admission import Admission, Limits
 from coterie.pipeline.group_member import GroupMember
-from coterie.pipeline.offsets import TopicPartition, as_json
+from coterie.pipeline.offsets import Offset, TopicPartition, as_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import LATEST, DataLossError, TopicReader
 
-GroupOffset = dict[str, Any]
 Ranges = dict[TopicPartition, tuple[int, int]]
-NOTHING: GroupOffset = {"generation": -1, "member": "", "ranges": {}}
+NOTHING: Offset = {"generation": -1, "member": "", "ranges": {}}
 PATIENCE_S = 1.0  # for a rebalance, before Spark is told that there is nothing new yet
 
 
@@ -34,17 +32,21 @@ class GroupStream:
         self._admission = Admission(options, self.reader)
         self._joined = False
         self._goal: dict[TopicPartition, int] | None = None
-        self._planned: tuple[GroupOffset, Ranges] = (NOTHING, {})  # the last batch, and what is read of it
+        self._planned: tuple[Offset, Ranges] = (NOTHING, {})  # the last batch, and what is read of it
         self._ends: dict[TopicPartition, int] = {}
 
     def _beginning(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         return self.reader.beginning(partitions)
 
+    def initial(self) -> Offset:
+        """The group says where to begin."""
+        return NOTHING
+
     def until_now(self) -> None:
         """Trigger.AvailableNow: no further than what is there now, in whichever member's hands."""
         self._goal = self.reader.ends()
 
-    def latest(self, start: GroupOffset, limits: Limits) -> GroupOffset:
+    def latest(self, start: Offset, limits: Limits) -> Offset:
         """The next batch, or ``start`` itself when there is none yet. By now Spark has finished ``start``."""
         patience_s = PATIENCE_S if self._goal is None else math.inf
         # A batch of a former life of this query is not committed: nobody knows any more which parts of it were fenced off.
@@ -62,7 +64,7 @@ class GroupStream:
         self._plan(made, ranges)
         return made
 
-    def _plan(self, offset: GroupOffset, ranges: Ranges) -> None:
+    def _plan(self, offset: Offset, ranges: Ranges) -> None:
         self._planned = (offset, ranges)
         self.member.positions.update({tp: end for tp, (_, end) in ranges.items()})
 
@@ -84,7 +86,7 @@ class GroupStream:
             return dict(self._ends)
         return {tp: min(end, self._goal.get(tp, end)) for tp, end in self._ends.items()}
 
-    def plan(self, end: GroupOffset) -> list[list[OffsetRange]]:
+    def plan(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """The tasks of a batch. One that this process did not make is a batch that Spark runs again after a restart: of it
         only what the group has not committed, and what is still ours, is read (rule 5)."""
         if end != self._planned[0]:
@@ -101,7 +103,7 @@ class GroupStream:
             if tp in positions and positions[tp] < end
         }
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Offset:
         """What is left, for the query's progress."""
         lag = {tp: max(end - self.member.positions.get(tp, end), 0) for tp, end in self._ends.items()}
         generation = self.member.identity[1] if self._joined else -1
@@ -113,12 +115,12 @@ class GroupStream:
         self.reader.close()
 
 
-def ranges_of(offset: GroupOffset) -> Ranges:
-    """Raises DataLossError for a checkpoint of the other mode, which this one cannot go on from."""
+def ranges_of(offset: Offset) -> Ranges:
+    """A checkpoint's offset. Raises DataLossError for one of assign mode."""
     if "ranges" not in offset:
         raise DataLossError(
-            "this checkpoint was written with mode=assign, and cannot be gone on from in mode=group; set mode=assign again, "
-            "or begin a new checkpointLocation: the group's commits say where"
+            "this checkpoint was written with mode=assign and cannot be resumed with mode=group; set mode=assign again, or "
+            "give a new checkpointLocation: the query then begins at the group's commits"
         )
     return {
         (topic, int(partition)): (first, end)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +29,7 @@ _SOURCE = (
     "maxTriggerDelay",
     "maxBytesPerTrigger",
     "minPartitions",
+    "maxRecordsPerPartition",
     "failOnDataLoss",
     "includeHeaders",
     "pushDownPredicate",
@@ -62,7 +62,8 @@ class SourceOptions:
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_s: float = 900.0
     max_bytes_per_trigger: int | None = None
-    tasks: int = 1
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
     push_down: bool = False
@@ -106,7 +107,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         _number(options, "minOffsetsPerTrigger"),
         _seconds(options.get("maxtriggerdelay", "15m"), "maxTriggerDelay"),
         _number(options, "maxBytesPerTrigger"),
-        _number(options, "minPartitions") or os.cpu_count() or 1,
+        _number(options, "minPartitions"),
+        _number(options, "maxRecordsPerPartition"),
         flag(options, "failOnDataLoss", True),
         flag(options, "includeHeaders", False),
         flag(options, "pushDownPredicate", False),

@@ -146,7 +146,7 @@ def _the_same(recorded: OffsetAndMetadata, place: TaskPlace, rows: int) -> int:
     if recorded.offset == place.batch_id and recorded.metadata != f"{rows} rows":
         raise OptionError(
             f"task {place.task} of batch {place.batch_id} was committed with {recorded.metadata} and has {rows} rows now: "
-            "start the query again with the cores, minPartitions and shuffle partitions that it had"
+            "start the query again with the minPartitions and shuffle partitions that it had"
         )
     return rows
 

@@ -27,16 +27,17 @@ from pyspark.sql.types import StructType
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline.admission import Limits
-from coterie.pipeline.assigned_stream import AssignedStream, parse
+from coterie.pipeline.assigned_stream import AssignedStream
 from coterie.pipeline.columns import COLUMNS, HEADERS
 from coterie.pipeline.fetching import read_range, to_arrow
-from coterie.pipeline.group_stream import NOTHING, GroupStream
+from coterie.pipeline.group_stream import GroupStream
 from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders, pieces
 from coterie.pipeline.offsets import from_json
 from coterie.pipeline.options import OptionError, SourceOptions, flag, source_options
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.pushdown import Bounds, bounds
 from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
+from coterie.pipeline.stream import Stream
 from coterie.pipeline.topics import TopicReader
 from coterie.records.columnar import decode_columns
 
@@ -69,12 +70,12 @@ class CoterieDataSource(DataSource):  # type: ignore[misc]
         return CoterieStreamWriter(dict(self.options), schema)
 
 
-class Ranges(InputPartition):  # type: ignore[misc]
+class Task(InputPartition):  # type: ignore[misc]
     """What one task reads."""
 
-    def __init__(self, ranges: list[OffsetRange]) -> None:
+    def __init__(self, offsets: OffsetRange) -> None:
         super().__init__(None)
-        self.ranges = ranges
+        self.offsets = offsets
 
 
 def _read(options: SourceOptions, schema: StructType, partition: InputPartition) -> Iterator[Any]:
@@ -88,10 +89,11 @@ def _read(options: SourceOptions, schema: StructType, partition: InputPartition)
     wanted = to_arrow_schema(schema, timezone="UTC")
     with_headers = "headers" in schema.fieldNames()
     settings = options.settings()
-    # Where there is nothing to plan, Spark makes one partition of its own.
-    for r in partition.ranges if isinstance(partition, Ranges) else ():
-        for columns in read_range(r, settings, with_headers=with_headers, fail_on_data_loss=options.fail_on_data_loss):
-            yield to_arrow(columns, r.topic, r.partition, wanted)
+    if not isinstance(partition, Task):
+        return  # where there is nothing to plan, Spark makes one partition of its own
+    r = partition.offsets
+    for columns in read_range(r, settings, with_headers=with_headers, fail_on_data_loss=options.fail_on_data_loss):
+        yield to_arrow(columns, r.topic, r.partition, wanted)
 
 
 class CoterieReader(DataSourceReader):  # type: ignore[misc]
@@ -101,7 +103,7 @@ class CoterieReader(DataSourceReader):  # type: ignore[misc]
         self.options, self.schema = options, schema
         self.bounds = Bounds()
 
-    def partitions(self) -> list[Ranges]:
+    def partitions(self) -> list[Task]:
         reader = TopicReader(self.options)
         try:
             start, end = reader.starting(), reader.ending()
@@ -112,7 +114,7 @@ class CoterieReader(DataSourceReader):  # type: ignore[misc]
                 wanted = {tp: (max(first, times[tp]), last) for tp, (first, last) in wanted.items() if times[tp] >= 0}
             limits = self.bounds.first_offset, self.bounds.end_offset
             wanted = {tp: (max(first, limits[0]), min(last, limits[1])) for tp, (first, last) in wanted.items()}
-            return [Ranges(ranges) for ranges in reader.plan_ranges(wanted)]
+            return [Task(r) for r in reader.plan_ranges(wanted)]
         finally:
             reader.close()
 
@@ -179,7 +181,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
-        self._stream: AssignedStream | GroupStream | None = None
+        self._stream: Stream | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options, "schema": self.schema}
@@ -187,15 +189,14 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["options"], state["schema"])  # type: ignore[misc]
 
-    def _connected(self) -> AssignedStream | GroupStream:
+    def _connected(self) -> Stream:
         if self._stream is None:
             self._stream = GroupStream(self.options) if self.options.in_group else AssignedStream(self.options)
             _stop_in_order()
         return self._stream
 
     def initialOffset(self) -> dict[str, Any]:
-        stream = self._connected()
-        return stream.initial() if isinstance(stream, AssignedStream) else NOTHING
+        return self._connected().initial()
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._connected().until_now()
@@ -214,23 +215,15 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return Limits(rows, size_bytes)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        stream = self._connected()
-        if isinstance(stream, AssignedStream):
-            return stream.latest(parse(start), self._limits(limit))
-        return stream.latest(start, self._limits(limit))
+        return self._connected().latest(start, self._limits(limit))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         with contextlib.suppress(KafkaError):
             return self._connected().report()
         return None
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Ranges]:
-        stream = self._connected()
-        if isinstance(stream, AssignedStream):
-            planned = stream.plan(parse(start), parse(end))
-        else:
-            planned = stream.plan(end)
-        return [Ranges(ranges) for ranges in planned]
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
+        return [Task(r) for r in self._connected().plan(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self.options, self.schema, partition)

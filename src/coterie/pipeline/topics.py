@@ -14,7 +14,7 @@ from coterie.client.offsets import NAMES_UP_TO, check_committed, commit_request,
 from coterie.client.settings import ClientSettings
 from coterie.pipeline.offsets import TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.planning import OffsetRange, share_out
+from coterie.pipeline.planning import OffsetRange, divide
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -249,12 +249,12 @@ class TopicReader:
 
     # -- planning -------------------------------------------------------------------------------------------------------
 
-    def plan_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[list[OffsetRange]]:
-        """The ranges shared out over the tasks."""
+    def plan_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[OffsetRange]:
+        """The ranges as tasks, each with its partition's leader."""
         if any(tp not in self._leaders for tp in ranges):
             self.partitions()
-        wanted = [OffsetRange(*tp, *r, *self._leaders[tp]) for tp, r in sorted(ranges.items()) if r[1] > r[0]]
-        return share_out(wanted, self.options.tasks)
+        whole = [OffsetRange(*tp, *r, *self._leaders[tp]) for tp, r in sorted(ranges.items())]
+        return divide(whole, self.options.min_partitions, self.options.max_records_per_partition)
 
 
 _ADVICE = {

@@ -99,7 +99,7 @@ def _ranges(sources: Sources, progress: Progress) -> list[reading.LogRange]:
         return reading.log_ranges(list(sources.folders), progress.offsets)
     if sources.client is None:
         return []
-    options = SourceOptions(dict(sources.client), subscribe=(reading.TOPIC,), tasks=os.cpu_count() or 1)
+    options = SourceOptions(dict(sources.client), subscribe=(reading.TOPIC,))
     try:
         return reading.broker_ranges(options, progress.offsets)
     except KafkaError as error:

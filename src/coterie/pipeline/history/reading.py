@@ -75,7 +75,7 @@ def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogR
         starts = reader.offsets_of(dict.fromkeys(partitions, EARLIEST))
         ends = reader.offsets_of(dict.fromkeys(partitions, LATEST))
         wanted = {tp: (max(starts[tp], since.get(tp[1], 0)), ends[tp]) for tp in partitions}
-        ranges = [r for task in reader.plan_ranges(wanted) for r in task]
+        ranges = reader.plan_ranges(wanted)
     finally:
         reader.close()
     found: list[LogRange] = []

@@ -1,0 +1,32 @@
+"""What a streaming read does, in either mode (`assigned_stream`, `group_stream`); `source.py` wraps it for Spark."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from coterie.pipeline.admission import Limits
+from coterie.pipeline.offsets import Offset
+from coterie.pipeline.planning import OffsetRange
+
+
+class Stream(Protocol):
+    """One query's reader. Every method may raise KafkaError; those that take an offset raise DataLossError for one that
+    the other mode wrote."""
+
+    def initial(self) -> Offset:
+        """Where a query without a checkpoint begins; the same at each call."""
+
+    def until_now(self) -> None:
+        """Trigger.AvailableNow: read no further than what there is now."""
+
+    def latest(self, start: Offset, limits: Limits) -> Offset:
+        """Where the next batch ends; ``start`` itself when there is none yet. Spark has finished all before ``start``."""
+
+    def plan(self, start: Offset, end: Offset) -> list[OffsetRange]:
+        """A batch's tasks."""
+
+    def report(self) -> Offset:
+        """What is available, for the query's progress."""
+
+    def leave(self) -> None:
+        """Closes connections, and leaves the group."""
