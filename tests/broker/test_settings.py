@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.settings import BrokerSettings, SettingError, check_topic_configs, read_properties
+from coterie.broker.settings import BrokerSettings, SettingError, read_properties
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"num.partition": "3"}, "there is no setting num.partition; did you mean num.partitions?"),
-        ({"num.partitions": "many"}, "num.partitions must be a whole number, not 'many'"),
+        ({"num.partitions": "many"}, "num.partitions must be a whole number of 32 bits, not 'many'"),
         ({"num.partitions": "0"}, "num.partitions must be from 1 to 100000, not 0"),
         ({"auto.create.topics.enable": "yes"}, "auto.create.topics.enable must be true or false, not 'yes'"),
         ({"log.cleanup.policy": "shred"}, "log.cleanup.policy must be one of delete, compact"),
@@ -28,7 +28,7 @@ def test_a_topic_setting_goes_before_the_brokers() -> None:
     assert settings.log_config({}).retention_ms == 5000
     assert settings.log_config({"retention.ms": "7000"}).retention_ms == 7000
     with pytest.raises(SettingError, match=r"did you mean retention\.ms"):
-        check_topic_configs({"retention.mss": "1"})
+        settings.check_topic_configs({"retention.mss": "1"})
 
 
 def test_properties() -> None:

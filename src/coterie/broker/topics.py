@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from coterie.broker.settings import BrokerSettings, SettingError, check_topic_configs
+from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
@@ -172,10 +172,20 @@ class Topics:
             raise Refusal(
                 ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MAX_PARTITIONS} partitions, not {partitions}"
             )
+        return self._check_configs(configs)
+
+    def _check_configs(self, configs: dict[str, str | None]) -> dict[str, str]:
+        """The settings as they are kept. Raises Refusal INVALID_CONFIG, also for one without a value, as Kafka does."""
+        checked: dict[str, str] = {}
+        for name, value in configs.items():
+            if value is None:
+                raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} needs a value; leave it out for the default")
+            checked[name] = value
         try:
-            return check_topic_configs(configs)
+            self._settings.check_topic_configs(checked)
         except SettingError as error:
             raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from error
+        return checked
 
     def create(self, name: str, partitions: int, configs: dict[str, str | None] | None = None) -> Topic:
         """A new topic. Raises Refusal."""
@@ -192,12 +202,8 @@ class Topics:
 
     def configure(self, topic: Topic, changes: dict[str, str | None], *, validate_only: bool = False) -> None:
         """Sets settings of a topic, or takes them back (None). Raises Refusal INVALID_CONFIG."""
-        configs: dict[str, str | None] = {**topic.configs, **changes}
-        try:
-            checked = check_topic_configs({name: value for name, value in configs.items() if value is not None})
-            check_topic_configs(changes)
-        except SettingError as error:
-            raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from error
+        configs = {**topic.configs, **changes}
+        checked = self._check_configs({name: value for name, value in configs.items() if value is not None})
         if validate_only:
             return
         topic.configs = checked

@@ -5,11 +5,11 @@ from __future__ import annotations
 from coterie.broker.handlers.cluster import (
     handle_api_versions,
     handle_describe_cluster,
-    handle_describe_configs,
     handle_find_coordinator,
     handle_init_producer_id,
     handle_metadata,
 )
+from coterie.broker.handlers.configs import handle_describe_configs, handle_incremental_alter_configs
 from coterie.broker.handlers.fetch import handle_fetch
 from coterie.broker.handlers.groups import (
     handle_delete_groups,
@@ -32,7 +32,6 @@ from coterie.broker.handlers.topics import (
     handle_create_partitions,
     handle_create_topics,
     handle_delete_topics,
-    handle_incremental_alter_configs,
 )
 from coterie.broker.handlers.transactions import (
     handle_add_offsets_to_txn,

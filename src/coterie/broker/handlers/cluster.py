@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.server import Call, advertised_versions
-from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting
 from coterie.broker.topics import INTERNAL_TOPICS, Topic
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -15,14 +14,6 @@ from coterie.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
-)
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
 )
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -42,10 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
-FROM_TOPIC, FROM_STATIC_BROKER, FROM_DEFAULT = 1, 4, 5
-_CONFIG_TYPES = {bool: 1, str: 2, int: 5}
 
 
 def handle_api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
@@ -153,71 +141,3 @@ def handle_init_producer_id(broker: Broker, request: InitProducerIdRequest, call
         # KIP-360: a producer that lost its sequence goes on under the next epoch.
         return InitProducerIdResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)
     return InitProducerIdResponse(producer_id=broker.producer_id(), producer_epoch=0)
-
-
-def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe_resource(broker, r, request) for r in request.resources])
-
-
-def _describe_resource(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
-) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(ErrorCode.NONE, None, resource.resource_type, resource.resource_name)
-    keys = resource.configuration_keys
-    if resource.resource_type == TOPIC_RESOURCE:
-        topic = broker.topics.by_name.get(resource.resource_name)
-        if topic is None:
-            result.error_code, result.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic"
-            return result
-        for name, (source, setting) in TOPIC_SETTINGS.items():
-            if keys is None or name in keys:
-                result.configs.append(_topic_config(broker, topic, name, source, setting, request))
-    elif resource.resource_type == BROKER_RESOURCE:
-        if resource.resource_name not in ("", str(broker.node_id)):
-            result.error_code = ErrorCode.INVALID_REQUEST
-            result.error_message = f"this is broker {broker.node_id}, not {resource.resource_name}"
-            return result
-        for name, setting in BROKER_SETTINGS.items():
-            if keys is None or name in keys:
-                given = name in broker.settings.given
-                result.configs.append(
-                    _config(setting, broker.settings[name], FROM_STATIC_BROKER if given else FROM_DEFAULT, request)
-                )
-    else:
-        result.error_code = ErrorCode.INVALID_REQUEST
-        result.error_message = f"resources of type {resource.resource_type} have no settings here"
-    return result
-
-
-def _topic_config(
-    broker: Broker, topic: Topic, name: str, source: str, setting: Setting, request: DescribeConfigsRequest
-) -> DescribeConfigsResourceResult:
-    where = FROM_DEFAULT
-    if name in topic.configs:
-        where = FROM_TOPIC
-    elif source in broker.settings.given:
-        where = FROM_STATIC_BROKER
-    described = _config(setting, broker.settings.topic_value(name, topic.configs), where, request)
-    if request.include_synonyms:
-        broker_value = _text(broker.settings[source])
-        if name in topic.configs:
-            described.synonyms.append(DescribeConfigsSynonym(name, topic.configs[name], FROM_TOPIC))
-        described.synonyms.append(DescribeConfigsSynonym(source, broker_value, max(where, FROM_STATIC_BROKER)))
-    return described
-
-
-def _config(
-    setting: Setting, value: bool | int | str, source: int, request: DescribeConfigsRequest
-) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        setting.name,
-        _text(value),
-        read_only=True,
-        config_source=source,
-        config_type=_CONFIG_TYPES[type(setting.default)],
-        documentation=setting.text or None if request.include_documentation else None,
-    )
-
-
-def _text(value: bool | int | str) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

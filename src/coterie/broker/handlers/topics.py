@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.broker.handlers.configs import describe_topic
 from coterie.broker.server import Call
-from coterie.broker.settings import TOPIC_SETTINGS
 from coterie.broker.topics import MAX_PARTITIONS, Topic
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_partitions import (
@@ -27,21 +27,10 @@ from coterie.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from coterie.wire.messages.incremental_alter_configs import (
-    DELETE,
-    SET,
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from coterie.wire.primitives import NULL_UUID
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
-
-_TOPIC_CONFIG, _DEFAULT_CONFIG = 1, 5
-TOPIC_RESOURCE = 2
 
 
 def handle_create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
@@ -79,12 +68,8 @@ def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Creat
         topic = broker.topics.create(asked.name, count, configs)
         checked, topic_id = topic.configs, topic.topic_id
     described = [
-        CreatableTopicConfigs(
-            name,
-            str(broker.settings.topic_value(name, checked)),
-            config_source=_TOPIC_CONFIG if name in checked else _DEFAULT_CONFIG,
-        )
-        for name in TOPIC_SETTINGS
+        CreatableTopicConfigs(c.name, c.value, c.read_only, c.config_source, c.is_sensitive)
+        for c in describe_topic(broker.settings, checked)
     ]
     return CreatableTopicResult(
         asked.name, topic_id, ErrorCode.NONE, None, num_partitions=count, replication_factor=1, configs=described
@@ -153,32 +138,3 @@ def _doomed(broker: Broker, state: DeleteTopicState) -> Topic:
     if topic.internal:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic cannot be deleted")
     return topic
-
-
-def handle_incremental_alter_configs(
-    broker: Broker, request: IncrementalAlterConfigsRequest, call: Call
-) -> IncrementalAlterConfigsResponse:
-    """Settings of topics; a broker's are given at its start."""
-    response = IncrementalAlterConfigsResponse()
-    for resource in request.resources:
-        result = AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)
-        try:
-            _alter(broker, resource, request.validate_only)
-        except Refusal as refusal:
-            result.error_code, result.error_message = refusal.code, str(refusal)
-        response.responses.append(result)
-    return response
-
-
-def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> None:
-    if resource.resource_type != TOPIC_RESOURCE:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "only settings of topics can be altered while the broker runs")
-    topic = broker.topics.by_name.get(resource.resource_name)
-    if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    changes: dict[str, str | None] = {}
-    for config in resource.configs:
-        if config.config_operation not in (SET, DELETE):
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"{config.name} is no list: it can be set or deleted")
-        changes[config.name] = config.value if config.config_operation == SET else None
-    broker.topics.configure(topic, changes, validate_only=validate_only)

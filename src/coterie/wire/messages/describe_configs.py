@@ -1,5 +1,5 @@
 """DescribeConfigs (key 32): settings of topics (resource type 2) and of the broker (4), with where each value comes from
-(source 1 topic, 4 static broker, 5 default). v3 types and documentation (KIP-569), v4 flexible.
+(source 1 topic, 2 to 4 broker, 5 default). v1 sources for v0's is_default, v3 types and documentation (KIP-569), v4 flexible.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = field(array(string), nullable="0+")
 
 
-@message(api_key=32, versions="1-4", flexible="4+")
+@message(api_key=32, versions="0-4", flexible="4+")
 class DescribeConfigsRequest(Message):
     resources: list[DescribeConfigsResource] = field(array(DescribeConfigsResource))
     include_synonyms: bool = field(boolean, "1+")
@@ -33,6 +33,7 @@ class DescribeConfigsResourceResult(Struct):
     name: str = field(string)
     value: str | None = field(string, nullable="0+")
     read_only: bool = field(boolean)
+    is_default: bool = field(boolean, "0")
     config_source: int = field(int8, "1+", default=-1)
     is_sensitive: bool = field(boolean)
     synonyms: list[DescribeConfigsSynonym] = field(array(DescribeConfigsSynonym), "1+")
@@ -49,7 +50,7 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult] = field(array(DescribeConfigsResourceResult))
 
 
-@message(api_key=32, versions="1-4", flexible="4+")
+@message(api_key=32, versions="0-4", flexible="4+")
 class DescribeConfigsResponse(Message):
     throttle_time_ms: int = field(int32)
     results: list[DescribeConfigsResult] = field(array(DescribeConfigsResult))

@@ -1,0 +1,24 @@
+"""Settings of the broker and of topics: tables with Kafka's names, kinds and defaults, and the values in force."""
+
+from __future__ import annotations
+
+from coterie.broker.settings.broker_settings import BrokerSettings, Source, Synonym
+from coterie.broker.settings.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.properties import read_properties
+from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, format_value
+from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicSetting
+
+__all__ = [
+    "BROKER_SETTINGS",
+    "TOPIC_SETTINGS",
+    "BrokerSettings",
+    "Kind",
+    "Setting",
+    "SettingError",
+    "Source",
+    "Synonym",
+    "TopicSetting",
+    "Update",
+    "format_value",
+    "read_properties",
+]

@@ -1,0 +1,140 @@
+"""The values in force: what was given at the start, over it what was altered at run time, under both the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import dropwhile
+from typing import Any
+
+from coterie.broker.settings.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.setting import SettingError, Value, format_value, nearest
+from coterie.broker.settings.topic_table import TOPIC_SETTINGS
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.log.partition_log import LogConfig
+
+# The same setting under two names: where one is given, the other follows.
+_ALIASES = {"broker.id": "node.id", "node.id": "broker.id"}
+# Settings of the same thing in different units: DescribeConfigs shows all of them as synonyms of each.
+_FAMILIES = [[name for name, _factor in topic.synonyms] for topic in TOPIC_SETTINGS.values() if len(topic.synonyms) > 1]
+_BROKER_SYNONYMS = {name: family for family in _FAMILIES for name in family}
+
+
+class Source(IntEnum):
+    """Where a value comes from, numbered as DescribeConfigs numbers it; the lower number wins."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """One of the values that a setting could have; the first of a list is in force."""
+
+    name: str
+    value: str
+    source: Source
+
+
+class BrokerSettings:
+    """The broker's settings. ``settings["num.partitions"]`` is the value in force, of the setting's kind."""
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        """Raises SettingError for an unknown name or a bad value."""
+        self.given: dict[str, str] = dict(given or {})
+        for name in list(self.given):
+            if name in _ALIASES:
+                self.given.setdefault(_ALIASES[name], self.given[name])
+        self._values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
+        self._values |= {name: _broker_setting_value(name, text) for name, text in self.given.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def coordinator(self) -> CoordinatorConfig:
+        return CoordinatorConfig(
+            group_min_session_timeout_ms=self["group.min.session.timeout.ms"],
+            group_max_session_timeout_ms=self["group.max.session.timeout.ms"],
+            group_initial_rebalance_delay_ms=self["group.initial.rebalance.delay.ms"],
+            group_max_size=self["group.max.size"],
+            offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
+            offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
+            sync_timeout_enabled=self["coterie.group.sync.timeout.enable"],
+            pending_leave_rebalances=self["coterie.group.pending.leave.rebalance.enable"],
+        )
+
+    def topic_value(self, name: str, configs: Mapping[str, str]) -> Any:
+        """A topic setting's value: the topic's own, else that of the first of its broker settings that has one."""
+        topic = TOPIC_SETTINGS[name]
+        if name in configs:
+            return topic.setting.parse(configs[name])
+        for synonym, factor in topic.synonyms:
+            value = self._values[synonym]
+            if isinstance(value, int) and factor > 1:
+                return -1 if value < 0 else value * factor  # log.retention.hours=-1 is no limit, as with milliseconds
+            if value is not None:
+                return value
+        return topic.setting.default
+
+    def broker_synonyms(self, name: str) -> list[Synonym]:
+        """The values of a broker setting and of those that stand in for it, from the one in force to the default.
+
+        The order is that of Kafka's ConfigHelper: what comes before the setting's own first value is left out."""
+        names = _BROKER_SYNONYMS.get(name, [name])
+        defaults = {n: text for n in names if (text := format_value(BROKER_SETTINGS[n].default)) is not None}
+        layers = ((Source.STATIC_BROKER, self.given), (Source.DEFAULT, defaults))
+        every = [Synonym(n, layer[n], source) for source, layer in layers for n in names if n in layer]
+        return list(dropwhile(lambda synonym: synonym.name != name, every))
+
+    def topic_synonyms(self, name: str, configs: Mapping[str, str]) -> list[Synonym]:
+        """The values of a topic setting, from the one in force to the broker's default."""
+        topic = TOPIC_SETTINGS[name]
+        of_broker = self.broker_synonyms(topic.synonyms[0][0]) if topic.synonyms else []
+        if name not in configs:
+            return of_broker
+        return [Synonym(name, str(format_value(topic.setting.parse(configs[name]))), Source.TOPIC), *of_broker]
+
+    def check_topic_configs(self, configs: Mapping[str, str]) -> None:
+        """Raises SettingError for a topic setting that does not exist, a value it cannot have, or two that conflict."""
+        for name, text in configs.items():
+            topic = TOPIC_SETTINGS.get(name)
+            if topic is None:
+                raise SettingError(f"there is no topic setting {name}{nearest(name, TOPIC_SETTINGS)}")
+            topic.setting.parse(text)
+        shortest, longest = (self.topic_value(f"{which}.compaction.lag.ms", configs) for which in ("min", "max"))
+        if shortest > longest:
+            raise SettingError(
+                f"min.compaction.lag.ms must be at most max.compaction.lag.ms ({longest}), not {shortest}"
+            )
+
+    def log_config(self, configs: Mapping[str, str]) -> LogConfig:
+        """What the logs of a topic with these settings need."""
+        value: Callable[[str], Any] = lambda name: self.topic_value(name, configs)  # noqa: E731
+        return LogConfig(
+            segment_bytes=value("segment.bytes"),
+            segment_ms=value("segment.ms"),
+            retention_bytes=value("retention.bytes"),
+            retention_ms=value("retention.ms"),
+            max_message_bytes=value("max.message.bytes"),
+            index_interval_bytes=value("index.interval.bytes"),
+            flush_messages=value("flush.messages"),
+            flush_ms=value("flush.ms"),
+            append_time=value("message.timestamp.type") == "LogAppendTime",
+            cleanup_delete="delete" in value("cleanup.policy"),
+            cleanup_compact="compact" in value("cleanup.policy"),
+            delete_retention_ms=value("delete.retention.ms"),
+        )
+
+
+def _broker_setting_value(name: str, text: str) -> Value:
+    setting = BROKER_SETTINGS.get(name)
+    if setting is None:
+        raise SettingError(f"there is no setting {name}{nearest(name, BROKER_SETTINGS)}")
+    return setting.parse(text)

@@ -1,0 +1,34 @@
+"""Broker settings of Kafka 3.9 and 4.3 that do nothing in coterie, from the table in kafka_only.txt.
+
+Facts: `kafka.server.KafkaConfig`'s own list of both versions; where they differ, 3.9's default and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from coterie.broker.settings.setting import Kind, Rule, Setting, Update, at_least, one_of, parse_value
+
+
+def _rule(values: str) -> Rule | None:
+    """``MINIMUM..``, ``MINIMUM..MAXIMUM``, ``A|B`` or ``-``."""
+    minimum, dots, maximum = values.partition("..")
+    if dots:
+        return at_least(int(minimum), int(maximum) if maximum else None)
+    return None if values == "-" else one_of(*values.split("|"))
+
+
+def _rows(text: str) -> Iterator[Setting]:
+    reason = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            reason = line[1:-1]
+        elif line and not line.startswith("#"):
+            name, kind_name, default, values, update = line.split(" ")
+            kind = Kind[kind_name]
+            value = None if default == "null" else parse_value(kind, default.strip('"'))
+            yield Setting(name, kind, value, _rule(values), no_effect=reason, update=Update(update))
+
+
+KAFKA_ONLY = tuple(_rows(files(__package__).joinpath("kafka_only.txt").read_text("utf-8")))
