@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import random
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from coterie.broker.cleaner import Cleaner
 from coterie.broker.clock import Clock
 from coterie.broker.disk import DiskFileSystem, FolderLock
 from coterie.broker.explaining import Progress
+from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.handlers import HANDLERS
@@ -57,6 +59,8 @@ class Broker:
         self.failed: asyncio.Event = asyncio.Event()
         self._advertised = _address(self.settings["advertised.listeners"])
         self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
+        slots = self.settings["max.incremental.fetch.session.cache.slots"]
+        self.fetch_sessions = FetchSessions(slots, lambda: random.randrange(1, 2**31))
         self.progress = Progress()
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None

@@ -9,6 +9,8 @@
 | coterie_group_rebalances_total | group, cause | rebalances begun, by what caused them |
 | coterie_group_rebalance_seconds | group | from the first request to the assignment handed out: _sum and _count |
 | coterie_offsets_load_seconds | | how long loading `__consumer_offsets` took |
+| coterie_fetch_sessions, coterie_fetch_session_partitions | | incremental fetch sessions that are kept, and their partitions |
+| coterie_fetch_session_evictions_total | | sessions that made room for others |
 """
 
 from __future__ import annotations
@@ -78,6 +80,13 @@ class GroupMetrics(Collector):
                     stalled.add_metric(labels, float(p["stalled"]))
         yield from (state, generation, members, offsets, lag, stalled)
         yield from self._counted()
+        yield from self._fetch_sessions()
+
+    def _fetch_sessions(self) -> Iterator[Metric]:
+        sessions = self._broker.fetch_sessions
+        yield GaugeMetricFamily("coterie_fetch_sessions", "incremental fetch sessions", value=len(sessions))
+        yield GaugeMetricFamily("coterie_fetch_session_partitions", "partitions in them", value=sessions.partitions)
+        yield CounterMetricFamily("coterie_fetch_session_evictions", "sessions evicted", value=sessions.evictions)
 
     def _counted(self) -> Iterator[Metric]:
         rebalances = CounterMetricFamily(

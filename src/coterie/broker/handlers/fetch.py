@@ -1,122 +1,136 @@
-"""Fetch: records now, or a wait for min.bytes of them. Fetch sessions are declined (session id 0), as Kafka may."""
+"""Fetch: records now, or a wait for min.bytes of them; in full, or as part of a session (`fetch_sessions`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read
 from coterie.broker.handlers.records import TOPIC_IDS_FROM, check_leader_epoch
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
-from coterie.broker.topics import Partition
+from coterie.broker.topics import Partition, Topics
+from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.fetch import (
-    AbortedTransaction,
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from coterie.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
 
+READ_COMMITTED = 1
+
 
 def handle_fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Pending:
     broker.fetched(call)
-    if request.session_id != 0:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    response, size, failed = _read(broker, request, call)
-    if size >= request.min_bytes or failed or request.max_wait_ms <= 0 or not request.topics:
-        return response
-    return _Wait(broker, request, call).pending
+    now_ms = broker.clock.now_ms()
+    try:
+        fetch = broker.fetch_sessions.begin(request, call.api_version >= TOPIC_IDS_FROM, now_ms)
+    except Refusal as refusal:
+        return FetchResponse(error_code=refusal.code)
+    read, enough = _read(broker, request, fetch)
+    if enough or request.max_wait_ms <= 0 or not fetch.partitions:
+        return broker.fetch_sessions.answer(fetch, read, now_ms)
+    return _Wait(broker, request, fetch).pending
 
 
 class _Wait:
     """A fetch that waits: looked at anew whenever something is appended, answered at the latest after max_wait_ms."""
 
-    def __init__(self, broker: Broker, request: FetchRequest, call: Call) -> None:
-        self._broker, self._request, self._call = broker, request, call
+    def __init__(self, broker: Broker, request: FetchRequest, fetch: Fetch) -> None:
+        self._broker, self._request, self._fetch = broker, request, fetch
         self.pending = Pending()
-        self._partitions = list(_partitions(broker, request, call))
+        self._partitions = _existing(broker.topics, fetch)
         for partition in self._partitions:
             partition.watchers.add(self._look)
         self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self._finish)
 
     def _look(self) -> None:
-        response, size, failed = _read(self._broker, self._request, self._call)
-        if size >= self._request.min_bytes or failed:
-            self._done(response)
+        read, enough = _read(self._broker, self._request, self._fetch)
+        if enough:
+            self._done(read)
 
     def _finish(self) -> None:
-        self._done(_read(self._broker, self._request, self._call)[0])
+        self._done(_read(self._broker, self._request, self._fetch)[0])
 
-    def _done(self, response: FetchResponse) -> None:
+    def _done(self, read: Read) -> None:
         self._timer.cancel()
         for partition in self._partitions:
             partition.watchers.discard(self._look)
-        self.pending.answer(response)
+        self.pending.answer(self._broker.fetch_sessions.answer(self._fetch, read, self._broker.clock.now_ms()))
 
 
-def _partitions(broker: Broker, request: FetchRequest, call: Call) -> list[Partition]:
-    found = []
-    for topic in request.topics:
-        name = broker.topics.name_of(topic.topic, topic.topic_id, call.api_version >= TOPIC_IDS_FROM)
-        for asked in topic.partitions:
-            try:
-                found.append(broker.topics.partition(name or "", asked.partition))
-            except Refusal:
-                continue
-    return found
+def _existing(topics: Topics, fetch: Fetch) -> list[Partition]:
+    partitions = []
+    for fetched in fetch.partitions.values():
+        try:
+            partitions.append(_partition(topics, fetched, fetch.by_id))
+        except Refusal:
+            continue
+    return partitions
 
 
-def _read(broker: Broker, request: FetchRequest, call: Call) -> tuple[FetchResponse, int, bool]:
-    """The answer as of now, its records' size in bytes, and whether a partition failed."""
-    response, size, failed = FetchResponse(), 0, False
+def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partition:
+    """Raises Refusal; a topic that is deleted, or made anew, during a session keeps the name that its id had."""
+    if by_id:
+        topic = topics.by_id.get(fetched.topic_id)
+        if topic is not None:
+            fetched.topic = topic.name
+        elif not fetched.topic:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
+        elif fetched.topic in topics.by_name:
+            raise Refusal(ErrorCode.INCONSISTENT_TOPIC_ID)
+    return topics.partition(fetched.topic, fetched.wanted.partition)
+
+
+def _read(broker: Broker, request: FetchRequest, fetch: Fetch) -> tuple[Read, bool]:
+    """What each partition holds now, and whether that is an answer: min.bytes of records, or a partition that failed.
+    Partitions that do not exist come last, those of unknown topic ids before the others, as in Kafka's answers."""
+    read: Read = []
+    unknown: Read = []
+    size, failed = 0, False
     left = min(request.max_bytes, broker.settings["fetch.max.bytes"])
-    for topic in request.topics:
-        answered = FetchableTopicResponse(topic.topic, topic.topic_id)
-        for asked in topic.partitions:
-            data = PartitionData(asked.partition, aborted_transactions=[] if request.isolation_level else None)
-            try:
-                data.records = _read_partition(broker, topic, asked, data, call, left, first=size == 0)
-                if request.isolation_level:
-                    _only_decided(broker, topic, asked, data, call)
-                size += len(data.records)
-                left -= len(data.records)
-            except Refusal as refusal:
-                data.error_code, data.records, failed = refusal.code, b"", True
-            answered.partitions.append(data)
-        response.responses.append(answered)
-    return response, size, failed
+    topics, by_id, committed = broker.topics, fetch.by_id, request.isolation_level == READ_COMMITTED
+    for key, fetched in fetch.partitions.items():
+        index = fetched.wanted.partition
+        try:
+            partition = _partition(topics, fetched, by_id)
+        except Refusal as refusal:
+            unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
+            continue
+        data = PartitionData(index, aborted_transactions=None)
+        try:
+            # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.
+            _read_log(partition.log, fetched, data, left, first=size == 0)
+            if committed:
+                _only_decided(partition.log, fetched, data)
+            assert data.records is not None
+            size += len(data.records)
+            left -= len(data.records)
+        except Refusal as refusal:
+            data, failed = PartitionData(index, refusal.code, aborted_transactions=None, records=b""), True
+        read.append((key, fetched, data))
+    if unknown:
+        unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
+        read += unknown
+    return read, failed or bool(unknown) or size >= request.min_bytes
 
 
-def _read_partition(
-    broker: Broker, topic: FetchTopic, asked: FetchPartition, data: PartitionData, call: Call, left: int, *, first: bool
-) -> bytes:
-    name = broker.topics.name_of(topic.topic, topic.topic_id, call.api_version >= TOPIC_IDS_FROM)
-    if name is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-    log = broker.topics.partition(name, asked.partition).log
-    check_leader_epoch(asked.current_leader_epoch)
+def _read_log(log: PartitionLog, fetched: FetchedPartition, data: PartitionData, left: int, *, first: bool) -> None:
+    wanted = fetched.wanted
+    check_leader_epoch(wanted.current_leader_epoch)
     data.high_watermark, data.last_stable_offset = log.end_offset, log.last_stable_offset
     data.log_start_offset = log.log_start_offset
-    # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.
-    return log.read(asked.fetch_offset, min(asked.partition_max_bytes, left), at_least_one=first)
+    data.records = log.read(wanted.fetch_offset, min(wanted.partition_max_bytes, left), at_least_one=first)
 
 
-def _only_decided(broker: Broker, topic: FetchTopic, asked: FetchPartition, data: PartitionData, call: Call) -> None:
+def _only_decided(log: PartitionLog, fetched: FetchedPartition, data: PartitionData) -> None:
     """read_committed: nothing from the first open transaction on, and which of the rest were aborted."""
     records, stable = data.records or b"", data.last_stable_offset
-    upper = asked.fetch_offset
+    first = upper = fetched.wanted.fetch_offset
     for position, header in batches(records):
         if header.base_offset >= stable:
             data.records = records[:position]
             break
         upper = header.last_offset + 1
-    name = broker.topics.name_of(topic.topic, topic.topic_id, call.api_version >= TOPIC_IDS_FROM) or ""
-    transactions = broker.topics.partition(name, asked.partition).log.transactions
-    aborted = transactions.aborted_between(asked.fetch_offset, upper)
+    aborted = log.transactions.aborted_between(first, upper)
     data.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in aborted]

@@ -66,6 +66,13 @@ _OWN = (
     ),
     _setting("fetch.max.bytes", Kind.INT, 57_671_680, at_least(1024), "The largest answer to a fetch request."),
     _setting(
+        "max.incremental.fetch.session.cache.slots",
+        Kind.INT,
+        1_000,
+        at_least(0),
+        "The most incremental fetch sessions that are kept; 0: every fetch is answered in full.",
+    ),
+    _setting(
         "log.retention.check.interval.ms", Kind.LONG, 300_000, at_least(1), "How often old segments are looked for."
     ),
     _setting(
