@@ -81,11 +81,26 @@ class _EncoderText(_Writer):
         if kind.code:
             self.fixed(kind.code, expression)
         elif kind.shape is not None:
-            self.fields(kind.shape, expression)
+            self.structure(kind.shape, expression, nullable)
         elif kind.name == "array":
             self.array(kind, expression, nullable, label)
         else:
             self.blob(kind, expression, nullable or kind.name == "records", label)
+
+    def structure(self, shape: type[Struct], expression: str, nullable: bool) -> None:
+        """A struct; one that may be null has a byte before it: -1 for null, else 1."""
+        if not nullable:
+            self.fields(shape, expression)
+            return
+        self.flush()
+        self.line(f"if {expression} is None:")
+        self.line("    out.append(b'\\xff')")
+        self.line("else:")
+        self.indent += 1
+        self.line("out.append(b'\\x01')")
+        self.fields(shape, expression)
+        self.flush()
+        self.indent -= 1
 
     def length(self, kind: Kind, amount: str) -> None:
         if self.flexible:
@@ -212,11 +227,24 @@ class _DecoderText(_Writer):
         if kind.code:
             self.fixed(kind.code, target)
         elif kind.shape is not None:
-            self.fields(kind.shape, target)
+            self.structure(kind.shape, target, nullable)
         elif kind.name == "array":
             self.array(kind, target, nullable, label)
         else:
             self.blob(kind, target, nullable or kind.name == "records", label)
+
+    def structure(self, shape: type[Struct], target: str, nullable: bool) -> None:
+        if not nullable:
+            self.fields(shape, target)
+            return
+        self.flush()
+        self.line("at += 1")
+        self.line("if data[at - 1] > 127:")
+        self.line(f"    {target} = None")
+        self.line("else:")
+        self.indent += 1
+        self.fields(shape, target)
+        self.indent -= 1
 
     def length(self, kind: Kind) -> str:
         name = self.fresh("n")
