@@ -297,7 +297,7 @@ def test_nobody_is_new_before_everything_is_loaded(broker: LocalBroker) -> None:
 
             def forget() -> None:
                 transactions.by_id.clear()
-                transactions._loaded = False
+                transactions.machine.loaded = False
 
             broker._call(forget)
             async with producer(broker) as two:

@@ -79,7 +79,7 @@ def test_which_version_is_written() -> None:
     run = ScenarioRun()
     run.step("join a version=3")
     run.step("sync a")
-    entry, _ = run.log[-1]
+    entry, _, _ = run.log[-1]
     assert isinstance(entry, StoredRecord)
     assert version_of(entry.value) == 3
 
@@ -199,13 +199,13 @@ def test_what_is_stored_of_a_group() -> None:
     run.step("advance 5000")
     before = len(run.log)
     run.step("expire-offsets")
-    assert [(r.key, r.value) for r, _ in run.log[before:] if isinstance(r, StoredRecord)] == [(stored.key, None)]
+    assert [(r.key, r.value) for r, _, _ in run.log[before:] if isinstance(r, StoredRecord)] == [(stored.key, None)]
     # A simple consumer's group never had a record, so it needs no tombstone.
     run.step("commit s t-0=1 group=simple")
     run.step("advance 5000")
     before = len(run.log)
     run.step("expire-offsets")
-    keys = [r.key for r, _ in run.log[before:] if isinstance(r, StoredRecord)]
+    keys = [r.key for r, _, _ in run.log[before:] if isinstance(r, StoredRecord)]
     assert [version_of(key) for key in keys] == [1]
 
 

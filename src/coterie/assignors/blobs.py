@@ -41,6 +41,15 @@ def decode_subscription(data: bytes, member_id: str = "", group_instance_id: str
     return Subscriber(member_id, frozenset(s.topics), group_instance_id, owned, s.generation_id, s.rack_id, s.user_data)
 
 
+def decode_subscribed_topics(data: bytes) -> frozenset[str]:
+    """The topics alone, out of the fields of version 0: a coordinator reads no others, whatever version the subscription
+    names, and what follows them may be cut off (Kafka: ConsumerProtocol.deserializeConsumerProtocolSubscription). Raises
+    WireError where topics or user data are not whole."""
+    if len(data) < 2:
+        raise WireError("too short for the version of a consumer's subscription")
+    return frozenset(ConsumerProtocolSubscription.decode(data, 0, 2).topics)
+
+
 def encode_assignment(partitions: Mapping[str, list[int]]) -> bytes:
     message = ConsumerProtocolAssignment([TopicPartitions(t, p) for t, p in sorted(partitions.items())])
     return struct.pack(">h", ASSIGNMENT_VERSION) + message.encode(ASSIGNMENT_VERSION)

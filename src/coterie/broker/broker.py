@@ -28,6 +28,7 @@ from coterie.broker.server import Call, Connection
 from coterie.broker.settings import BrokerSettings, SettingError, read_properties
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator
+from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FETCHES_REMEMBERED = 10_000
-PRODUCER_ID_BLOCK = 1000
 FLUSH_CHECK_MS = 250
 
 
@@ -68,7 +68,6 @@ class Broker:
         self._registration: Registration | None = None
         self._lock: FolderLock | None = None
         self._upkeep: list[asyncio.Task[None]] = []
-        self._next_producer_id = self._producer_ids_reserved = 0
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Opens the data folder and listens; returns the address. Raises DataFolderInUse, OSError, or Unreachable for a
@@ -87,9 +86,7 @@ class Broker:
         self.flusher = Flusher(self.loop, self._disk_failed)
         self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
         self.groups.start()
-        self.transactions = TransactionCoordinator(
-            self.settings, self.topics, self.groups, self.clock, self.producer_id
-        )
+        self.transactions = TransactionCoordinator(self.settings, self.topics, self.groups, self.clock, ProducerIds(fs))
         self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
         self._keep_house()
         address = self._server.sockets[0].getsockname()
@@ -166,16 +163,6 @@ class Broker:
         if who not in fetches and len(fetches) >= FETCHES_REMEMBERED:
             del fetches[next(iter(fetches))]
         fetches[who] = self.clock.now_ms()
-
-    def producer_id(self) -> int:
-        """A fresh producer id; blocks of them are reserved on disk, so that none is given twice."""
-        if self._next_producer_id >= self._producer_ids_reserved:
-            if self._fs.exists("producer_ids"):
-                self._next_producer_id = int(self._fs.read_file("producer_ids"))
-            self._producer_ids_reserved = self._next_producer_id + PRODUCER_ID_BLOCK
-            self._fs.write_file("producer_ids", str(self._producer_ids_reserved).encode())
-        self._next_producer_id += 1
-        return self._next_producer_id - 1
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from coterie.broker.clock import Clock
 from coterie.broker.flusher import Flusher
@@ -16,7 +17,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import OFFSETS_TOPIC, Partition, Topics
 from coterie.coordinator.offsets_log import OffsetsLog
-from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
+from coterie.coordinator.outcome import Context, Reply
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.shard import (
     Command,
@@ -34,6 +35,7 @@ from coterie.journal import JournalLine
 from coterie.records.batch import BatchError, encode_batch
 from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.messages.write_txn_markers import WritableTxnMarker
 
 logger = logging.getLogger(__name__)
@@ -43,11 +45,23 @@ JOURNAL_BATCH_BYTES = 256 * 1024
 JournalItem = tuple[int, bytes, bytes, tuple[()]]
 
 
+class OpenTransactions(Protocol):
+    """What the group coordinator asks of the transaction coordinator."""
+
+    def verify_offsets(self, request: TxnOffsetCommitRequest, version: int) -> None:
+        """Raises Refusal where the request is not part of an ongoing transaction."""
+
+    def is_open(self, producer_id: int, epoch: int, partition: tuple[str, int]) -> bool: ...
+
+    @property
+    def loaded(self) -> bool: ...
+
+
 class _Seat:
     """One shard with its partition and log."""
 
-    def __init__(self, config: CoordinatorConfig, partition: Partition) -> None:
-        self.shard = Shard(config)
+    def __init__(self, shard: Shard, partition: Partition) -> None:
+        self.shard = shard
         self.partition = partition
         self.log = OffsetsLog(partition.log)
         self.loaded = False
@@ -64,6 +78,7 @@ class GroupCoordinator:
     ) -> None:
         self._topics, self._clock, self._loop, self._flusher = topics, clock, loop, flusher
         self.config = settings.coordinator()
+        self.transactions: OpenTransactions | None = None
         self.listeners: list[Callable[[JournalLine], None]] = []
         self.load_seconds = 0.0
         self._seats: list[_Seat] = []
@@ -82,7 +97,14 @@ class GroupCoordinator:
             self._loading = self._loop.create_task(self._load())
 
     def _take_seats(self) -> None:
-        self._seats = [_Seat(self.config, p) for p in self._topics.offsets_topic().partitions]
+        self._seats = [_Seat(self._shard(), p) for p in self._topics.offsets_topic().partitions]
+
+    def _shard(self) -> Shard:
+        return Shard(self.config, self._verify)
+
+    def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
+        assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
+        self.transactions.verify_offsets(request, version)
 
     async def _load(self) -> None:
         total, started = 0, self._loop.time()
@@ -105,6 +127,8 @@ class GroupCoordinator:
             self._teller.loaded(group)
         for decision in seat.shard.loaded(self._clock.now_ms()):
             self._drive(seat, decision)
+        if self.transactions is not None and self.transactions.loaded:
+            self._abort_orphans(seat, self.transactions)
         if seat.deleted_topics:
             names, seat.deleted_topics = tuple(seat.deleted_topics), set()
             self._for_every_group(seat, lambda group_id: TopicsDeleted(group_id, names))
@@ -133,7 +157,7 @@ class GroupCoordinator:
         seat = self._seats[index]
         if epoch <= seat.epoch:
             return False
-        seat.epoch, seat.resigned, seat.shard = epoch, False, Shard(self.config)
+        seat.epoch, seat.resigned, seat.shard = epoch, False, self._shard()
         for _ in self._load_seat(seat):
             pass
         return True
@@ -275,6 +299,26 @@ class GroupCoordinator:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
         seat.shard.end_transaction(marker.producer_id, committed, now_ms)
         seat.partition.appended()
+
+    def abort_orphans(self, transactions: OpenTransactions) -> None:
+        """Once both coordinators are loaded: an offset that is pending without an open transaction would stay so for ever."""
+        for seat in [s for s in self._seats if s.loaded]:
+            self._abort_orphans(seat, transactions)
+
+    def _abort_orphans(self, seat: _Seat, transactions: OpenTransactions) -> None:
+        index = seat.partition.index
+        for producer_id, epoch in seat.shard.pending_producers():
+            if not transactions.is_open(producer_id, epoch, (OFFSETS_TOPIC, index)):
+                logger.warning(
+                    "%s-%d: dropping offsets of producer %d, which has no open transaction",
+                    OFFSETS_TOPIC,
+                    index,
+                    producer_id,
+                )
+                try:
+                    self.end_transaction(index, WritableTxnMarker(producer_id, epoch, False))
+                except Refusal as refusal:
+                    logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, index, refusal)
 
     def expire_member(self, group_id: str, member_id: str) -> None:
         """Ends a member's session now, as if it had been silent for its whole length. Raises Refusal."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.expire import decide_member_expired
 from coterie.coordinator.classic.heartbeat import decide_heartbeat
 from coterie.coordinator.classic.join import decide_join, join_refused
 from coterie.coordinator.classic.leave import decide_leave
+from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.classic.sync import decide_sync, sync_refused
@@ -107,15 +108,27 @@ class Step:
     generation: int
 
 
-class Shard:
-    """The groups of one offsets partition."""
+Verify = Callable[[TxnOffsetCommitRequest, int], None]  # and the version of the request
 
-    def __init__(self, config: CoordinatorConfig) -> None:
+
+class _OpenTransaction(NamedTuple):
+    """A producer with offsets pending here: under which epoch, and in which groups."""
+
+    epoch: int
+    groups: set[str]
+
+
+class Shard:
+    """The groups of one offsets partition. ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction
+    that has this partition (KIP-890); None where only the groups are of interest."""
+
+    def __init__(self, config: CoordinatorConfig, verify: Verify | None = None) -> None:
         self.config = config
+        self._verify = verify
         self.groups: dict[str, Group] = {}
         self._heap: list[tuple[int, str, str]] = []
         self._keys = KeyReader()
-        self._in_transaction: dict[int, set[str]] = {}  # producer id -> groups with offsets pending in it
+        self._in_transaction: dict[int, _OpenTransaction] = {}  # by producer id
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -147,6 +160,9 @@ class Shard:
             case LeaveGroupRequest():
                 return decide_leave(group, command, ctx, self.config)
             case TxnOffsetCommitRequest():
+                refuse_unnamed(group)
+                if self._verify is not None:
+                    self._verify(command, ctx.api_version)
                 return decide_txn_commit(group, exists, command, ctx, self.config)
             case OffsetDeleteRequest():
                 return decide_offset_delete(group, exists, command, ctx)
@@ -187,15 +203,15 @@ class Shard:
         """Keeps a decision whose records are appended; returns what happened to the group, offsets left out."""
         group, outcome = decision.group, decision.outcome
         steps: list[Step] = []
+        if outcome.producer is not None and outcome.events:
+            self._takes_part(*outcome.producer, group.group_id, decision.now_ms)
         if outcome.events:
             if group.group_id not in self.groups:
                 self.groups[group.group_id] = group
             for event in outcome.events:
                 before = group.phase
                 replay(group, event, decision.now_ms)
-                if isinstance(event, e.TransactionalOffsetStored):
-                    self._in_transaction.setdefault(event.producer_id, set()).add(group.group_id)
-                elif not isinstance(event, e.OffsetStored | e.OffsetRemoved):
+                if not isinstance(event, e.OffsetStored | e.OffsetRemoved | e.TransactionalOffsetStored):
                     self._watch(group, event)
                     steps.append(Step(group.group_id, event, before, group.phase, group.generation))
             self._queue_group(group)
@@ -211,7 +227,8 @@ class Shard:
     def end_transaction(self, producer_id: int, committed: bool, now_ms: int) -> list[str]:
         """A transaction's marker was appended to this partition: what the producer left pending counts, or is dropped.
         Returns the groups that it settled; a marker for nothing pending changes nothing."""
-        settled = sorted(self._in_transaction.pop(producer_id, ()))
+        ended = self._in_transaction.pop(producer_id, None)
+        settled = [] if ended is None else sorted(ended.groups)
         for group_id in settled:
             group = self.groups.get(group_id)
             if group is not None:
@@ -220,6 +237,17 @@ class Shard:
                 if group.is_blank():
                     del self.groups[group_id]  # all it ever had was aborted
         return settled
+
+    def _takes_part(self, producer_id: int, epoch: int, group_id: str, now_ms: int) -> None:
+        """A newer epoch fences the older: what that left pending never counts."""
+        known = self._in_transaction.get(producer_id)
+        if known is not None and known.epoch < epoch:
+            self.end_transaction(producer_id, False, now_ms)
+        self._in_transaction.setdefault(producer_id, _OpenTransaction(epoch, set())).groups.add(group_id)
+
+    def pending_producers(self) -> list[tuple[int, int]]:
+        """Producer id and epoch of every transaction with offsets pending here."""
+        return [(producer_id, known.epoch) for producer_id, known in self._in_transaction.items()]
 
     def settle(self, group: Group, now_ms: int) -> Decision | None:
         """What the group's state now calls for; ask until None."""
@@ -273,9 +301,16 @@ class Shard:
 
     # -- loading and leaving ---------------------------------------------------------------------------------------
 
-    def load(self, key: bytes | None, value: bytes | None, timestamp_ms: int = -1, producer_id: int = -1) -> None:
-        """Replays one record of the log; ``producer_id`` is that of a transactional batch. Raises WireError for one
-        that nobody can read."""
+    def load(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> None:
+        """Replays one record of the log; the producer is that of a transactional batch. Raises WireError for one that
+        nobody can read."""
         offset_key = self._keys.offset_key(key) if key is not None and value is not None else None
         if offset_key is not None and value is not None and producer_id < 0:
             self._load_offset(*offset_key, committed_offset(value))
@@ -286,7 +321,7 @@ class Shard:
         group_id, event = read
         if producer_id >= 0 and isinstance(event, e.OffsetStored):
             event = e.TransactionalOffsetStored(event.topic, event.partition, event.committed, producer_id)
-            self._in_transaction.setdefault(producer_id, set()).add(group_id)
+            self._takes_part(producer_id, producer_epoch, group_id, timestamp_ms)
         group = self.groups.get(group_id)
         if group is None:
             if isinstance(event, e.GroupRemoved | e.OffsetRemoved):

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from functools import lru_cache
 
-from coterie.assignors.blobs import decode_assignment, decode_subscription
+from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.coordinator.events import (
     Event,
     GroupRemoved,
@@ -179,7 +179,7 @@ def say_record(key: bytes, value: bytes | None) -> str:
 def _say_member(member: MemberMetadata) -> str:
     name = member.member_id + (f" ({member.group_instance_id})" if member.group_instance_id else "")
     try:
-        topics = "+".join(sorted(decode_subscription(member.subscription).topics)) or "nothing"
+        topics = "+".join(sorted(decode_subscribed_topics(member.subscription))) or "nothing"
     except WireError:
         topics = "nothing readable"
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.assignors.blobs import decode_subscription
+from coterie.assignors.blobs import decode_subscribed_topics
 from coterie.coordinator.state import Group
 from coterie.wire.primitives import WireError
 
@@ -18,7 +18,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     topics: set[str] = set()
     for subscription in group.subscriptions:
         try:
-            topics.update(decode_subscription(subscription).topics)
+            topics |= decode_subscribed_topics(subscription)
         except WireError:
             return None
     return frozenset(topics)

@@ -41,6 +41,9 @@ class Actor:
     member_id: str = ""
     generation: int = -1
     instance: str | None = None
+    transactional_id: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
 
 
 Actors = Mapping[str, Actor]
@@ -61,14 +64,18 @@ def _member(actor: Actor, options: Options) -> str:
 
 def join(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
     """`join a protocols=range:t+u,roundrobin type=consumer session=10000 rebalance=60000 instance=i`; `range:t@3` is a
-    subscription that names generation 3."""
+    subscription that names generation 3, `range:t~1` one that names version 1 and has the fields of version 0."""
     if "instance" in options:
         actor.instance = options["instance"]
     protocols = []
     for item in options.get("protocols", "range").split(","):
         name, _, metadata = item.partition(":")
+        metadata, _, named_version = metadata.partition("~")
         topics, _, generation = metadata.partition("@")
         subscription = encode_subscription(topics.split("+") if topics else ["t"], None, int(generation or -1))
+        if named_version:
+            oldest = encode_subscription(topics.split("+"), version=0)
+            subscription = int(named_version).to_bytes(2, "big", signed=True) + oldest[2:]
         protocols.append(JoinGroupRequestProtocol(name, b"junk" if metadata == "junk" else subscription))
     return JoinGroupRequest(
         group_id=_group(options),
@@ -147,14 +154,17 @@ def commit(actor: Actor, actors: Actors, words: list[str], options: Options) -> 
 
 
 def txn_commit(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
-    """`txn-commit a producer=1 t-0=5`; like commit, in the transaction of that producer id."""
+    """`txn-commit a t-0=5`; like commit, in the actor's transaction. `producer=1 producer-epoch=2 id=x`: another's."""
+    producer_id = int(options.get("producer", actor.producer_id))
+    producer_epoch = 0 if "producer" in options else actor.producer_epoch
     topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
     for topic, partition, offset, epoch, text in _offsets(options):
         topics.setdefault(topic, []).append(TxnOffsetCommitRequestPartition(partition, offset, epoch, text))
     return TxnOffsetCommitRequest(
-        transactional_id=f"txn-{options['producer']}",
+        transactional_id=plain(options.get("id", actor.transactional_id or f"txn-{producer_id}")),
         group_id=_group(options),
-        producer_id=int(options["producer"]),
+        producer_id=producer_id,
+        producer_epoch=int(options.get("producer-epoch", producer_epoch)),
         generation_id=int(options.get("generation", actor.generation)),
         member_id=_member(actor, options),
         group_instance_id=options.get("instance", actor.instance),

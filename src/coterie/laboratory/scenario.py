@@ -28,6 +28,7 @@ from coterie.coordinator.stored import StoredRecord
 from coterie.laboratory.asking import REQUESTS, WITHOUT_ACTOR, Actor, plain
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.laboratory.saying import say
+from coterie.laboratory.scenario_transactions import ScenarioTransactions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.join_group import JoinGroupResponse
@@ -66,8 +67,9 @@ class ScenarioRun:
 
     def __init__(self) -> None:
         self.config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
-        self.shard = Shard(self.config)
-        self.log: list[tuple[StoredRecord | bool, int]] = []  # a record or the end of a transaction, and its producer
+        self.transactions = ScenarioTransactions(self._marker, lambda: self.now_ms)
+        self.shard = Shard(self.config, self.transactions.verify)
+        self.log: list[tuple[StoredRecord | bool, int, int]] = []  # a record or an end, its producer id and epoch
         self.now_ms = 0
         self.actors: dict[str, Actor] = {}
         self.ledger, self.generations = Ledger(), GenerationChecker()
@@ -79,6 +81,11 @@ class ScenarioRun:
             "config": self._config,
             "fetch": self._fetch,
             "txn-end": self._txn_end,
+            "init": self._init,
+            "add-offsets": self._add_offsets,
+            "end": self._end,
+            "fail-marker": self._fail_marker,
+            "transactions-upkeep": self._transactions_upkeep,
             "owes-sync": self._owes_sync,
             "advance": self._advance,
             "describe": self._describe,
@@ -113,10 +120,10 @@ class ScenarioRun:
 
     def _loaded(self) -> Shard:
         """What a failover would find."""
-        shard = Shard(self.config)
-        for entry, producer_id in self.log:
+        shard = Shard(self.config, self.transactions.verify)
+        for entry, producer_id, epoch in self.log:
             if isinstance(entry, StoredRecord):
-                shard.load(entry.key, entry.value, self.now_ms, producer_id)
+                shard.load(entry.key, entry.value, self.now_ms, producer_id, epoch)
             else:
                 shard.end_transaction(producer_id, entry, self.now_ms)
         return shard
@@ -152,8 +159,8 @@ class ScenarioRun:
         if self._fail_append is not None:
             code, self._fail_append = self._fail_append, None
             raise Refusal(code)
-        producer = decision.outcome.producer
-        self.log += [(record, -1 if producer is None else producer[0]) for record in decision.records]
+        producer = decision.outcome.producer or (-1, -1)
+        self.log += [(record, *producer) for record in decision.records]
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
@@ -224,10 +231,28 @@ class ScenarioRun:
 
     def _txn_end(self, words: list[str], options: dict[str, str]) -> None:
         """`txn-end commit producer=1`: the marker of that producer's transaction reaches this partition."""
-        producer_id, committed = int(options["producer"]), words == ["commit"]
-        self.log.append((committed, producer_id))
+        self._marker(int(options["producer"]), 0, words == ["commit"])
+
+    def _marker(self, producer_id: int, epoch: int, committed: bool) -> None:
+        self.log.append((committed, producer_id, epoch))
         settled = self.shard.end_transaction(producer_id, committed, self.now_ms)
         self.trace.append(f"settled: {','.join(settled) or '-'}")
+
+    def _init(self, words: list[str], options: dict[str, str]) -> None:
+        self.trace.append(self.transactions.init(self._actor(words[0]), words[0], options))
+
+    def _add_offsets(self, words: list[str], options: dict[str, str]) -> None:
+        self.trace.append(self.transactions.add_offsets(self._actor(words[0]), words[0], options))
+
+    def _end(self, words: list[str], options: dict[str, str]) -> None:
+        self.trace.append(self.transactions.end(self._actor(words[0]), words[0], words[1] == "commit", options))
+
+    def _fail_marker(self, words: list[str], options: dict[str, str]) -> None:
+        """The next marker cannot be written."""
+        self.transactions.failing_markers += 1
+
+    def _transactions_upkeep(self, words: list[str], options: dict[str, str]) -> None:
+        self.trace += self.transactions.upkeep()
 
     def _owes_sync(self, words: list[str], options: dict[str, str]) -> None:
         group = self.shard.groups.get(options.get("group", "g"))
@@ -285,6 +310,7 @@ class ScenarioRun:
         """The broker dies and comes back: whoever waited is gone, the log is replayed, sessions start anew."""
         self.ledger.forgotten(set(self.ledger.open))
         self.shard = self._loaded()
+        self.transactions.reload(self.shard)
         for decision in self.shard.loaded(self.now_ms):
             self._drive(decision)
 

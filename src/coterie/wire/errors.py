@@ -131,6 +131,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ENDPOINT_TYPE = 115, False, "the broker does not know that endpoint type"
     UNKNOWN_SUBSCRIPTION_ID = 117, False, "the telemetry subscription changed; ask for it again"
     TELEMETRY_TOO_LARGE = 118, False, "the telemetry is larger than telemetry.max.bytes"
+    TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted; the producer may go on"
 
 
 _BY_CODE: dict[int, ErrorCode] = {int(member): member for member in ErrorCode}

@@ -6,7 +6,6 @@ from coterie.broker.handlers.cluster import (
     handle_api_versions,
     handle_describe_cluster,
     handle_find_coordinator,
-    handle_init_producer_id,
     handle_metadata,
 )
 from coterie.broker.handlers.configs import handle_describe_configs, handle_incremental_alter_configs
@@ -37,6 +36,7 @@ from coterie.broker.handlers.transactions import (
     handle_add_offsets_to_txn,
     handle_add_partitions_to_txn,
     handle_end_txn,
+    handle_init_producer_id,
     handle_txn_offset_commit,
     handle_write_txn_markers,
 )

@@ -1,4 +1,4 @@
-"""What the cluster is: versions, brokers, topics, settings, coordinators, producer ids."""
+"""What the cluster is: versions, brokers, topics, settings, coordinators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from coterie.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -124,20 +123,3 @@ def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, cal
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )
-
-
-def handle_init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        claimed = (request.producer_id, request.producer_epoch)
-        try:
-            ids = broker.transactions.init_producer(request.transactional_id, request.transaction_timeout_ms, claimed)
-        except Refusal as refusal:
-            code = refusal.code
-            if code == ErrorCode.PRODUCER_FENCED and call.api_version < 4:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
-            return InitProducerIdResponse(error_code=code)
-        return InitProducerIdResponse(producer_id=ids[0], producer_epoch=ids[1])
-    if request.producer_id >= 0 and 0 <= request.producer_epoch < 2**15 - 2:
-        # KIP-360: a producer that lost its sequence goes on under the next epoch.
-        return InitProducerIdResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)
-    return InitProducerIdResponse(producer_id=broker.producer_id(), producer_epoch=0)

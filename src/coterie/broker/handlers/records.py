@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import INTERNAL_TOPICS, Partition
-from coterie.coordinator.transactions.steps import Claim
+from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.records.batch import BatchError, BatchHeader
 from coterie.records.legacy import is_legacy, to_batch
@@ -104,7 +104,7 @@ def _append(
             _batches(data.records or b"", call.api_version, now_ms),
             now_ms,
             LEADER_EPOCH,
-            lambda header: _check_transaction(broker, request.transactional_id, header, (name, data.index)),
+            lambda header: _check_transaction(broker, request.transactional_id, header, (name, data.index), call),
         )
     except Refusal as refusal:
         return PartitionProduceResponse(data.index, refusal.code, error_message=refusal.message)
@@ -124,12 +124,13 @@ def _append(
 
 
 def _check_transaction(
-    broker: Broker, transactional_id: str | None, header: BatchHeader, where: tuple[str, int]
+    broker: Broker, transactional_id: str | None, header: BatchHeader, where: tuple[str, int], call: Call
 ) -> None:
     """Transactional records need an open transaction that has their partition. Raises Refusal."""
     if transactional_id is None:
         raise Refusal(ErrorCode.INVALID_TXN_STATE, "transactional records without a transactional id")
-    who = Claim(header.producer_id, header.producer_epoch, says_fenced=False)
+    abortable = call.api_version >= PRODUCE_ABORTABLE_FROM
+    who = Claim(header.producer_id, header.producer_epoch, says_fenced=False, says_abortable=abortable)
     broker.transactions.check_produce(transactional_id, who, where)
 
 

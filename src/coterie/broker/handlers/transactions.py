@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
-from coterie.broker.topics import OFFSETS_TOPIC
+from coterie.broker.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from coterie.coordinator.transactions.steps import FENCED_FROM, Claim
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -20,6 +20,7 @@ from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -38,6 +39,10 @@ from coterie.wire.messages.write_txn_markers import (
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
+
+
+def handle_init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+    return broker.transactions.init_producer_id(request, call.api_version)
 
 
 def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> Message | Pending:
@@ -68,11 +73,13 @@ def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, ca
 def handle_add_partitions_to_txn(
     broker: Broker, request: AddPartitionsToTxnRequest, call: Call
 ) -> AddPartitionsToTxnResponse:
-    """All or none: where one partition does not exist the others are told OPERATION_NOT_ATTEMPTED."""
+    """All or none: where one partition is refused, the others are answered OPERATION_NOT_ATTEMPTED."""
     wanted = [(t.name, p) for t in request.topics for p in t.partitions]
     codes = dict.fromkeys(wanted, ErrorCode.NONE)
     for where in wanted:
-        if not _exists(broker, where):
+        if where[0] in INTERNAL_TOPICS:
+            codes[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not _exists(broker, where):
             codes[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if any(codes.values()):
         codes = {where: code or ErrorCode.OPERATION_NOT_ATTEMPTED for where, code in codes.items()}
@@ -140,7 +147,7 @@ def _write(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult
                     broker.groups.end_transaction(index, marker)
                 elif _exists(broker, (topic.name, index)):
                     ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result)
-                    broker.transactions.write_marker(topic.name, index, *ended)
+                    broker.transactions.write_marker((topic.name, index), *ended)
                 else:
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             except Refusal as refusal:

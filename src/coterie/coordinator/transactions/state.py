@@ -25,11 +25,13 @@ class Status(IntEnum):
 
 PREPARED = {Status.PREPARE_COMMIT: Status.COMPLETE_COMMIT, Status.PREPARE_ABORT: Status.COMPLETE_ABORT}
 COMPLETE = frozenset(PREPARED.values())
+OPEN = frozenset({Status.ONGOING, *PREPARED})  # its partitions hold records that no marker has settled
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Times in ms since 1970; ``started_ms`` -1 while none is open."""
+    """Times in ms since 1970; ``started_ms`` -1 before the first. ``last_producer_id`` and ``last_epoch``: what the producer
+    had before its own InitProducerId gave it these, -1 where another one took over; kept in memory only, as in Kafka."""
 
     transactional_id: str
     producer_id: int
@@ -39,6 +41,8 @@ class Transaction:
     partitions: frozenset[TopicPartition] = frozenset()
     updated_ms: int = -1
     started_ms: int = -1
+    last_producer_id: int = -1
+    last_epoch: int = -1
 
     def key(self) -> bytes:
         return _VERSION + TransactionLogKey(self.transactional_id).encode(0)
@@ -61,14 +65,14 @@ class Transaction:
 
 def decode_transaction(key: bytes, value: bytes) -> Transaction:
     """Raises WireError or ValueError for what is neither ours nor Kafka's."""
-    said = TransactionLogValue.decode(value, 0, 2)
+    stored = TransactionLogValue.decode(value, 0, 2)
     return Transaction(
         TransactionLogKey.decode(key, 0, 2).transactional_id,
-        said.producer_id,
-        said.producer_epoch,
-        said.transaction_timeout_ms,
-        Status(said.transaction_status),
-        frozenset((t.topic, p) for t in said.transaction_partitions or () for p in t.partition_ids),
-        said.transaction_last_update_timestamp_ms,
-        said.transaction_start_timestamp_ms,
+        stored.producer_id,
+        stored.producer_epoch,
+        stored.transaction_timeout_ms,
+        Status(stored.transaction_status),
+        frozenset((t.topic, p) for t in stored.transaction_partitions or () for p in t.partition_ids),
+        stored.transaction_last_update_timestamp_ms,
+        stored.transaction_start_timestamp_ms,
     )

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from coterie.coordinator.transactions.state import COMPLETE, PREPARED, Status, TopicPartition, Transaction
+from coterie.coordinator.transactions.state import OPEN, PREPARED, Status, TopicPartition, Transaction
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 MAX_EPOCH = 2**15 - 2  # the last is kept for fencing
-FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn begin to say PRODUCER_FENCED
+PRODUCE_ABORTABLE_FROM, TXN_OFFSET_COMMIT_ABORTABLE_FROM = 11, 4  # from here on TRANSACTION_ABORTABLE (KIP-890)
+FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn answer PRODUCER_FENCED
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who a producer says it is; ``says_fenced``: its request is new enough to be told PRODUCER_FENCED."""
+    """Who a producer says it is; the rest: whether its request is new enough to be answered PRODUCER_FENCED and
+    TRANSACTION_ABORTABLE, or gets the older INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE."""
 
     producer_id: int
     epoch: int
     says_fenced: bool = True
+    says_abortable: bool = False
+
+
+def offsets_claim(request: TxnOffsetCommitRequest, version: int) -> Claim:
+    """What TxnOffsetCommit of that version claims and may be answered."""
+    abortable = version >= TXN_OFFSET_COMMIT_ABORTABLE_FROM
+    return Claim(request.producer_id, request.producer_epoch, says_fenced=False, says_abortable=abortable)
 
 
 def check_producer(found: Transaction | None, claim: Claim) -> Transaction:
@@ -54,32 +64,49 @@ def prepare_end(found: Transaction, committed: bool, now_ms: int) -> Transaction
 
 def complete(prepared: Transaction, now_ms: int) -> Transaction:
     """The markers are written."""
-    return replace(prepared, status=PREPARED[prepared.status], partitions=frozenset(), updated_ms=now_ms, started_ms=-1)
+    return replace(prepared, status=PREPARED[prepared.status], partitions=frozenset(), updated_ms=now_ms)
 
 
 def fence(found: Transaction, now_ms: int) -> Transaction:
     """Aborts an open transaction under the next epoch, so that its producer can do no more."""
-    epoch = min(found.epoch + 1, 2**15 - 1)
-    return replace(found, epoch=epoch, status=Status.PREPARE_ABORT, updated_ms=now_ms)
+    epoch = min(found.epoch + 1, MAX_EPOCH + 1)
+    return replace(found, epoch=epoch, last_epoch=found.epoch, status=Status.PREPARE_ABORT, updated_ms=now_ms)
 
 
 def init_producer(
     found: Transaction | None,
     transactional_id: str,
     timeout_ms: int,
-    claimed: tuple[int, int],
-    fresh_id: int,
+    claimed: tuple[int, int] | None,
+    new_producer_id: Callable[[], int],
     now_ms: int,
 ) -> Transaction:
-    """The producer that now has the transactional id. ``claimed``: producer id and epoch that it says it had (KIP-360), -1
-    each for none; ``fresh_id`` is used where a new one is needed. Raises Refusal."""
+    """The producer that now has the transactional id (KIP-360; Kafka's prepareInitProducerIdTransit). ``claimed``: the
+    producer id and epoch that it says it had; a repeated request gets the answer of the first. Raises Refusal."""
     if found is None:
-        return Transaction(transactional_id, fresh_id, 0, timeout_ms, updated_ms=now_ms)
-    if claimed[0] >= 0 and claimed not in ((found.producer_id, found.epoch), (found.producer_id, found.epoch - 1)):
+        return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
+    check_claimed_id(found, claimed)
+    assert found.status not in OPEN, "what is open was ended before"
+    fresh = replace(found, status=Status.EMPTY, timeout_ms=timeout_ms, started_ms=-1, updated_ms=now_ms)
+    if found.epoch >= MAX_EPOCH and (claimed is None or claimed[1] == found.epoch):
+        last = (-1, -1) if claimed is None else (found.producer_id, found.epoch)
+        new_id = new_producer_id()
+        return replace(fresh, producer_id=new_id, epoch=0, last_producer_id=last[0], last_epoch=last[1])
+    if claimed is None:
+        return replace(fresh, epoch=found.epoch + 1, last_epoch=-1)
+    if claimed[1] == found.epoch:
+        return replace(fresh, epoch=found.epoch + 1, last_epoch=found.epoch)
+    if claimed[1] == found.last_epoch:
+        return fresh
+    raise Refusal(ErrorCode.PRODUCER_FENCED)
+
+
+def check_claimed_id(found: Transaction, claimed: tuple[int, int] | None) -> None:
+    """Raises Refusal for a producer id that the transactional id neither has nor gave up for want of epochs."""
+    if claimed is None or claimed[0] == found.producer_id:
+        return
+    if claimed[0] != found.last_producer_id or claimed[1] < MAX_EPOCH:
         raise Refusal(ErrorCode.PRODUCER_FENCED)
-    assert found.status in COMPLETE or found.status == Status.EMPTY, "what is open was ended before"
-    ids = (found.producer_id, found.epoch + 1) if found.epoch < MAX_EPOCH else (fresh_id, 0)
-    return Transaction(transactional_id, *ids, timeout_ms, updated_ms=now_ms)
 
 
 def timed_out(found: Transaction, now_ms: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from coterie.assignors.blobs import decode_assignment, decode_subscription
+from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
@@ -88,7 +88,7 @@ def topics_of(value: GroupMetadataValue | None, member: MemberMetadata) -> list[
     if value is None or value.protocol_type != "consumer":
         return None
     try:
-        return sorted(decode_subscription(member.subscription).topics)
+        return sorted(decode_subscribed_topics(member.subscription))
     except WireError:
         return None
 

@@ -1,0 +1,187 @@
+"""All transactional ids of a coordinator, over whatever keeps their states and writes their markers.
+
+The broker and the laboratory drive the same machine. A transaction is decided once its prepared state is appended; its
+markers follow within the same call, and the end is appended last. Where the disk fails in between, the transaction stays
+prepared: whoever comes next is answered CONCURRENT_TRANSACTIONS, and `complete_prepared` tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Protocol
+
+from coterie.coordinator.transactions.state import OPEN, PREPARED, Status, TopicPartition, Transaction
+from coterie.coordinator.transactions.steps import (
+    Claim,
+    add_partitions,
+    check_claimed_id,
+    check_producer,
+    complete,
+    fence,
+    init_producer,
+    prepare_end,
+    timed_out,
+)
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+INIT_FENCED_FROM = 4  # in which version InitProducerId begins to answer PRODUCER_FENCED
+NO_PRODUCER = (-1, -1)
+
+
+class TransactionLog(Protocol):
+    """What a coordinator writes to. Each raises Refusal when it cannot be written."""
+
+    def keep(self, transaction: Transaction) -> None:
+        """Appends a state to `__transaction_state`."""
+
+    def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
+        """Appends the end of a transaction to a partition; one that is gone needs none."""
+
+    def new_producer_id(self) -> int:
+        """One that nobody ever had."""
+
+
+class TransactionMachine:
+    """``by_id`` by transactional id. Until `loaded` is True, requests are refused with COORDINATOR_LOAD_IN_PROGRESS."""
+
+    def __init__(self, log: TransactionLog, max_timeout_ms: int) -> None:
+        self._log, self._max_timeout_ms = log, max_timeout_ms
+        self.by_id: dict[str, Transaction] = {}
+        self.loaded = False
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def init_producer_id(self, request: InitProducerIdRequest, version: int, now_ms: int) -> InitProducerIdResponse:
+        """A producer without transactional id always gets a new producer id and epoch 0, whatever it had before."""
+        try:
+            claimed = _claimed(request)
+            if request.transactional_id is None:
+                return InitProducerIdResponse(producer_id=self._log.new_producer_id())
+            taken = self._init(request.transactional_id, request.transaction_timeout_ms, claimed, now_ms)
+        except Refusal as refusal:
+            fenced = refusal.code == ErrorCode.PRODUCER_FENCED and version < INIT_FENCED_FROM
+            code = ErrorCode.INVALID_PRODUCER_EPOCH if fenced else refusal.code
+            return InitProducerIdResponse(error_code=code, producer_epoch=-1)
+        return InitProducerIdResponse(producer_id=taken.producer_id, producer_epoch=taken.epoch)
+
+    def _init(
+        self, transactional_id: str, timeout_ms: int, claimed: tuple[int, int] | None, now_ms: int
+    ) -> Transaction:
+        """Aborts an open transaction of the producer before."""
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._max_timeout_ms:
+            raise Refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        known = self._known(transactional_id, now_ms)
+        if known is not None and known.status == Status.ONGOING:
+            check_claimed_id(known, claimed)
+            known = self._end(fence(known, now_ms), now_ms)
+            if known.status in PREPARED:
+                raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+        taken = init_producer(known, transactional_id, timeout_ms, claimed, self._log.new_producer_id, now_ms)
+        self._keep(taken)
+        return taken
+
+    def add_partitions(
+        self, transactional_id: str, claim: Claim, partitions: Iterable[TopicPartition], now_ms: int
+    ) -> None:
+        """Raises Refusal."""
+        known = self._of(transactional_id, claim, now_ms)
+        wanted = frozenset(partitions)
+        if known.status != Status.ONGOING or not wanted <= known.partitions:
+            self._keep(add_partitions(known, wanted, now_ms))
+
+    def verify(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
+        """Whether the producer's transaction is ongoing and has the partition (KIP-890). Raises Refusal: 49 for an unknown
+        producer, 47 for a fenced one, 48 or 120 outside a transaction that has the partition."""
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        known = check_producer(self._get(transactional_id), claim)
+        if known.status != Status.ONGOING or partition not in known.partitions:
+            code = ErrorCode.TRANSACTION_ABORTABLE if claim.says_abortable else ErrorCode.INVALID_TXN_STATE
+            raise Refusal(code, "the partition was not added to the transaction")
+
+    def end(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> None:
+        """Raises Refusal."""
+        known = self._of(transactional_id, claim, now_ms)
+        prepared = prepare_end(known, committed, now_ms)
+        if prepared is not known:
+            self._end(prepared, now_ms)
+
+    # -- upkeep ---------------------------------------------------------------------------------------------------
+
+    def abort_timed_out(self, now_ms: int) -> list[Transaction]:
+        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms; returns those that it aborted."""
+        aborted = []
+        for transaction in [t for t in self.by_id.values() if timed_out(t, now_ms)]:
+            with suppress(Refusal):  # of a disk that fails: the next time, then
+                self._end(fence(transaction, now_ms), now_ms)
+                aborted.append(transaction)
+        return aborted
+
+    def complete_prepared(self, now_ms: int) -> None:
+        """What was decided before a crash, or before the disk failed, gets its markers."""
+        for transaction in [t for t in self.by_id.values() if t.status in PREPARED]:
+            self._complete(transaction, now_ms)
+
+    def is_open(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
+        """Whether a transaction of that producer has the partition and is not settled there yet."""
+        return any(
+            t.producer_id == producer_id and t.epoch == epoch and t.status in OPEN and partition in t.partitions
+            for t in self.by_id.values()
+        )
+
+    # -- states ---------------------------------------------------------------------------------------------------
+
+    def _get(self, transactional_id: str) -> Transaction | None:
+        """Raises Refusal until everything is loaded: what is not known yet is not new."""
+        if not self.loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self.by_id.get(transactional_id)
+
+    def _known(self, transactional_id: str, now_ms: int) -> Transaction | None:
+        """Raises Refusal also while a decided transaction cannot be completed."""
+        known = self._get(transactional_id)
+        if known is not None and known.status in PREPARED:
+            known = self._complete(known, now_ms)
+            if known.status in PREPARED:
+                raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return known
+
+    def _of(self, transactional_id: str, claim: Claim, now_ms: int) -> Transaction:
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        check_producer(self._get(transactional_id), claim)
+        return check_producer(self._known(transactional_id, now_ms), claim)
+
+    def _keep(self, transaction: Transaction) -> None:
+        self._log.keep(transaction)
+        self.by_id[transaction.transactional_id] = transaction
+
+    def _end(self, prepared: Transaction, now_ms: int) -> Transaction:
+        """Raises Refusal where it cannot be decided; what is decided but cannot be completed is returned as prepared."""
+        self._keep(prepared)
+        return self._complete(prepared, now_ms)
+
+    def _complete(self, prepared: Transaction, now_ms: int) -> Transaction:
+        committed = prepared.status == Status.PREPARE_COMMIT
+        try:
+            for partition in sorted(prepared.partitions):
+                self._log.write_marker(partition, prepared.producer_id, prepared.epoch, committed)
+            done = complete(prepared, now_ms)
+            self._keep(done)
+        except Refusal:
+            return prepared
+        return done
+
+
+def _claimed(request: InitProducerIdRequest) -> tuple[int, int] | None:
+    """The producer id and epoch that the request names, None for neither. Raises Refusal for one without the other."""
+    claimed = request.producer_id, request.producer_epoch
+    if claimed == NO_PRODUCER:
+        return None
+    if -1 in claimed:
+        raise Refusal(ErrorCode.INVALID_REQUEST)
+    return claimed

@@ -1,0 +1,133 @@
+"""The scenario language's transaction coordinator: the real machine over lists, and the steps that ask it.
+
+    init p
+        p: InitProducerId NONE producer=1000 epoch=0
+    add-offsets p
+        p: AddOffsetsToTxn NONE
+    end p commit
+        p: EndTxn NONE
+
+From the first `init` on every TxnOffsetCommit of the scenario must belong to an ongoing transaction; a scenario without
+one is about the group's side alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.transactions.machine import TransactionMachine
+from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
+from coterie.coordinator.transactions.steps import Claim, offsets_claim
+from coterie.laboratory.asking import Actor, plain
+from coterie.wire.errors import ErrorCode, Refusal, error_of
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+OFFSETS_PARTITION = ("__consumer_offsets", 0)  # the scenario's only shard
+FIRST_PRODUCER_ID = 1_000
+MAX_TIMEOUT_MS = 900_000
+INIT_VERSION, END_VERSION = 5, 3
+Marker = Callable[[int, int, bool], None]
+
+
+class ScenarioTransactions:
+    """``write`` puts a marker (producer id, epoch, committed) into the shard's log; ``now_ms`` is the scenario's clock."""
+
+    def __init__(self, write: Marker, now_ms: Callable[[], int]) -> None:
+        self._write, self._now_ms = write, now_ms
+        self._states: list[tuple[bytes, bytes]] = []
+        self._next_id = FIRST_PRODUCER_ID
+        self._machine: TransactionMachine | None = None
+        self.failing_markers = 0
+
+    # -- what the machine writes to ---------------------------------------------------------------------------------
+
+    def keep(self, transaction: Transaction) -> None:
+        self._states.append((transaction.key(), transaction.value()))
+
+    def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
+        if self.failing_markers:
+            self.failing_markers -= 1
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._write(producer_id, epoch, committed)
+
+    def new_producer_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    # -- its life -----------------------------------------------------------------------------------------------------
+
+    def verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
+        if self._machine is not None:
+            self._machine.verify(request.transactional_id, offsets_claim(request, version), OFFSETS_PARTITION)
+
+    def reload(self, shard: Shard) -> None:
+        """After a restart, once the shard is loaded: as the broker does it."""
+        if self._machine is None:
+            return
+        self._machine = None
+        machine = self._started()
+        for key, value in self._states:
+            stored = decode_transaction(key, value)
+            machine.by_id[stored.transactional_id] = stored
+        machine.complete_prepared(self._now_ms())
+        for producer_id, epoch in shard.pending_producers():
+            if not machine.is_open(producer_id, epoch, OFFSETS_PARTITION):
+                self._write(producer_id, epoch, False)
+
+    def _started(self) -> TransactionMachine:
+        if self._machine is None:
+            self._machine = TransactionMachine(self, MAX_TIMEOUT_MS)
+            self._machine.loaded = True
+        return self._machine
+
+    # -- steps ------------------------------------------------------------------------------------------------------
+
+    def init(self, actor: Actor, name: str, options: dict[str, str]) -> str:
+        """`init p`, `init p id=x timeout=1000`, `init p id=none`; `claim=3` names its producer id, under that epoch."""
+        given = options.get("id", actor.transactional_id or name)
+        claimed = (actor.producer_id, int(options["claim"])) if "claim" in options else (-1, -1)
+        transactional_id = None if given == "none" else plain(given)
+        request = InitProducerIdRequest(transactional_id, int(options.get("timeout", 60_000)), *claimed)
+        answer = self._started().init_producer_id(request, int(options.get("version", INIT_VERSION)), self._now_ms())
+        code = error_of(answer.error_code).name
+        if answer.error_code:
+            return f"{name}: InitProducerId {code}"
+        actor.transactional_id = transactional_id or ""
+        actor.producer_id, actor.producer_epoch = answer.producer_id, answer.producer_epoch
+        return f"{name}: InitProducerId {code} producer={answer.producer_id} epoch={answer.producer_epoch}"
+
+    def add_offsets(self, actor: Actor, name: str, options: dict[str, str]) -> str:
+        """`add-offsets p`: the shard's partition takes part in the transaction."""
+        machine = self._started()
+        code = _code_of(
+            lambda: machine.add_partitions(*_who(actor, options), [OFFSETS_PARTITION], self._now_ms()),
+        )
+        return f"{name}: AddOffsetsToTxn {code.name}"
+
+    def end(self, actor: Actor, name: str, committed: bool, options: dict[str, str]) -> str:
+        """`end p commit`, `end p abort`."""
+        machine = self._started()
+        code = _code_of(lambda: machine.end(*_who(actor, options), committed, self._now_ms()))
+        return f"{name}: EndTxn {code.name}"
+
+    def upkeep(self) -> list[str]:
+        """`transactions-upkeep`: what the broker does every ten seconds."""
+        machine = self._started()
+        machine.complete_prepared(self._now_ms())
+        return [f"aborted: {t.transactional_id}" for t in machine.abort_timed_out(self._now_ms())]
+
+
+def _who(actor: Actor, options: dict[str, str]) -> tuple[str, Claim]:
+    transactional_id = plain(options.get("id", actor.transactional_id))
+    epoch = int(options.get("epoch", actor.producer_epoch))
+    return transactional_id, Claim(int(options.get("producer", actor.producer_id)), epoch)
+
+
+def _code_of(work: Callable[[], None]) -> ErrorCode:
+    try:
+        work()
+    except Refusal as refusal:
+        return refusal.code
+    return ErrorCode.NONE
