@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,6 +139,32 @@ def _seconds(ms: float) -> float | str:
     return f"more than {JAVA_LIMIT_S:g}" if ms == float("inf") else round(ms / 1000, 2)
 
 
+def _tools(asked: Asked) -> Figures:
+    from coterie.conformance.tools import Result, run_tools
+
+    def tell(result: Result) -> None:
+        click.echo(f"{result.status:9}  {result.command.name}", err=True)
+        if result.difference or result.skipped:
+            click.secho(
+                result.difference or result.skipped, fg="red" if result.status == "DIFFERENT" else None, err=True
+            )
+
+    report = run_tools(asked.version, asked.folder / "tools", tell)
+    accepted = {r.command.name: r.accepted for r in report.results if r.accepted}
+    counts = Counter(r.status for r in report.results)
+    figures = {"commands": len(report.results), "seconds": round(report.seconds), "accepted": accepted}
+    statuses = {status: counts[status] for status in ("same", "reworded", "DIFFERENT", "SKIPPED")}
+    return {"tools": figures | statuses, "failed": counts["DIFFERENT"]}
+
+
+def _tools_sentences(figures: Figures) -> list[str]:
+    t = figures["tools"]
+    counts = f"{t['same']} the same, {t['reworded']} the same refusal in other words, {len(t['accepted'])} accepted"
+    counts += f", {t['DIFFERENT']} different, {t['SKIPPED']} skipped"
+    lines = [f"  Kafka's own tools: {t['commands']} commands in {t['seconds']} s: {counts}"]
+    return lines + [f"    accepted: {name}: {reason}" for name, reason in t["accepted"].items()]
+
+
 def _spark(asked: Asked, results: list[Figures]) -> int:
     """Spark's own connector on coterie; the exit code that this part calls for."""
     from coterie.bench.measure import broker, fill_topic
@@ -195,6 +222,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "assignors": KafkaPart(_assignors, _assignors_sentences, NEWER),
     "client": KafkaPart(_client, _client_sentences, NEWER),
     "requests": KafkaPart(_requests, _requests_sentences),
+    "tools": KafkaPart(_tools, _tools_sentences, NEWER),
 }
 # (what is asked, the results so far, to be added to) -> exit code
 OTHER_PARTS: dict[str, Callable[[Asked, list[Figures]], int]] = {

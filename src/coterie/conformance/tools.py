@@ -1,0 +1,275 @@
+"""Apache Kafka's own command-line tools on Apache Kafka and on coterie: each command's output and exit code, compared.
+
+One JVM runs the tools (`Tools.java`), the same command on both brokers at once. The commands and what may differ are data:
+`tools_commands` and `tools_table`.
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import re
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from coterie.conformance.differential import coterie_broker
+from coterie.conformance.kafka import CannotRun, jars, running
+from coterie.conformance.tools_commands import COMMANDS
+from coterie.conformance.tools_programs import PROGRAMS
+from coterie.conformance.tools_state import prepared
+from coterie.conformance.tools_table import FILES, TOOLS, Command, Compare
+
+# Both brokers are started with these.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "auto.create.topics.enable": "false",
+}
+ATTEMPTS = 3  # of a command that only reads: Kafka's metadata follows a change after the change is answered
+ATTEMPT_PAUSE_S = 0.5
+_READING = ("--describe", "--list", "describe", "list", "--verify", "kafka-get-offsets")
+
+# What differs by nature, in the order in which it is masked: (what, pattern, its mask).
+MASKS: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    ("stack frames", re.compile(r"(?m)^\s+(at .*|\.\.\. \d+ more)\n?"), ""),
+    ("member ids", re.compile(r"\b([\w.-]+)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), r"\1-{uuid}"),
+    ("unique ids", re.compile(r"(?<![\w-])(?=[\w-]*\d)[A-Za-z0-9_-]{22}(?![\w-])"), "{id}"),
+    ("coterie's journal", re.compile(r"(?m)^.*__coterie_journal.*\n?"), ""),
+    ("ports", re.compile(r"\b(127\.0\.0\.1|localhost):\d+"), "{address}"),
+    ("times", re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,:]\d+)?(Z|[+-]\d\d:?\d\d)?"), "{time}"),
+    ("timestamps in ms", re.compile(r"\b1[789]\d{11}\b"), "{time_ms}"),
+    ("clients' numbers", re.compile(r"\b(adminclient|consumer|producer|console-consumer)-\d+"), r"\1-N"),
+    ("columns' widths", re.compile(r"[ \t]+"), " "),
+    ("ends of lines", re.compile(r" *\r?\n"), "\n"),
+)
+# The sentence of a refusal, which is the broker's own; what counts is that there is one, and the error's class.
+_SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(\b[\w.]+\.errors\.\w+Exception): .*"), r"\1: {sentence}"),
+    (re.compile(r"^(Error while executing [\w ]+ command) ?: .*"), r"\1: {sentence}"),
+)
+_DEFECT = re.compile(r"NullPointerException|Cannot invoke|ClassCastException|IndexOutOfBounds|does not support|Timeout")
+_NUMBER = re.compile(r"-?\b\d+([.,]\d+)*\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command printed and how it ended; ``exit_code`` is "-" where it was still running at its limit."""
+
+    exit_code: str
+    out: str
+    err: str
+
+    def lines(self, compare: Compare) -> list[str]:
+        """Its lines in the order in which they are compared, the exit code first."""
+        lines = [line.strip() for line in f"{self.out}\n{self.err}".split("\n") if line.strip()]
+        if Compare.NUMBERS_MASKED in compare:
+            lines = [_NUMBER.sub("N", line) for line in lines]
+        if Compare.ANY_ORDER in compare:
+            lines.sort()
+        return [f"exit {self.exit_code}", *lines]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A broker: its address, the folder of the commands' files, and its log folder."""
+
+    server: str
+    folder: Path
+    data: Path
+
+    def arguments(self, command: Command, version: str) -> list[str]:
+        given = {"{server}": self.server, "{folder}": str(self.folder), "{data}": str(self.data)}
+        tool = TOOLS[command.tool]
+        address = [tool.server_option, self.server] if tool.server_option else []
+        words = [*command.arguments, *address] if tool.server_last else [*address, *command.arguments]
+        for name, value in given.items():
+            words = [word.replace(name, value) for word in words]
+        return words
+
+    def masked(self, output: Output) -> Output:
+        return Output(output.exit_code, self._masked(output.out), self._masked(output.err))
+
+    def _masked(self, text: str) -> str:
+        text = text.replace(str(self.data), "{data}").replace(str(self.folder), "{folder}")
+        for _, pattern, mask in MASKS:
+            text = pattern.sub(mask, text)
+        return text
+
+
+class JavaTools:
+    """The tools of one version in a JVM; needs a JDK, since it starts a source file. Raises CannotRun."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        source = Path(__file__).with_name("Tools.java")
+        options = ["-Xmx1g", "-Duser.timezone=UTC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        command = ["java", *options, "-cp", f"{jars(version)}/*", str(source)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def run(self, command: Command, sides: Sequence[Side]) -> list[Output]:
+        """The command on all sides at once."""
+        stdin, stdout = self._streams()
+        main = TOOLS[command.tool].main_class(self.version)
+        for number, side in enumerate(sides):
+            words = map(_encoded, (command.stdin, *side.arguments(command, self.version)))
+            stdin.write(" ".join([str(number), str(int(command.limit_s * 1000)), main, *words]) + "\n")
+        stdin.flush()
+        outputs: dict[int, Output] = {}
+        while len(outputs) < len(sides):
+            line = stdout.readline()
+            assert line, f"the tools' JVM ended with {command.name}; is a JDK (not only a JRE) on the PATH?"
+            number_, exit_code, out, err = line.split()
+            outputs[int(number_)] = sides[int(number_)].masked(Output(exit_code, _decoded(out), _decoded(err)))
+        return [outputs[number] for number in range(len(sides))]
+
+    def _streams(self) -> tuple[IO[str], IO[str]]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        return self._process.stdin, self._process.stdout
+
+    def close(self) -> None:
+        self._streams()[0].close()
+        self._process.wait(20)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode() if text else "-"
+
+
+def _decoded(word: str) -> str:
+    return "" if word == "-" else base64.b64decode(word).decode(errors="replace")
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A command's comparison: ``difference`` is empty where both print the same. ``accepted`` is the reason where the
+    difference is a known one; ``reworded`` where both refuse with the same error, in other words; ``skipped`` says what
+    the command needs and this machine lacks."""
+
+    command: Command
+    difference: str
+    accepted: str = ""
+    reworded: bool = False
+    skipped: str = ""
+
+    @property
+    def status(self) -> str:
+        if self.skipped:
+            return "SKIPPED"
+        if not self.difference:
+            return "same"
+        if self.accepted:
+            return "accepted"
+        return "reworded" if self.reworded else "DIFFERENT"
+
+
+def compare(command: Command, theirs: Output, ours: Output) -> Result:
+    """Masked outputs of the two sides."""
+    lines = theirs.lines(command.compare), ours.lines(command.compare)
+    if Compare.SHARED_KEYS in command.compare:
+        keys = {_key(line) for line in lines[0]} & {_key(line) for line in lines[1]}
+        lines = tuple([line for line in side if _key(line) in keys] for side in lines)  # type: ignore[assignment]
+    difference = "" if lines[0] == lines[1] else _difference(*lines)
+    if command.accepted is None:
+        same_refusal = _without_sentences(lines[0]) == _without_sentences(lines[1])
+        return Result(command, difference, reworded=same_refusal and not _DEFECT.search(difference))
+    if not difference:
+        return Result(command, "both print the same, so that the accepted difference is out of date")
+    if not re.search(command.accepted.ours, "\n".join(ours.lines(command.compare))):
+        return Result(command, f"not what is accepted ({command.accepted.ours}):\n{difference}")
+    return Result(command, difference, command.accepted.reason)
+
+
+def _without_sentences(lines: list[str]) -> list[str]:
+    for pattern, mask in _SENTENCES:
+        lines = [pattern.sub(mask, line) for line in lines]
+    return lines
+
+
+def _key(line: str) -> str:
+    return re.split(r"[ =]", line, maxsplit=1)[0]
+
+
+def _difference(theirs: list[str], ours: list[str]) -> str:
+    """Kafka's lines after "-", coterie's after "+"."""
+    lines = difflib.unified_diff(theirs, ours, n=0, lineterm="")
+    return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Report:
+    """The results of one version's commands, and how long they took."""
+
+    version: str
+    seconds: float = 0.0
+    results: list[Result] = field(default_factory=list)
+
+
+def run_tools(version: str, folder: Path, tell: Callable[[Result], None]) -> Report:
+    """Starts both brokers and runs every command of that version on both. Raises CannotRun."""
+    started, report = time.monotonic(), Report(version)
+    with ExitStack() as stack:
+        kafka = stack.enter_context(running(version, folder / "kafka", SETTINGS))
+        coterie = stack.enter_context(coterie_broker(SETTINGS, folder / "coterie" / "data"))
+        sides = [_side(kafka, folder / "kafka"), _side(coterie, folder / "coterie")]
+        for side in sides:
+            stack.enter_context(prepared(side.server))
+        java = JavaTools(version)
+        stack.callback(java.close)
+        for command in COMMANDS:
+            if version in command.versions:
+                result = _run_one(java, command, sides)
+                report.results.append(result)
+                tell(result)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _side(address: tuple[str, int], folder: Path) -> Side:
+    files = folder / "files"
+    files.mkdir()
+    for name, text in FILES.items():
+        (files / name).write_text(text)
+    return Side(f"{address[0]}:{address[1]}", files, folder / "data")
+
+
+def _run_one(java: JavaTools, command: Command, sides: list[Side]) -> Result:
+    if command.tool in PROGRAMS:
+        return _run_program(command, sides)
+    reads = any(word in command.line.split() for word in _READING)
+    for attempt in range(ATTEMPTS if reads else 1):
+        if attempt:
+            time.sleep(ATTEMPT_PAUSE_S)
+        theirs, ours = java.run(command, sides)
+        result = compare(command, theirs, ours)
+        if not result.difference:
+            break
+    return result
+
+
+def _run_program(command: Command, sides: list[Side]) -> Result:
+    def run(side: Side) -> Output:
+        exit_code, out = PROGRAMS[command.tool](side.server, side.folder / command.tool)
+        return side.masked(Output(str(exit_code), out, ""))
+
+    try:
+        with ThreadPoolExecutor(len(sides)) as pool:
+            theirs, ours = pool.map(run, sides)
+    except CannotRun as reason:
+        return Result(command, "", skipped=str(reason))
+    return compare(command, theirs, ours)

@@ -1,0 +1,125 @@
+"""What part `tools` runs: Apache Kafka's command-line tools, their commands in the order they are run, and which of
+coterie's outputs may differ from Apache Kafka's.
+
+A command is written as it would be typed, without the server's address. The topics `records` (3 partitions, 10 records
+each) and `empty`, the groups `active` (one member, all read) and `former` (no member, offsets committed) and the
+transactional ids `open` (one record in `ledger`) and `done` exist on both sides before the first command.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from enum import Flag, auto
+
+VERSIONS = ("3.9.1", "4.3.0")
+NEW = ("4.3.0",)
+OLD = ("3.9.1",)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool's main class, by version where it moved, and the option that names the server: before the arguments, or
+    after them where the tool takes it only with its subcommand."""
+
+    main: str
+    main_39: str = ""
+    server_option: str = "--bootstrap-server"
+    server_last: bool = False
+
+    def main_class(self, version: str) -> str:
+        return self.main_39 if self.main_39 and version == "3.9.1" else self.main
+
+
+class Compare(Flag):
+    """How two outputs are compared, once what differs by nature is masked: line by line, unless a flag says otherwise.
+    SHARED_KEYS leaves out the lines whose first word (up to =) only one side prints."""
+
+    LINES = 0
+    ANY_ORDER = auto()
+    NUMBERS_MASKED = auto()
+    SHARED_KEYS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Why coterie's output may differ, and a regular expression that it must match all the same."""
+
+    reason: str
+    ours: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """``line`` is the command line: ``{folder}`` is the folder of FILES, ``{data}`` the broker's log folder. ``when``
+    tells a command that is run again from its first run. A command that is still running after ``limit_s`` is ended;
+    both sides have to come to that."""
+
+    line: str
+    when: str = ""
+    stdin: str = ""
+    versions: tuple[str, ...] = VERSIONS
+    compare: Compare = Compare.LINES
+    limit_s: float = 30.0
+    accepted: Accepted | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.line} ({self.when})" if self.when else self.line
+
+    @property
+    def tool(self) -> str:
+        return shlex.split(self.line)[0]
+
+    @property
+    def arguments(self) -> list[str]:
+        return shlex.split(self.line)[1:]
+
+
+_TOOLS = "org.apache.kafka.tools"
+TOOLS = {
+    "kafka-acls": Tool(f"{_TOOLS}.AclCommand", "kafka.admin.AclCommand"),
+    "kafka-broker-api-versions": Tool(f"{_TOOLS}.BrokerApiVersionsCommand", "kafka.admin.BrokerApiVersionsCommand"),
+    "kafka-client-metrics": Tool(f"{_TOOLS}.ClientMetricsCommand"),
+    "kafka-cluster": Tool(f"{_TOOLS}.ClusterTool", server_last=True),
+    "kafka-configs": Tool("kafka.admin.ConfigCommand"),
+    "kafka-console-consumer": Tool(f"{_TOOLS}.consumer.ConsoleConsumer"),
+    "kafka-console-producer": Tool(f"{_TOOLS}.ConsoleProducer", "kafka.tools.ConsoleProducer"),
+    "kafka-console-share-consumer": Tool(f"{_TOOLS}.consumer.ConsoleShareConsumer"),
+    "kafka-consumer-groups": Tool(f"{_TOOLS}.consumer.group.ConsumerGroupCommand"),
+    "kafka-consumer-perf-test": Tool(f"{_TOOLS}.ConsumerPerformance"),
+    "kafka-delegation-tokens": Tool(f"{_TOOLS}.DelegationTokenCommand"),
+    "kafka-delete-records": Tool(f"{_TOOLS}.DeleteRecordsCommand"),
+    "kafka-dump-log": Tool(f"{_TOOLS}.DumpLogSegments", "kafka.tools.DumpLogSegments", server_option=""),
+    "kafka-e2e-latency": Tool(f"{_TOOLS}.EndToEndLatency", server_option=""),
+    "kafka-features": Tool(f"{_TOOLS}.FeatureCommand"),
+    "kafka-get-offsets": Tool(f"{_TOOLS}.GetOffsetShell"),
+    "kafka-groups": Tool(f"{_TOOLS}.GroupsCommand"),
+    "kafka-leader-election": Tool(f"{_TOOLS}.LeaderElectionCommand"),
+    "kafka-log-dirs": Tool(f"{_TOOLS}.LogDirsCommand"),
+    "kafka-metadata-quorum": Tool(f"{_TOOLS}.MetadataQuorumCommand"),
+    "kafka-producer-perf-test": Tool(f"{_TOOLS}.ProducerPerformance", server_option=""),
+    "kafka-reassign-partitions": Tool(f"{_TOOLS}.reassign.ReassignPartitionsCommand"),
+    "kafka-replica-verification": Tool(f"{_TOOLS}.ReplicaVerificationTool", server_option="--broker-list"),
+    "kafka-share-groups": Tool(f"{_TOOLS}.consumer.group.ShareGroupCommand"),
+    "kafka-streams-application-reset": Tool(f"{_TOOLS}.StreamsResetter"),
+    "kafka-streams-groups": Tool(f"{_TOOLS}.streams.StreamsGroupCommand"),
+    "kafka-topics": Tool(f"{_TOOLS}.TopicCommand"),
+    "kafka-transactions": Tool(f"{_TOOLS}.TransactionsCommand"),
+}
+
+# Files in {folder} that commands read.
+FILES = {
+    "topics.json": '{"version": 1, "topics": [{"topic": "orders"}]}',
+    "reassign.json": '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}',
+    "reassign-unknown.json": '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [9]}]}',
+    "reassign-missing.json": '{"version": 1, "partitions": [{"topic": "nowhere", "partition": 0, "replicas": [1]}]}',
+    "elect.json": '{"partitions": [{"topic": "orders", "partition": 0}]}',
+    "elect-missing.json": '{"partitions": [{"topic": "nowhere", "partition": 0}]}',
+    "delete.json": '{"version": 1, "partitions": [{"topic": "records", "partition": 0, "offset": 3}]}',
+    "delete-beyond.json": '{"version": 1, "partitions": [{"topic": "records", "partition": 1, "offset": 99}]}',
+    "delete-missing.json": '{"version": 1, "partitions": [{"topic": "nowhere", "partition": 0, "offset": 1}]}',
+    "offsets.csv": "records,0,4\nrecords,1,2\n",
+    "client.properties": "request.timeout.ms=10000\n",
+    "topic.properties": "retention.ms=7200000\nmax.message.bytes=65536\n",
+}

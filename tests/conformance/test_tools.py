@@ -1,0 +1,101 @@
+"""Part `tools`: its table, its masks and its comparison. The tools themselves need a JVM: `./run conformance`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from coterie.conformance.tools import Output, Side, compare
+from coterie.conformance.tools_commands import COMMANDS
+from coterie.conformance.tools_programs import PROGRAMS
+from coterie.conformance.tools_table import FILES, TOOLS, VERSIONS, Accepted, Command, Compare
+
+SIDE = Side("127.0.0.1:9092", Path("/tmp/x/files"), Path("/tmp/x/data"))
+
+
+def test_every_command_is_named_once_and_is_of_a_known_tool() -> None:
+    names = Counter(c.name for c in COMMANDS)
+    assert not [name for name, count in names.items() if count > 1]
+    assert {c.tool for c in COMMANDS} == set(TOOLS) | set(PROGRAMS)
+    assert all(set(c.versions) <= set(VERSIONS) for c in COMMANDS)
+
+
+def test_each_version_has_its_commands() -> None:
+    counts = {version: sum(version in c.versions for c in COMMANDS) for version in VERSIONS}
+    assert counts["3.9.1"] >= 77, counts
+    assert counts["4.3.0"] >= 82, counts
+
+
+def test_every_accepted_difference_has_a_reason_and_a_pattern() -> None:
+    accepted = [c.accepted for c in COMMANDS if c.accepted]
+    assert all(len(a.reason) > 20 and a.ours for a in accepted)
+
+
+def test_the_files_of_the_commands_exist() -> None:
+    words = [word for c in COMMANDS for word in c.arguments if word.startswith("{folder}/")]
+    assert {word.removeprefix("{folder}/") for word in words} == set(FILES)
+
+
+def test_a_command_names_its_server_and_its_files() -> None:
+    command = Command("kafka-delete-records --offset-json-file {folder}/delete.json")
+    words = ["--bootstrap-server", "127.0.0.1:9092", "--offset-json-file", "/tmp/x/files/delete.json"]
+    assert SIDE.arguments(command, "4.3.0") == words
+    dump = Command("kafka-dump-log --files {data}/records-0/0.log")
+    assert SIDE.arguments(dump, "4.3.0") == ["--files", "/tmp/x/data/records-0/0.log"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "masked"),
+    [
+        ("at 127.0.0.1:40001, localhost:40001", "at {address}, {address}"),
+        ("TopicId: 7m1JBUOVTSm5CVqrIrW4vg PartitionCount", "TopicId: {id} PartitionCount"),
+        ("tools-0a1b2c3d-0000-1111-2222-0123456789ab /127.0.0.1", "tools-{uuid} /127.0.0.1"),
+        ("CreateTime: 1763760000123", "CreateTime: {time_ms}"),
+        ("[2026-11-21 21:14:13,794] x", "[{time}] x"),
+        ("a \t  b  \n", "a b\n"),
+        ("oh\n\tat org.apache.kafka.X.y(X.java:1)\n\t... 5 more\nend", "oh\nend"),
+        ("__consumer_offsets\n__coterie_journal\nrecords", "__consumer_offsets\nrecords"),
+        ("/tmp/x/data/records-0", "{data}/records-0"),
+        ("compression.type=producer, group-coordinator-append", "compression.type=producer, group-coordinator-append"),
+    ],
+)
+def test_what_differs_by_nature_is_masked(printed: str, masked: str) -> None:
+    assert SIDE.masked(Output("0", printed, "")).out == masked
+
+
+def _status(theirs: Output, ours: Output, order: Compare = Compare.LINES, accepted: Accepted | None = None) -> str:
+    return compare(Command("kafka-topics --list", compare=order, accepted=accepted), theirs, ours).status
+
+
+def test_outputs_and_exit_codes_are_compared() -> None:
+    assert _status(Output("0", "a\nb", ""), Output("0", "a\nb\n", "")) == "same"
+    assert _status(Output("0", "a\nb", ""), Output("1", "a\nb", "")) == "DIFFERENT"
+    assert _status(Output("0", "a", ""), Output("0", "a", "warning")) == "DIFFERENT"
+    assert _status(Output("0", "a\nb", ""), Output("0", "b\na", "")) == "DIFFERENT"
+    assert _status(Output("0", "a\nb", ""), Output("0", "b\na", ""), Compare.ANY_ORDER) == "same"
+    assert _status(Output("0", "12 x", ""), Output("0", "7.5 x", ""), Compare.NUMBERS_MASKED) == "same"
+
+
+def test_shared_keys_leave_out_what_only_one_side_prints() -> None:
+    theirs, shared = Output("0", "a=1 x\nonly.kafkas=2", ""), Compare.SHARED_KEYS
+    assert _status(theirs, Output("0", "only.ours=3\na=1 x", ""), shared) == "same"
+    assert _status(theirs, Output("0", "a=2 x", ""), shared) == "DIFFERENT"
+
+
+def test_the_same_refusal_in_other_words_is_named_so() -> None:
+    theirs = Output("1", "Error while executing topic command : broker 9 is unknown", "")
+    assert _status(theirs, Output("1", "Error while executing topic command : there is one broker", "")) == "reworded"
+    assert _status(theirs, Output("1", "Error while executing topic command : Cannot invoke x()", "")) == "DIFFERENT"
+    error = "org.apache.kafka.common.errors."
+    theirs = Output("1", f"{error}InvalidTopicException: a", "")
+    assert _status(theirs, Output("1", f"{error}InvalidTopicException: b", "")) == "reworded"
+    assert _status(theirs, Output("1", f"{error}InvalidRequestException: a", "")) == "DIFFERENT"
+
+
+def test_an_accepted_difference_is_still_checked() -> None:
+    accepted = Accepted("there are no share groups on this broker", "refused")
+    assert _status(Output("0", "a", ""), Output("1", "refused", ""), accepted=accepted) == "accepted"
+    assert _status(Output("0", "a", ""), Output("1", "crashed", ""), accepted=accepted) == "DIFFERENT"
+    assert _status(Output("0", "a", ""), Output("0", "a", ""), accepted=accepted) == "DIFFERENT"
