@@ -1,0 +1,188 @@
+"""Random tales: sequences that build state (`MOVES`), one after the other, with questions about it in between.
+
+Every question starts right; some get a field changed to another class of value, so that a sequence goes wrong anywhere.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from coterie.conformance.everything.domains import Names
+from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value
+from coterie.conformance.everything.systematic import Common, cases, changed, piece, right
+from coterie.conformance.everything.telling import READING
+
+CHANGED = 0.2  # of the questions
+PRODUCED = 'topic_data.partition_data.records'
+TXN_BATCH = {"transactional": True, "epoch": 0}
+# A move: (api, what differs from the right request). {n} is the move's number, {s} a sequence number that goes up.
+Step = tuple[str, dict[str, Value]]
+PRODUCER = {"@": "id", "of": "producer@init{n}", "or": -1}
+
+
+def _records(**parts: Value) -> Value:
+    return {"@": "records", "batches": [{"records": [["k{n}", "v", -1000], [None, "w", -500]]} | parts]}
+
+
+MOVES: dict[str, tuple[float, list[Step]]] = {
+    "topic": (1, [("CreateTopics", {"topics.name": "$n{n}", "topics.num_partitions": 2}), ("Metadata", {"topics.name": "$n{n}"})]),
+    "plain records": (3, [("Produce", {PRODUCED: _records()}), ("Fetch", {})]),
+    "compressed": (2, [("Produce", {PRODUCED: _records(codec=c)}) for c in (1, 2, 3, 4)] + [("Fetch", {})]),
+    "idempotent": (3, [
+        ("InitProducerId", {"transactional_id": None}),
+        *(("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=s)}) for s in (0, 2, 2, 4, 7, 0)),
+        ("DescribeProducers", {}),
+        ("Fetch", {}),
+    ]),
+    "idempotent again": (1, [
+        ("InitProducerId", {"transactional_id": None, "producer_id": 0, "producer_epoch": 0}),
+        ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=0)}),
+        ("InitProducerId", {"transactional_id": None, "producer_id": PRODUCER, "producer_epoch": 0}),
+        ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=0)}),
+        ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=1, sequence=0)}),
+    ]),
+    "transaction": (4, [
+        ("InitProducerId", {"transactional_id": "$x{n}"}),
+        ("AddPartitionsToTxn", {"transactional_id": "$x{n}"}),
+        ("Produce", {"transactional_id": "$x{n}", PRODUCED: _records(producer=PRODUCER, sequence=0, **TXN_BATCH)}),
+        ("ListOffsets", {"isolation_level": 1}),
+        ("AddOffsetsToTxn", {"transactional_id": "$x{n}", "group_id": "$g{n}"}),
+        ("TxnOffsetCommit", {"transactional_id": "$x{n}", "group_id": "$g{n}", "generation_id": -1, "member_id": ""}),
+        ("DescribeTransactions", {"transactional_ids": ["$x{n}"]}),
+        ("EndTxn", {"transactional_id": "$x{n}"}),
+        ("OffsetFetch", {"require_stable": True, "groups.group_id": "$g{n}", "group_id": "$g{n}"}),
+        ("Fetch", {"isolation_level": 1}),
+        ("TxnOffsetCommit", {"transactional_id": "$x{n}", "group_id": "$g{n}", "generation_id": -1, "member_id": ""}),
+        ("InitProducerId", {"transactional_id": "$x{n}", "producer_id": PRODUCER, "producer_epoch": 0}),
+        ("EndTxn", {"transactional_id": "$x{n}"}),
+    ]),
+    "group": (4, [
+        ("JoinGroup", {"group_id": "$g{n}", "member_id": ""}),
+        ("JoinGroup", {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"}}),
+        *((api, {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"}}) for api in
+          ("SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch")),
+        ("DescribeGroups", {"groups": ["$g{n}"]}),
+        ("OffsetDelete", {"group_id": "$g{n}"}),
+        ("DeleteGroups", {"groups_names": ["$g{n}"]}),
+        ("LeaveGroup", {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"},
+                        "members.member_id": {"@": "id", "of": "member@joingroup{n}.0"}}),
+        ("DescribeGroups", {"groups": ["$g{n}"]}),
+        ("DeleteGroups", {"groups_names": ["$g{n}"]}),
+        ("DescribeGroups", {"groups": ["$g{n}"]}),
+    ]),
+    "offsets": (2, [
+        ("OffsetCommit", {"group_id": "$o{n}", "generation_id_or_member_epoch": -1, "member_id": ""}),
+        ("OffsetFetch", {"group_id": "$o{n}", "groups.group_id": "$o{n}"}),
+        ("OffsetDelete", {"group_id": "$o{n}"}),
+        ("DeleteGroups", {"groups_names": ["$o{n}"]}),
+        ("OffsetFetch", {"group_id": "$o{n}", "groups.group_id": "$o{n}"}),
+    ]),
+    "deleted records": (1, [("DeleteRecords", {"topics.partitions.offset": 2}), ("ListOffsets", {"topics.partitions.timestamp": -2}), ("Fetch", {})]),
+    "more partitions": (1, [("CreatePartitions", {"topics.count": 4}), ("Metadata", {})]),
+    "settings": (2, [
+        ("IncrementalAlterConfigs", {"resources.configs.name": "cleanup.policy", "resources.configs.value": "compact"}),
+        ("IncrementalAlterConfigs", {"resources.configs.name": "cleanup.policy", "resources.configs.value": "delete", "resources.configs.config_operation": 2}),
+        ("DescribeConfigs", {"resources.configuration_keys": ["cleanup.policy"]}),
+        ("AlterConfigs", {}),
+        ("DescribeConfigs", {"resources.configuration_keys": ["retention.ms", "max.message.bytes"], "include_synonyms": True}),
+    ]),
+    "deleted topic": (0.5, [("DeleteTopics", {"topic_names": ["$t"]}), ("Metadata", {})]),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Storyteller:
+    random: random.Random
+    common: Common
+    count: int = 0
+    open: list[str] = field(default_factory=list)
+
+    def question(self, api: str, parts: dict[str, Value], n: int) -> Question:
+        versions = self.common[api]
+        first = max(versions.first, 1) if api == "JoinGroup" else versions.first  # v0 would wait for a whole session
+        version = self.random.randint(min(first, versions.last), versions.last)
+        names = Names(
+            topic=self.random.choice(["$t", "$t", "$t", "$u"]),
+            group=f"$g{n}",
+            member=f"joingroup{n}.0",
+            txn=f"$x{n}",
+            producer=f"init{n}",
+        )
+        body = right(api, API_BY_NAME[api].request, version, names)
+        for path, value in parts.items():
+            if _carried(api, version, path):
+                body = changed(body, path, _numbered(value, n))
+        covers = ("", "right")
+        if self.random.random() < CHANGED:
+            covers, other = self.random.choice(list(cases(api, version, names)))
+            path = covers[0]
+            if path:
+                body = changed(body, path, _at(other, path))
+        name = f"{'init' if api == 'InitProducerId' else api.lower()}{n}"
+        self.count += 1
+        return Question(f"{name}.{self.count}", api, version, body, covers=covers)
+
+    def move(self, n: int) -> Iterator[Question]:
+        names = list(MOVES)
+        kind = self.random.choices(names, [MOVES[name][0] for name in names])[0]
+        firsts = dict[str, int]()
+        for api, parts in MOVES[kind][1]:
+            if api not in self.common:
+                continue
+            question = self.question(api, parts, n)
+            stem = question.name.partition(".")[0]
+            count = firsts[stem] = firsts.get(stem, -1) + 1
+            first = stem if api == "InitProducerId" else f"{stem}.0"
+            yield _renamed(question, first if count == 0 else f"{stem}.{count}")
+            if self.random.random() < 0.15:
+                other = self.random.choice([a for a in self.common if a in READING])
+                yield _renamed(self.question(other, {}, n), f"look{n}.{self.count}")
+
+
+def _renamed(question: Question, name: str) -> Question:
+    return Question(name, question.api, question.version, question.body, question.connection, question.covers)
+
+
+def _carried(api: str, version: int, path: str) -> bool:
+    """Whether the whole path stands in this version."""
+    shape = API_BY_NAME[api].request
+    for name in path.split("."):
+        spec = next((s for s in shape.fields if s.name == name and version in s.versions), None)
+        if spec is None:
+            return False
+        element = spec.kind.element
+        inner = element.shape if element is not None else spec.kind.shape
+        shape = inner if inner is not None else shape  # type: ignore[assignment]
+    return True
+
+
+def _at(body: Value, path: str) -> Value:
+    for name in path.split("."):
+        if isinstance(body, list):
+            body = body[0] if body else {}
+        if not isinstance(body, dict) or name not in body:
+            return "<default>"
+        body = body[name]
+    return body
+
+
+def _numbered(value: Value, n: int) -> Value:
+    if isinstance(value, str):
+        return value.replace("{n}", str(n))
+    if isinstance(value, list):
+        return [_numbered(item, n) for item in value]
+    return {k: _numbered(v, n) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def random_tale(seed: int, common: Common, moves: int = 6) -> Tale:
+    """The tale of that seed: two topics with records, then so many moves."""
+    teller = _Storyteller(random.Random(seed), common)
+    tale = Tale(f"seed {seed}")
+    for topic in ("$t", "$u"):
+        for name in ("topic", "records"):
+            tale.questions += piece(name, Names(topic=topic), common)
+    for n in range(moves):
+        tale.questions += teller.move(n)
+    return tale

@@ -1,0 +1,116 @@
+"""A request as data, without anything that only one broker knows: JSON in, JSON out.
+
+The body is nested dictionaries by the fields' names; a field that is missing has the schema's default. A text may
+contain ``$``: each story replaces it by a prefix of its own, so that "$t" is a topic (or a group, ...) of that story.
+What differs between brokers or runs is a *form*, a dictionary with the key ``@``:
+
+    {"@": "id", "of": "member@join", "or": ""}   an id that an earlier answer gave (see `side.LEARNED`), or that default
+    {"@": "topic id", "of": "$t"}                the id of a topic, all zeros while nobody has told it
+    {"@": "now", "ms": -1000}                    that far from the story's start
+    {"@": "hex", "of": "00ff"}                   bytes
+    {"@": "text", "of": "x", "times": 300}       a long text
+    {"@": "subscription", "topics": ["$t"], "version": 3}
+    {"@": "records", "batches": [...]}           see `batches`
+
+A reference that nothing has told yet becomes its default, so that a story stays a story when questions are taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.wire.apis import APIS, Api
+from coterie.wire.declaration import Kind, Message, Struct
+
+Value = Any  # None, bool, int, float, str, list or dict: what JSON has
+API_BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values() if not api.hidden}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request. ``name`` is unique in the story, and part of the ids that its answer gives.
+
+    ``covers``: the field and the class of value that a systematic question is about, e.g. ("topics.name", "unknown").
+    """
+
+    name: str
+    api: str
+    version: int
+    body: dict[str, Value]
+    connection: str = "main"
+    covers: tuple[str, str] = ("", "")
+
+    def as_json(self) -> dict[str, Value]:
+        made: dict[str, Value] = {"name": self.name, "api": self.api, "version": self.version, "body": self.body}
+        return made if self.connection == "main" else made | {"connection": self.connection}
+
+    @classmethod
+    def of_json(cls, data: dict[str, Value]) -> Question:
+        return cls(data["name"], data["api"], data["version"], data["body"], data.get("connection", "main"))
+
+
+@dataclass(slots=True)
+class Tale:
+    """Questions in a row, on names of their own. ``strict``: the rest is not asked after the first difference."""
+
+    name: str
+    questions: list[Question] = field(default_factory=list)
+    strict: bool = True
+
+    def as_json(self) -> dict[str, Value]:
+        return {"name": self.name, "strict": self.strict, "questions": [q.as_json() for q in self.questions]}
+
+    @classmethod
+    def of_json(cls, data: dict[str, Value]) -> Tale:
+        return cls(data["name"], [Question.of_json(q) for q in data["questions"]], data["strict"])
+
+
+Resolve = Callable[[Kind, Value], Any]  # a text, a number or a form -> the value of that kind
+
+
+def build(shape: type[Struct], body: dict[str, Value], resolve: Resolve) -> Any:
+    """The message with these fields, every other one at its default."""
+    specs = {spec.name: spec for spec in shape.fields}
+    return shape(**{name: _value(specs[name].kind, value, resolve) for name, value in body.items()})
+
+
+def _value(kind: Kind, value: Value, resolve: Resolve) -> Any:
+    if value is None:
+        return None
+    if kind.shape is not None:
+        return build(kind.shape, value, resolve)
+    if kind.element is not None:
+        return [_value(kind.element, item, resolve) for item in value]
+    return resolve(kind, value)
+
+
+def message_of(question: Question, resolve: Resolve) -> Message:
+    message: Message = build(API_BY_NAME[question.api].request, question.body, resolve)
+    return message
+
+
+def texts_in(value: Value) -> Iterator[str]:
+    """Every text in a body, forms' included."""
+    if isinstance(value, str):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from texts_in(item)
+
+
+def written(question: Question) -> str:
+    """One line to read: the api, its version, and the fields that are not at their default."""
+    where = "" if question.connection == "main" else f" on {question.connection}"
+    return f"{question.name}{where}: {question.api} v{question.version} {_written(question.body)}"
+
+
+def _written(value: Value) -> str:
+    if isinstance(value, dict) and "@" in value:
+        rest = [_written(v) for k, v in value.items() if k not in ("@", "or")]
+        return f"<{value['@']} {' '.join(rest)}>"
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{k}={_written(v)}" for k, v in value.items()) + ")"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return repr(value)

@@ -1,0 +1,234 @@
+"""One broker, as one tale sees it: its connections, the names and ids that stand behind the symbols.
+
+An answer is JSON, or one of the words in `OUTCOMES`. The prefix is as long on every side, so that sizes agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+import uuid
+from typing import Any
+
+from coterie.assignors.blobs import encode_assignment, encode_subscription
+from coterie.client.connection import Connection
+from coterie.client.errors import KafkaError
+from coterie.conformance.everything import answers
+from coterie.conformance.everything.answers import Tree
+from coterie.conformance.everything.batches import describe_bytes, encode_described
+from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value, message_of, texts_in
+from coterie.wire.declaration import Kind, Struct
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+SWEEP_VERSION = 4
+ANSWER_S = 5.0
+CLOSED, SILENT, LATE = "connection closed", "no answer", "no answer in time"
+OUTCOMES = (CLOSED, SILENT, LATE)
+# Ids that an answer gives, by api and field; the symbol is KIND@QUESTION.
+LEARNED = {
+    ("InitProducerId", "producer_id"): "producer",
+    ("JoinGroup", "member_id"): "member",
+    ("Fetch", "session_id"): "session",
+}
+# Lists of everything that a broker has: what is neither this tale's nor asked for is left out.
+WHOLE_BROKER = frozenset(
+    {
+        ("ListGroups", "groups"),
+        ("Metadata", "topics"),
+        ("ListTransactions", "transaction_states"),
+        ("DescribeLogDirs", "topics"),
+        ("DescribeTopicPartitions", "topics"),
+        ("ListConfigResources", "config_resources"),
+        ("ListPartitionReassignments", "topics"),
+        ("ElectLeaders", "replica_election_results"),
+    }
+)
+NEAR_MS = 3_600_000
+_FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+
+class Side:
+    """``prefix`` replaces ``$``; ``base_ms`` is the tale's start, the same on both sides."""
+
+    def __init__(self, name: str, address: tuple[str, int], prefix: str, base_ms: int) -> None:
+        self.name, self.address, self.prefix, self.base_ms = name, address, prefix, base_ms
+        self._connections: dict[str, Connection] = {}
+        self._real: dict[str, Any] = {}
+        self._symbol: dict[Any, str] = {}
+        self._asked_times: dict[int, str] = {}
+
+    async def connection(self, name: str) -> Connection:
+        known = self._connections.get(name)
+        if known is None or known.closed:
+            known = self._connections[name] = await Connection.connect(*self.address, name, ANSWER_S)
+        return known
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    async def sweep(self, tale: Tale) -> None:
+        """Deletes the topics that the tale made, so that a long run does not fill the broker; then closes."""
+        bodies = [q.body.get("topics") or () for q in tale.questions if q.api == "CreateTopics"]
+        made = {name for body in bodies for topic in body for name in texts_in(topic.get("name")) if name[:1] == "$"}
+        names = [self.real(name) for name in made]
+        with contextlib.suppress(KafkaError):
+            if names:
+                connection = await self.connection("sweep")
+                request = DeleteTopicsRequest(topic_names=names, timeout_ms=5000)
+                await connection.request_version(request, DeleteTopicsResponse, SWEEP_VERSION, ANSWER_S)
+        self.close()
+
+    async def ask(self, question: Question) -> Tree:
+        """The answer, with symbols for ids. Raises KafkaError when nobody answers at the address."""
+        request, connection = message_of(question, self.resolve), await self.connection(question.connection)
+        kind = API_BY_NAME[question.api].response
+        asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, ANSWER_S))
+        if question.api == "Produce" and not question.body.get("acks", 0):
+            # Nothing answers acks 0: what is asked next tells whether the connection still stands.
+            following = connection.request_version(ApiVersionsRequest(), ApiVersionsResponse, 0, ANSWER_S)
+            await asyncio.wait([asked, asyncio.ensure_future(following)], return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                asked.cancel()
+                return SILENT
+        try:
+            response: Struct = await asked
+        except KafkaError as error:
+            connection.close()
+            return LATE if error.code == ErrorCode.REQUEST_TIMED_OUT else CLOSED
+        self._learn(question, response, question.version)
+        return self._tree(question, response, question.version, frozenset(texts_in(question.body)))
+
+    # -- symbols to what the wire carries -------------------------------------------------------------------------------
+
+    def real(self, text: str) -> str:
+        return text.replace("$", self.prefix)
+
+    def resolve(self, kind: Kind, value: Value) -> Any:
+        """A text, number or form (see `question`) as the kind wants it."""
+        if isinstance(value, dict):
+            return self._form(value)
+        if kind.name == "string":
+            return self.real(value)
+        return b"" if value == "" and kind.name in ("bytes", "records") else value
+
+    def _form(self, form: dict[str, Value]) -> Any:
+        match form["@"]:
+            case "id":
+                return self._real.get(form["of"], form.get("or", ""))
+            case "topic id":
+                return self._real.get(f"topic id of {form['of']}", bytes(16))
+            case "now":
+                self._asked_times[self.base_ms + form["ms"]] = f"start{form['ms']:+d} ms"
+                return self.base_ms + form["ms"]
+            case "hex":
+                return bytes.fromhex(form["of"])
+            case "text":
+                return self.real(form["of"]) * form["times"]
+            case "subscription":
+                version = form.get("version", 3)
+                return encode_subscription([self.real(t) for t in form["topics"]], version=version)
+            case "assignment":
+                return encode_assignment({self.real(t): p for t, p in form["topics"].items()})
+            case "records":
+                return b"".join(self._batch(batch) for batch in form["batches"])
+        raise AssertionError(f"no such form: {form}")
+
+    def _batch(self, described: dict[str, Any]) -> bytes:
+        for record in described.get("records", ()):
+            delta = record[2] if len(record) > 2 else 0
+            self._asked_times[self.base_ms + delta] = f"start{delta:+d} ms"
+        return encode_described(described, self.base_ms, lambda v: int(self._form(v) if isinstance(v, dict) else v))
+
+    # -- what the wire carried to symbols -------------------------------------------------------------------------------
+
+    def _learn(self, question: Question, value: Struct, version: int) -> None:
+        """Names the ids of an answer, before anything is written with them."""
+        topic = topic_id = None
+        for spec, item in answers.fields_of(value, version):
+            kind = LEARNED.get((question.api, spec.name))
+            if kind is not None and item not in (-1, 0, "") or kind == "producer" and item == 0 and not _failed(value):
+                self._name(f"{kind}@{question.name}", item)
+            if spec.name in ("name", "topic", "topic_name") and isinstance(item, str):
+                topic = item
+            if spec.name == "topic_id" and item != bytes(16):
+                topic_id = item
+            for one in item if isinstance(item, list) else (item,):
+                if isinstance(one, Struct):
+                    self._learn(question, one, version)
+        if topic and topic_id:
+            name = f"topic id of {self._text(topic)}"
+            self._real[name] = topic_id
+            self._symbol.setdefault(topic_id, name)
+
+    def _name(self, symbol: str, value: Any) -> None:
+        self._real[symbol] = value
+        self._symbol.setdefault((symbol.partition("@")[0], value), symbol)
+
+    def _tree(self, question: Question, value: Struct, version: int, asked: frozenset[str]) -> Tree:
+        told: dict[str, Tree] = {}
+        for spec, item in answers.fields_of(value, version):
+            if isinstance(item, list):
+                parts = [self._part(question, spec.name, one, version, asked) for one in item]
+                if (question.api, spec.name) in WHOLE_BROKER:
+                    names = [(answers.element_name(part), part) for part in parts]
+                    parts = [part for name, part in names if name.startswith("$") or name.partition(":")[0] in asked]
+                told[spec.name] = parts
+            else:
+                told[spec.name] = self._part(question, spec.name, item, version, asked)
+        return told
+
+    def _part(self, question: Question, name: str, item: Any, version: int, asked: frozenset[str]) -> Tree:
+        if isinstance(item, Struct):
+            return self._tree(question, item, version, asked)
+        if item is None or isinstance(item, bool | float):
+            return item
+        if isinstance(item, bytes):
+            return self._bytes(name, item)
+        return self._number(name, item) if isinstance(item, int) else self._text_field(name, item)
+
+    def _bytes(self, name: str, item: bytes) -> Tree:
+        if name == "records":
+            return describe_bytes(item, lambda i: self._symbol.get(("producer", i), i), self._time)
+        if len(item) == 16 and "id" in name:
+            return "none" if item == bytes(16) else self._symbol.get(item, f"id {uuid.UUID(bytes=item)}"[:3] + "?")
+        return item.decode("latin-1").replace(self.prefix, "$")
+
+    def _number(self, name: str, item: int) -> Tree:
+        if answers.ERRORS.search(name):
+            return answers.error_name(item)
+        if name in answers.PORTS and item == self.address[1]:
+            return "its port"
+        if name in answers.PRODUCERS:
+            return self._symbol.get(("producer", item), item)
+        if name in answers.SESSIONS:
+            return self._symbol.get(("session", item), item)
+        if name in answers.BYTES_ON_DISK:
+            return "some" if item > 0 else item
+        if answers.TIMES.search(name) and name not in answers.NOT_TIMES:
+            return self._time(item)
+        return item
+
+    def _time(self, item: int) -> Tree:
+        if item in self._asked_times:
+            return self._asked_times[item]
+        return "about now" if abs(item - time.time() * 1000) < NEAR_MS else item
+
+    def _text_field(self, name: str, item: str) -> Tree:
+        if name in answers.TEXTS:
+            return "a text" if item else item
+        if name in answers.CLUSTERS and item:
+            return "its cluster"
+        return self._text(item)
+
+    def _text(self, item: str) -> str:
+        symbol = self._symbol.get(("member", item))
+        return symbol if symbol is not None else _FRESH.sub("<fresh>", item.replace(self.prefix, "$"))
+
+
+def _failed(value: Struct) -> bool:
+    return bool(getattr(value, "error_code", 0))

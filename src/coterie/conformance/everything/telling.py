@@ -1,0 +1,146 @@
+"""A tale told to two brokers: question by question, each answer compared with the other's.
+
+Kafka's own parts agree only after a while: a topic is known to the coordinator later than to the controller, a marker is
+written after its EndTxn was answered. So an answer that only reads is asked for again while the two differ, and one that
+says "not yet" is asked for again on its side alone; both for at most `AGREE_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.client.errors import KafkaError
+from coterie.conformance.differences import Row, row_of
+from coterie.conformance.everything.answers import Part, Tree, differences
+from coterie.conformance.everything.question import Question, Tale, written
+from coterie.conformance.everything.side import CLOSED, Side
+
+AGREE_S = 1.0
+AGAIN_EVERY_S = 0.02
+READING = frozenset(
+    {
+        "ApiVersions", "Metadata", "Fetch", "ListOffsets", "OffsetFetch", "FindCoordinator", "DescribeGroups",
+        "ListGroups", "OffsetForLeaderEpoch", "DescribeConfigs", "DescribeCluster", "DescribeLogDirs",
+        "DescribeProducers", "DescribeTransactions", "ListTransactions", "DescribeTopicPartitions",
+        "ListConfigResources", "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials",
+        "DescribeAcls", "Heartbeat",
+    }
+)  # fmt: skip
+NOT_YET = (
+    "CONCURRENT_TRANSACTIONS",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNKNOWN_TOPIC_ID",
+    "INVALID_TXN_STATE",
+)
+Clock = Callable[[], float]
+
+
+@dataclass(slots=True)
+class Difference:
+    """One question's answers, and the parts that no row explains."""
+
+    tale: Tale
+    question: Question
+    ours: Tree
+    theirs: Tree
+    parts: list[Part]
+
+    def signature(self) -> str:
+        """The same for differences that look the same: the api, and what stands where."""
+        first = self.parts[0]
+        return f"{self.question.api} {first.general() or 'answer'}: {_short(first.ours)} | {_short(first.theirs)}"
+
+    def text(self) -> str:
+        lines = [written(self.question)]
+        for part in self.parts[:8]:
+            lines.append(f"  {part.path or 'answer'}: coterie {_short(part.ours)}, the other {_short(part.theirs)}")
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class Told:
+    """What telling a tale came to. ``rows``: how many parts each row explained."""
+
+    tale: Tale
+    asked: int = 0
+    covered: list[tuple[str, int, str, str]] = field(default_factory=list)
+    rows: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 160 else text[:150] + " ..."
+
+
+class Teller:
+    """Tells one tale to our side and to the other; ``version`` is the other's, e.g. (3, 9, 1)."""
+
+    def __init__(self, ours: Side, theirs: Side, version: tuple[int, ...], clock: Clock = time.monotonic) -> None:
+        self.sides, self.version, self.clock = (ours, theirs), version, clock
+
+    async def tell(self, tale: Tale) -> Told:
+        told = Told(tale)
+        try:
+            for question in tale.questions:
+                difference = await self._one(tale, question, told)
+                if difference is not None:
+                    told.differences.append(difference)
+                    if tale.strict:
+                        break
+        finally:
+            for side in self.sides:
+                side.close()
+        return told
+
+    async def _one(self, tale: Tale, question: Question, told: Told) -> Difference | None:
+        answers = await asyncio.gather(*(self._ask(side, question) for side in self.sides))
+        left, rows = self._unexplained(question, answers)
+        end = self.clock() + AGREE_S
+        while left and self.clock() < end:
+            again = _to_ask_again(question, answers, left)
+            if not any(again):
+                break
+            await asyncio.sleep(AGAIN_EVERY_S)
+            for n, side in enumerate(self.sides):
+                if again[n]:
+                    answers[n] = await self._ask(side, question)
+            left, rows = self._unexplained(question, answers)
+        told.asked += 1
+        told.rows.update(row.name for row in rows)
+        told.covered.append((question.api, question.version, *question.covers))
+        return Difference(tale, question, answers[0], answers[1], left) if left else None
+
+    async def _ask(self, side: Side, question: Question) -> Tree:
+        try:
+            return await side.ask(question)
+        except KafkaError:
+            return CLOSED
+
+    def _unexplained(self, question: Question, answers: list[Tree]) -> tuple[list[Part], list[Row]]:
+        left, rows = list[Part](), list[Row]()
+        for part in differences(answers[0], answers[1]):
+            row = row_of(question, part, self.version)
+            if row is None:
+                left.append(part)
+            else:
+                rows.append(row)
+        return left, rows
+
+
+def _to_ask_again(question: Question, answers: list[Tree], left: list[Part]) -> tuple[bool, bool]:
+    """Which sides may answer otherwise in a moment."""
+    if question.api in READING:
+        return True, True
+    late = [any(word in repr(value) for word in NOT_YET) for value in zip(*((p.ours, p.theirs) for p in left), strict=True)]
+    return late[0] and not late[1], late[1] and not late[0]
