@@ -24,6 +24,7 @@ Examples:
   coterie conformance --kafka 4.3.0 --steps 2000
   coterie conformance --part requests --seed 4711 --steps 1
   coterie conformance --part assignors --part client --kafka 4.3.0
+  coterie conformance --part everything --kafka 3.9.1 --questions 5000
   coterie conformance --part zookeeper --part rocketmq
 
 \b
@@ -36,9 +37,21 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
 )
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part; may be given again.")
 @click.option("--steps", type=click.IntRange(1), default=20_000, show_default=True, help="Requests per version.")
+@click.option(
+    "--questions",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Of the part everything, per version.",
+)
+@click.option(
+    "--replay",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Of the part everything: only the tale in this file, as --json prints it.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The first story's seed.")
 @json_option
-def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, seed: int, as_json: bool) -> None:
+def conformance(versions: tuple[str, ...], parts: tuple[str, ...], as_json: bool, **asked_for: Any) -> None:
     """Ask Apache Kafka and coterie the same, and compare: every answer, and each other's files."""
     results, exit_code = list[dict[str, Any]](), 0
     wanted = parts or PARTS
@@ -46,11 +59,11 @@ def conformance(versions: tuple[str, ...], parts: tuple[str, ...], steps: int, s
         for version in versions or VERSIONS:
             names = [name for name in KAFKA_PARTS if name in wanted and version in KAFKA_PARTS[name].versions]
             if names:
-                asked = Asked(Path(folder) / version, version, steps, seed, as_json)
+                asked = Asked(Path(folder) / version, version, as_json=as_json, **asked_for)
                 exit_code = _one_version(names, asked, results) or exit_code
         for name in OTHER_PARTS:
             if name in wanted:
-                asked = Asked(Path(folder), "", steps, seed, as_json)
+                asked = Asked(Path(folder), "", as_json=as_json, **asked_for)
                 exit_code = OTHER_PARTS[name](asked, results) or exit_code
     if as_json:
         click.echo(json.dumps(results, indent=2))

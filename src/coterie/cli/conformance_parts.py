@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ASSIGNOR_CASES = 5_000
 CANNOT_RUN_EXIT = 3
 STEPS_SHOWN = 12
+DIFFERENCES_SHOWN = 20
 Figures = dict[str, Any]
 
 
@@ -34,6 +35,8 @@ class Asked:
     steps: int
     seed: int
     as_json: bool
+    questions: int = 100_000
+    replay: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,31 @@ def _requests_sentences(figures: Figures) -> list[str]:
     return lines + [
         f"    {a['stories']:4} stories ended at a known one: {a['reason']}" for a in figures["accepted"].values()
     ]
+
+
+def _everything(asked: Asked) -> Figures:
+    from coterie.conformance.everything.report import figures, scenario
+    from coterie.conformance.everything.run import Wanted, run_everything
+
+    wanted = Wanted(asked.questions, asked.seed, asked.replay)
+    with click.progressbar(length=asked.questions, label=f"Kafka {asked.version}, questions", file=sys.stderr) as bar:
+        verdict = run_everything(asked.version, wanted, asked.folder / "everything", bar.update)
+    for kind, examples in list(verdict.kinds.items())[:DIFFERENCES_SHOWN]:
+        click.secho(f"\n{verdict.met[kind]} x {scenario(examples[0])}", fg="red", err=True)
+    return {"everything": figures(verdict), "failed": len(verdict.kinds)}
+
+
+def _everything_sentences(figures: Figures) -> list[str]:
+    f = figures["everything"]
+    asked = (
+        f"{f['questions']} questions in {f['tales']} tales and {f['seconds']:.0f} s, {f['apis']} of {f['served']} APIs"
+    )
+    lines = [f"  everything: {asked}; {len(f['differences'])} kinds of unexplained difference"]
+    for api, c in f["coverage"].items():
+        versions = f"v{c['versions'][0]} to v{c['versions'][-1]}"
+        lines.append(f"    {api} {versions}: {c['fields']} fields, {c['cases']} cases, {c['questions']} questions")
+    lines += [f"    {row['met']:6} parts of answers differ as known: {row['reason']}" for row in f["rows"].values()]
+    return lines + [f"    a row that explained nothing: {name}" for name in f["unused_rows"]]
 
 
 def _client(asked: Asked) -> Figures:
@@ -223,6 +251,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "client": KafkaPart(_client, _client_sentences, NEWER),
     "requests": KafkaPart(_requests, _requests_sentences),
     "tools": KafkaPart(_tools, _tools_sentences, NEWER),
+    "everything": KafkaPart(_everything, _everything_sentences),
 }
 # (what is asked, the results so far, to be added to) -> exit code
 OTHER_PARTS: dict[str, Callable[[Asked, list[Figures]], int]] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.wire.declaration import FieldSpec, Struct
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, error_of
 
 Tree = Any  # JSON
 # Texts for people: that there is one is compared, not its words.
@@ -59,7 +59,7 @@ def element_name(item: Tree) -> str:
 
 
 def error_name(code: int) -> str:
-    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
+    return error_of(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
 
 
 def differences(ours: Tree, theirs: Tree, path: str = "") -> Iterator[Part]:

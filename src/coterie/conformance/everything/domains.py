@@ -57,7 +57,16 @@ def _records() -> dict[str, Value]:
     made: dict[str, Value] = {"null": None, "empty": "", "junk": {"@": "hex", "of": "ff" * 80}}
     for codec in range(6):
         made[f"codec {codec}"] = batch(codec=codec, records=three)
-    for damage in ("crc", "count", "last offset delta", "length", "magic", "negative magic", "base offset", "cut short"):
+    for damage in (
+        "crc",
+        "count",
+        "last offset delta",
+        "length",
+        "magic",
+        "negative magic",
+        "base offset",
+        "cut short",
+    ):
         made[damage] = batch(damage=damage)
     made["damaged body"] = batch(damage="body", codec=1)
     made["negative time"] = batch(at=-1)
@@ -100,7 +109,14 @@ _TIMEOUT = _always(5_000, none=0, negative=-1)
 _COMMITTED = {"past the end": 1000, "huge": 2**63 - 1, "negative": -1, "minus two": -2}
 _BROKERS = _always(1, unknown=9, negative=-1)
 _CONFIG_WRONG: dict[str, Value] = {"unknown": "no.such.setting", "empty": "", "broker's": "log.retention.ms"}
-_VALUES: dict[str, Value] = {"null": None, "empty": "", "text": "abc", "zero": "0", "minus one": "-1", "minus two": "-2"}
+_VALUES: dict[str, Value] = {
+    "null": None,
+    "empty": "",
+    "text": "abc",
+    "zero": "0",
+    "minus one": "-1",
+    "minus two": "-2",
+}
 _OPERATIONS = {"delete": 1, "append": 2, "subtract": 3, "unknown": 4, "negative": -1}
 
 DOMAINS: dict[str, Domain] = {
@@ -147,9 +163,15 @@ DOMAINS: dict[str, Domain] = {
     "protocols.name": _always("range", other="sticky", empty=""),
     "protocols.metadata": Domain(
         lambda n: {"@": "subscription", "topics": [n.topic], "version": 1},
-        {"empty": "", "junk": {"@": "hex", "of": "ffff"}, "calls itself v1 and ends": {"@": "hex", "of": "0001" + "0" * 16}},
+        {
+            "empty": "",
+            "junk": {"@": "hex", "of": "ffff"},
+            "calls itself v1 and ends": {"@": "hex", "of": "0001" + "0" * 16},
+        },
     ),
-    "assignment": Domain(lambda n: {"@": "assignment", "topics": {n.topic: [0]}}, {"empty": "", "junk": {"@": "hex", "of": "01"}}),
+    "assignment": Domain(
+        lambda n: {"@": "assignment", "topics": {n.topic: [0]}}, {"empty": "", "junk": {"@": "hex", "of": "01"}}
+    ),
     "session_timeout_ms": _always(30_000, low=1, negative=-1, none=0, high=2**31 - 1),
     "rebalance_timeout_ms": _always(500),
     "reason": _always(None, text="because", empty="", long=LONG_TEXT),
@@ -166,7 +188,9 @@ DOMAINS: dict[str, Domain] = {
         lambda n: {"@": "id", "of": f"producer@{n.producer}", "or": -1},
         {"unknown": 4_000_000_000, "none": -1, "minus two": -2, "huge": 2**63 - 1},
     ),
-    "InitProducerId.producer_id": _always(-1, unknown=4_000_000_000, zero=0, minus_two=-2, known={"@": "id", "of": "producer@init"}),
+    "InitProducerId.producer_id": _always(
+        -1, unknown=4_000_000_000, zero=0, minus_two=-2, known={"@": "id", "of": "producer@init"}
+    ),
     "InitProducerId.producer_epoch": _always(-1, zero=0, one=1, minus_two=-2, huge=2**15 - 1),
     "producer_epoch": _always(0, none=-1, next=1, huge=2**15 - 1, minus_two=-2),
     "transaction_timeout_ms": _always(60_000, none=0, negative=-1, high=2**31 - 1, small=1000),
@@ -191,7 +215,17 @@ DOMAINS: dict[str, Domain] = {
     "OffsetForLeaderEpoch.replica_id": _always(-2, none=-1, other=5),
     "replica_state": Domain(lambda _: {}, {"other": {"replica_id": 5, "replica_epoch": 1}}),
     "replica_directory_id": _always(NO_UUID, unknown=UNKNOWN_UUID),
-    "ListOffsets.timestamp": _always(-1, earliest=-2, largest=-3, local=-4, tiered=-5, unknown=-7, time={"@": "now", "ms": -1500}, zero=0, huge=2**63 - 1),
+    "ListOffsets.timestamp": _always(
+        -1,
+        earliest=-2,
+        largest=-3,
+        local=-4,
+        tiered=-5,
+        unknown=-7,
+        time={"@": "now", "ms": -1500},
+        zero=0,
+        huge=2**63 - 1,
+    ),
     "DeleteRecords.offset": _always(1, high_watermark=-1, past=1000, zero=0, minus_two=-2),
     "states_filter": _always("Stable", lower="stable", unknown="NoSuchState", empty=""),
     "types_filter": _always("classic", upper="CLASSIC", consumer="consumer", unknown="nosuch"),
@@ -201,7 +235,7 @@ DOMAINS: dict[str, Domain] = {
     "client_software_version": _always("1.0", empty="", bad="a b!", long=LONG_TEXT),
     "UnregisterBroker.broker_id": _always(9, negative=-1),
     "rack_id": _always("", some="r1"),
-}  # fmt: skip
+}
 
 
 def domain_of(api: str, path: str) -> Domain | None:
@@ -235,8 +269,12 @@ def values_of_kind(kind: Kind, nullable: bool) -> dict[str, Value]:
     return made
 
 
-# Classes of one api that are not asked, whatever the field: they would change the broker for every other tale.
-HARMFUL = {
+# Classes of one api that are not asked, whatever the field: other tales would change the answer, or be changed by it.
+SHARED = {
+    ("Fetch", "internal"): "other tales' groups write there",
+    ("ListOffsets", "internal"): "the same",
+    ("OffsetForLeaderEpoch", "internal"): "the same",
+    ("DescribeProducers", "internal"): "the same",
     ("DeleteTopics", "internal"): "deletes the group coordinator's own topic",
     ("DeleteRecords", "internal"): "empties it",
     ("CreatePartitions", "internal"): "moves groups to other coordinators' partitions",

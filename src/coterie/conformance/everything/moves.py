@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from coterie.conformance.everything.domains import Names
+from coterie.conformance.everything.pieces import Common, piece
 from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value
-from coterie.conformance.everything.systematic import Common, cases, changed, piece, right
+from coterie.conformance.everything.systematic import cases, changed, right
 from coterie.conformance.everything.telling import READING
 
 CHANGED = 0.2  # of the questions
-PRODUCED = 'topic_data.partition_data.records'
+PRODUCED = "topic_data.partition_data.records"
 TXN_BATCH = {"transactional": True, "epoch": 0}
 # A move: (api, what differs from the right request). {n} is the move's number, {s} a sequence number that goes up.
 Step = tuple[str, dict[str, Value]]
@@ -27,69 +28,127 @@ def _records(**parts: Value) -> Value:
 
 
 MOVES: dict[str, tuple[float, list[Step]]] = {
-    "topic": (1, [("CreateTopics", {"topics.name": "$n{n}", "topics.num_partitions": 2}), ("Metadata", {"topics.name": "$n{n}"})]),
+    "topic": (
+        1,
+        [
+            ("CreateTopics", {"topics.name": "$n{n}", "topics.num_partitions": 2}),
+            ("Metadata", {"topics.name": "$n{n}"}),
+        ],
+    ),
     "plain records": (3, [("Produce", {PRODUCED: _records()}), ("Fetch", {})]),
     "compressed": (2, [("Produce", {PRODUCED: _records(codec=c)}) for c in (1, 2, 3, 4)] + [("Fetch", {})]),
-    "idempotent": (3, [
-        ("InitProducerId", {"transactional_id": None}),
-        *(("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=s)}) for s in (0, 2, 2, 4, 7, 0)),
-        ("DescribeProducers", {}),
-        ("Fetch", {}),
-    ]),
-    "idempotent again": (1, [
-        ("InitProducerId", {"transactional_id": None, "producer_id": 0, "producer_epoch": 0}),
-        ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=0)}),
-        ("InitProducerId", {"transactional_id": None, "producer_id": PRODUCER, "producer_epoch": 0}),
-        ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=0)}),
-        ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=1, sequence=0)}),
-    ]),
-    "transaction": (4, [
-        ("InitProducerId", {"transactional_id": "$x{n}"}),
-        ("AddPartitionsToTxn", {"transactional_id": "$x{n}"}),
-        ("Produce", {"transactional_id": "$x{n}", PRODUCED: _records(producer=PRODUCER, sequence=0, **TXN_BATCH)}),
-        ("ListOffsets", {"isolation_level": 1}),
-        ("AddOffsetsToTxn", {"transactional_id": "$x{n}", "group_id": "$g{n}"}),
-        ("TxnOffsetCommit", {"transactional_id": "$x{n}", "group_id": "$g{n}", "generation_id": -1, "member_id": ""}),
-        ("DescribeTransactions", {"transactional_ids": ["$x{n}"]}),
-        ("EndTxn", {"transactional_id": "$x{n}"}),
-        ("OffsetFetch", {"require_stable": True, "groups.group_id": "$g{n}", "group_id": "$g{n}"}),
-        ("Fetch", {"isolation_level": 1}),
-        ("TxnOffsetCommit", {"transactional_id": "$x{n}", "group_id": "$g{n}", "generation_id": -1, "member_id": ""}),
-        ("InitProducerId", {"transactional_id": "$x{n}", "producer_id": PRODUCER, "producer_epoch": 0}),
-        ("EndTxn", {"transactional_id": "$x{n}"}),
-    ]),
-    "group": (4, [
-        ("JoinGroup", {"group_id": "$g{n}", "member_id": ""}),
-        ("JoinGroup", {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"}}),
-        *((api, {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"}}) for api in
-          ("SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch")),
-        ("DescribeGroups", {"groups": ["$g{n}"]}),
-        ("OffsetDelete", {"group_id": "$g{n}"}),
-        ("DeleteGroups", {"groups_names": ["$g{n}"]}),
-        ("LeaveGroup", {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"},
-                        "members.member_id": {"@": "id", "of": "member@joingroup{n}.0"}}),
-        ("DescribeGroups", {"groups": ["$g{n}"]}),
-        ("DeleteGroups", {"groups_names": ["$g{n}"]}),
-        ("DescribeGroups", {"groups": ["$g{n}"]}),
-    ]),
-    "offsets": (2, [
-        ("OffsetCommit", {"group_id": "$o{n}", "generation_id_or_member_epoch": -1, "member_id": ""}),
-        ("OffsetFetch", {"group_id": "$o{n}", "groups.group_id": "$o{n}"}),
-        ("OffsetDelete", {"group_id": "$o{n}"}),
-        ("DeleteGroups", {"groups_names": ["$o{n}"]}),
-        ("OffsetFetch", {"group_id": "$o{n}", "groups.group_id": "$o{n}"}),
-    ]),
-    "deleted records": (1, [("DeleteRecords", {"topics.partitions.offset": 2}), ("ListOffsets", {"topics.partitions.timestamp": -2}), ("Fetch", {})]),
+    "idempotent": (
+        3,
+        [
+            ("InitProducerId", {"transactional_id": None}),
+            *(("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=s)}) for s in (0, 2, 2, 4, 7, 0)),
+            ("DescribeProducers", {}),
+            ("Fetch", {}),
+        ],
+    ),
+    "idempotent again": (
+        1,
+        [
+            ("InitProducerId", {"transactional_id": None, "producer_id": 0, "producer_epoch": 0}),
+            ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=0)}),
+            ("InitProducerId", {"transactional_id": None, "producer_id": PRODUCER, "producer_epoch": 0}),
+            ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=0)}),
+            ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=1, sequence=0)}),
+        ],
+    ),
+    "transaction": (
+        4,
+        [
+            ("InitProducerId", {"transactional_id": "$x{n}"}),
+            ("AddPartitionsToTxn", {"transactional_id": "$x{n}"}),
+            ("Produce", {"transactional_id": "$x{n}", PRODUCED: _records(producer=PRODUCER, sequence=0, **TXN_BATCH)}),
+            ("ListOffsets", {"isolation_level": 1}),
+            ("AddOffsetsToTxn", {"transactional_id": "$x{n}", "group_id": "$g{n}"}),
+            (
+                "TxnOffsetCommit",
+                {"transactional_id": "$x{n}", "group_id": "$g{n}", "generation_id": -1, "member_id": ""},
+            ),
+            ("DescribeTransactions", {"transactional_ids": ["$x{n}"]}),
+            ("EndTxn", {"transactional_id": "$x{n}"}),
+            ("OffsetFetch", {"require_stable": True, "groups.group_id": "$g{n}", "group_id": "$g{n}"}),
+            ("Fetch", {"isolation_level": 1}),
+            (
+                "TxnOffsetCommit",
+                {"transactional_id": "$x{n}", "group_id": "$g{n}", "generation_id": -1, "member_id": ""},
+            ),
+            ("InitProducerId", {"transactional_id": "$x{n}", "producer_id": PRODUCER, "producer_epoch": 0}),
+            ("EndTxn", {"transactional_id": "$x{n}"}),
+        ],
+    ),
+    "group": (
+        4,
+        [
+            ("JoinGroup", {"group_id": "$g{n}", "member_id": ""}),
+            ("JoinGroup", {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"}}),
+            *(
+                (api, {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"}})
+                for api in ("SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch")
+            ),
+            ("DescribeGroups", {"groups": ["$g{n}"]}),
+            ("OffsetDelete", {"group_id": "$g{n}"}),
+            ("DeleteGroups", {"groups_names": ["$g{n}"]}),
+            (
+                "LeaveGroup",
+                {
+                    "group_id": "$g{n}",
+                    "member_id": {"@": "id", "of": "member@joingroup{n}.0"},
+                    "members.member_id": {"@": "id", "of": "member@joingroup{n}.0"},
+                },
+            ),
+            ("DescribeGroups", {"groups": ["$g{n}"]}),
+            ("DeleteGroups", {"groups_names": ["$g{n}"]}),
+            ("DescribeGroups", {"groups": ["$g{n}"]}),
+        ],
+    ),
+    "offsets": (
+        2,
+        [
+            ("OffsetCommit", {"group_id": "$o{n}", "generation_id_or_member_epoch": -1, "member_id": ""}),
+            ("OffsetFetch", {"group_id": "$o{n}", "groups.group_id": "$o{n}"}),
+            ("OffsetDelete", {"group_id": "$o{n}"}),
+            ("DeleteGroups", {"groups_names": ["$o{n}"]}),
+            ("OffsetFetch", {"group_id": "$o{n}", "groups.group_id": "$o{n}"}),
+        ],
+    ),
+    "deleted records": (
+        1,
+        [
+            ("DeleteRecords", {"topics.partitions.offset": 2}),
+            ("ListOffsets", {"topics.partitions.timestamp": -2}),
+            ("Fetch", {}),
+        ],
+    ),
     "more partitions": (1, [("CreatePartitions", {"topics.count": 4}), ("Metadata", {})]),
-    "settings": (2, [
-        ("IncrementalAlterConfigs", {"resources.configs.name": "cleanup.policy", "resources.configs.value": "compact"}),
-        ("IncrementalAlterConfigs", {"resources.configs.name": "cleanup.policy", "resources.configs.value": "delete", "resources.configs.config_operation": 2}),
-        ("DescribeConfigs", {"resources.configuration_keys": ["cleanup.policy"]}),
-        ("AlterConfigs", {}),
-        ("DescribeConfigs", {"resources.configuration_keys": ["retention.ms", "max.message.bytes"], "include_synonyms": True}),
-    ]),
+    "settings": (
+        2,
+        [
+            (
+                "IncrementalAlterConfigs",
+                {"resources.configs.name": "cleanup.policy", "resources.configs.value": "compact"},
+            ),
+            (
+                "IncrementalAlterConfigs",
+                {
+                    "resources.configs.name": "cleanup.policy",
+                    "resources.configs.value": "delete",
+                    "resources.configs.config_operation": 2,
+                },
+            ),
+            ("DescribeConfigs", {"resources.configuration_keys": ["cleanup.policy"]}),
+            ("AlterConfigs", {}),
+            (
+                "DescribeConfigs",
+                {"resources.configuration_keys": ["retention.ms", "max.message.bytes"], "include_synonyms": True},
+            ),
+        ],
+    ),
     "deleted topic": (0.5, [("DeleteTopics", {"topic_names": ["$t"]}), ("Metadata", {})]),
-}  # fmt: skip
+}
 
 
 @dataclass(slots=True)

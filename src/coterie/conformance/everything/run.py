@@ -9,18 +9,16 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from coterie.conformance.differences import ROWS
 from coterie.conformance.differential import SETTINGS, coterie_broker, wait_for_coordinator
 from coterie.conformance.everything.judge import Bench, Verdict, common_versions, judge
 from coterie.conformance.everything.moves import random_tale
-from coterie.conformance.everything.question import Tale, written
+from coterie.conformance.everything.pieces import Common
+from coterie.conformance.everything.question import Tale
 from coterie.conformance.everything.shrinking import shrink
-from coterie.conformance.everything.systematic import Common, systematic
-from coterie.conformance.everything.telling import Difference, Told
+from coterie.conformance.everything.systematic import systematic
+from coterie.conformance.everything.telling import Told
 from coterie.conformance.kafka import running
-from coterie.wire.apis import APIS
 
 SHRUNK = 10  # kinds of difference that are made short
 SHRINK_S = 60.0
@@ -29,11 +27,15 @@ Tell = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """``questions``: how many at least, the systematic ones included; ``replay``: a tale to tell instead."""
+    """``questions``: how many at least, the systematic ones included; ``replay``: a tale to tell instead.
+
+    ``apis``: only the systematic questions about these, and the random tales after them.
+    """
 
     questions: int
     seed: int
     replay: Path | None = None
+    apis: tuple[str, ...] = ()
 
 
 def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -74,7 +76,7 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, tell: Tell)
 
 
 def _tales(common: Common, wanted: Wanted, verdict: Verdict) -> Iterator[Tale]:
-    every = list(systematic(common))
+    every = [tale for tale in systematic(common) if not wanted.apis or tale.name.partition(" ")[0] in wanted.apis]
     random.Random(wanted.seed).shuffle(every)
     for tale in every:
         if verdict.asked >= wanted.questions:
@@ -102,43 +104,3 @@ async def _make_short(bench: Bench, verdict: Verdict) -> None:
                 verdict.kinds[kind][0] = await shrink(verdict.kinds[kind][0], tell)
         except TimeoutError:
             continue
-
-
-def scenario(difference: Difference) -> str:
-    """The tale to read, with what each side answered at its end."""
-    lines = [f"  {written(question)}" for question in difference.tale.questions]
-    return "\n".join([difference.signature(), *lines, *difference.text().splitlines()[1:]])
-
-
-def coverage(verdict: Verdict) -> dict[str, dict[str, Any]]:
-    """By api: its versions asked, how many fields and how many (version, field, class) of the systematic questions."""
-    made: dict[str, dict[str, Any]] = {}
-    for api in sorted({api for api, *_ in verdict.covered}):
-        keys = [key for key in verdict.covered if key[0] == api]
-        made[api] = {
-            "versions": sorted({version for _, version, _, _ in keys}),
-            "fields": len({path for _, _, path, _ in keys if path}),
-            "cases": len(keys),
-            "questions": sum(verdict.covered[key] for key in keys),
-        }
-    return made
-
-
-def figures(verdict: Verdict) -> dict[str, Any]:
-    """The report as data."""
-    reasons = {row.name: row.reason for row in ROWS}
-    kinds = [
-        {"kind": kind, "met": met, "scenario": scenario(verdict.kinds[kind][0]), "tale": verdict.kinds[kind][0].tale.as_json()}
-        for kind, met in verdict.met.most_common()
-    ]
-    return {
-        "questions": verdict.asked,
-        "tales": verdict.tales,
-        "seconds": round(verdict.seconds, 1),
-        "apis": len({api for api, *_ in verdict.covered}),
-        "served": len([api for api in APIS.values() if not api.hidden]),
-        "coverage": coverage(verdict),
-        "differences": kinds,
-        "rows": {name: {"met": n, "reason": reasons[name]} for name, n in verdict.rows.most_common()},
-        "unused_rows": [row.name for row in ROWS if row.name not in verdict.rows],
-    }

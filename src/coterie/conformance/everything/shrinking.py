@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 from coterie.conformance.everything.question import Question, Tale, Value
 from coterie.conformance.everything.telling import Difference, Told
@@ -72,7 +73,7 @@ def _simplified(question: Question) -> Iterator[Question]:
     """The question less one field, anywhere in its body."""
     for way in _ways(question.body):
         body = copy.deepcopy(question.body)
-        at = body
+        at: Any = body
         for step in way[:-1]:
             at = at[step]
         del at[way[-1]]

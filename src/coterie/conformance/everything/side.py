@@ -151,7 +151,9 @@ class Side:
         topic = topic_id = None
         for spec, item in answers.fields_of(value, version):
             kind = LEARNED.get((question.api, spec.name))
-            if kind is not None and item not in (-1, 0, "") or kind == "producer" and item == 0 and not _failed(value):
+            if (kind is not None and item not in (-1, 0, "")) or (
+                kind == "producer" and item == 0 and not _failed(value)
+            ):
                 self._name(f"{kind}@{question.name}", item)
             if spec.name in ("name", "topic", "topic_name") and isinstance(item, str):
                 topic = item

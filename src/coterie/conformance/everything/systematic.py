@@ -1,96 +1,19 @@
 """Each field of each version of each API with each class of value, once: the right request with one field changed.
 
-A story has what its API needs (`FIXTURES`, asked once) and, before each case, what the case uses up (`BEFORE`).
+A story has what its API needs (`pieces.FIXTURES`, asked once) and, before each case, what the case uses up (`BEFORE`).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from coterie.conformance.everything.domains import BOUNDED, HARMFUL, Domain, Names, domain_of, values_of_kind
+from coterie.conformance.everything.domains import BOUNDED, SHARED, Domain, Names, domain_of, values_of_kind
+from coterie.conformance.everything.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
 from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value
-from coterie.wire.declaration import FieldSpec, Struct, Versions
+from coterie.wire.declaration import FieldSpec, Struct
 
 CASES_PER_STORY = 20
-Common = Mapping[str, Versions]  # api -> the versions that both sides and we speak
-# What a piece of a story is made of: (api, newest version used, body), with the names' fields in braces.
-PIECES: dict[str, list[tuple[str, str, int, dict[str, Value]]]] = {
-    "topic": [
-        ("create {topic}", "CreateTopics", 4, {"topics": [{"name": "{topic}", "num_partitions": 2, "replication_factor": 1}]}),
-        ("look {topic}", "Metadata", 12, {"topics": [{"name": "{topic}"}], "allow_auto_topic_creation": False}),
-    ],
-    "records": [
-        ("fill {topic} %d" % p, "Produce", 7, {"acks": -1, "timeout_ms": 5000, "topic_data": [
-            {"name": "{topic}", "partition_data": [{"index": p, "records": {"@": "records", "batches": [
-                {"records": [["a", "1", -3000], [None, "2", -2000], ["c", None, -1000, [["h", "x"]]]]}]}}]}]})
-        for p in (0, 1)
-    ],
-    "member": [
-        ("{member}", "JoinGroup", 3, {"group_id": "{group}", "session_timeout_ms": 60_000, "rebalance_timeout_ms": 500,
-            "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": {"@": "subscription", "topics": ["{topic}"], "version": 1}}]}),
-    ],
-    "synced": [
-        ("sync {member}", "SyncGroup", 2, {"group_id": "{group}", "generation_id": 1, "member_id": {"@": "id", "of": "member@{member}"},
-            "assignments": [{"member_id": {"@": "id", "of": "member@{member}"}, "assignment": {"@": "assignment", "topics": {"{topic}": [0]}}}]}),
-    ],
-    "offsets": [
-        ("commit {group}", "OffsetCommit", 6, {"group_id": "{group}", "topics": [{"name": "{topic}", "partitions": [
-            {"partition_index": 0, "committed_offset": 1, "committed_metadata": "m"}]}]}),
-    ],
-    "producer": [
-        ("{producer}", "InitProducerId", 1, {"transactional_id": "{txn}", "transaction_timeout_ms": 60_000}),
-    ],
-    "transaction": [
-        ("add {txn}", "AddPartitionsToTxn", 1, {"transactional_id": "{txn}", "producer_id": {"@": "id", "of": "producer@{producer}", "or": -1},
-            "topics": [{"name": "{topic}", "partitions": [0]}]}),
-    ],
-    "group in transaction": [
-        ("add group {txn}", "AddOffsetsToTxn", 1, {"transactional_id": "{txn}", "producer_id": {"@": "id", "of": "producer@{producer}", "or": -1},
-            "group_id": "{group}"}),
-    ],
-}  # fmt: skip
-TOPIC = ("topic", "records")
-MEMBER = ("topic", "member", "synced")
-FIXTURES: dict[str, tuple[str, ...]] = {
-    "Heartbeat": MEMBER,
-    "DescribeGroups": MEMBER,
-    "OffsetCommit": MEMBER,
-    "ListGroups": MEMBER,
-    "OffsetFetch": ("topic", "offsets"),
-    "FindCoordinator": (),
-    "ApiVersions": (),
-    "DescribeCluster": (),
-    "InitProducerId": ("producer",),
-    "JoinGroup": (),
-    "SyncGroup": (),
-    "LeaveGroup": (),
-    "DeleteGroups": ("topic",),
-    "DeleteTopics": (),
-    "CreatePartitions": (),
-    "CreateTopics": ("topic",),
-    "AddPartitionsToTxn": ("topic", "producer"),
-    "AddOffsetsToTxn": ("topic", "producer"),
-    "EndTxn": ("topic",),
-    "TxnOffsetCommit": ("topic", "producer", "group in transaction"),
-    "DescribeTransactions": ("topic", "producer", "transaction"),
-    "ListTransactions": ("topic", "producer", "transaction"),
-    "OffsetDelete": ("topic",),
-    "DeleteRecords": (),
-}
-BEFORE: dict[str, tuple[tuple[str, ...], Names]] = {
-    "JoinGroup": ((), Names(group="$g{n}", member="nobody{n}")),
-    "SyncGroup": (("member",), Names(group="$g{n}", member="join{n}")),
-    "LeaveGroup": (("member",), Names(group="$g{n}", member="join{n}")),
-    "DeleteGroups": (("offsets",), Names(group="$g{n}")),
-    "OffsetDelete": (("offsets",), Names(group="$g{n}")),
-    "DeleteTopics": (("topic",), Names(topic="$d{n}")),
-    "CreateTopics": ((), Names(new_topic="$n{n}")),
-    "CreatePartitions": (("topic",), Names(topic="$d{n}")),
-    "DeleteRecords": (TOPIC, Names(topic="$d{n}")),
-    "EndTxn": (("producer", "transaction"), Names(txn="$x{n}", producer="init{n}")),
-}
 
 
 def domain_for(api: str, spec: FieldSpec, where: str) -> Domain | None:
@@ -102,7 +25,9 @@ def domain_for(api: str, spec: FieldSpec, where: str) -> Domain | None:
     return domain
 
 
-def right(api: str, shape: type[Struct], version: int, names: Names, path: str = "", *, full: bool = False) -> dict[str, Value]:
+def right(
+    api: str, shape: type[Struct], version: int, names: Names, path: str = "", *, full: bool = False
+) -> dict[str, Value]:
     """A request that should succeed, as far as the domains know; ``full``: no list of structures is empty."""
     body: dict[str, Value] = {}
     for spec in shape.fields:
@@ -141,7 +66,9 @@ def classes(api: str, spec: FieldSpec, version: int, where: str) -> dict[str, Va
     if scalar.shape is not None:
         made = dict(domain.wrong) if domain is not None else {}
     else:
-        wrong = ({} if bounded else values_of_kind(scalar, nullable and kind.element is None)) | (domain.wrong if domain else {})
+        wrong = ({} if bounded else values_of_kind(scalar, nullable and kind.element is None)) | (
+            domain.wrong if domain else {}
+        )
         made = {name: [value] if kind.element is not None else value for name, value in wrong.items()}
     if not nullable and kind.element is None and kind.name != "records":
         made = {name: value for name, value in made.items() if value is not None}
@@ -149,7 +76,7 @@ def classes(api: str, spec: FieldSpec, version: int, where: str) -> dict[str, Va
         made |= {"no element": []} | ({"null": None} if nullable else {})
     if spec.tag is not None or not bounded:
         made["default"] = "<default>"
-    return {name: value for name, value in made.items() if (api, name) not in HARMFUL}
+    return {name: value for name, value in made.items() if (api, name) not in SHARED}
 
 
 def fields(api: str, shape: type[Struct], version: int, path: str = "") -> Iterator[tuple[str, FieldSpec]]:
@@ -208,31 +135,11 @@ def cases(api: str, version: int, names: Names) -> Iterator[tuple[tuple[str, str
             yield (where, "twice"), changed(body, where, "<twice>")
 
 
-def piece(name: str, names: Names, common: Common) -> Iterator[Question]:
-    """The questions of one piece, in the newest version that both speak, up to the piece's own."""
-    for text, api, newest, body in PIECES[name]:
-        if api in common:
-            version = max(min(newest, common[api].last), common[api].first)
-            known = {spec.name for spec in API_BY_NAME[api].request.fields if version in spec.versions}
-            filled = {k: v for k, v in _filled(body, names).items() if k in known}
-            yield Question(_filled(text, names), api, version, filled)
-
-
-def _filled(value: Any, names: Names) -> Any:
-    if isinstance(value, str):
-        for part in ("topic", "group", "member", "txn", "producer"):
-            value = value.replace("{" + part + "}", getattr(names, part))
-        return value
-    if isinstance(value, list):
-        return [_filled(item, names) for item in value]
-    return {_filled(k, names): _filled(v, names) for k, v in value.items()} if isinstance(value, dict) else value
-
-
 def systematic(common: Common) -> Iterator[Tale]:
     """Stories that ask every case of every API that both sides serve."""
     for api in sorted(common):
         for version in range(common[api].first, common[api].last + 1):
-            before, names = BEFORE.get(api, ((), Names()))
+            _, names = BEFORE.get(api, ((), Names()))
             asked = [label for label, _ in cases(api, version, names)]
             for first in range(0, len(asked), CASES_PER_STORY):
                 wanted = range(first, min(first + CASES_PER_STORY, len(asked)))

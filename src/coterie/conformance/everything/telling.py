@@ -142,5 +142,7 @@ def _to_ask_again(question: Question, answers: list[Tree], left: list[Part]) -> 
     """Which sides may answer otherwise in a moment."""
     if question.api in READING:
         return True, True
-    late = [any(word in repr(value) for word in NOT_YET) for value in zip(*((p.ours, p.theirs) for p in left), strict=True)]
+    late = [
+        any(word in repr(value) for word in NOT_YET) for value in zip(*((p.ours, p.theirs) for p in left), strict=True)
+    ]
     return late[0] and not late[1], late[1] and not late[0]

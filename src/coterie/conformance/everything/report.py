@@ -1,0 +1,56 @@
+"""What a run came to: scenarios to read, coverage, and the figures as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.conformance.differences import ROWS
+from coterie.conformance.everything.judge import Verdict
+from coterie.conformance.everything.question import written
+from coterie.conformance.everything.telling import Difference
+from coterie.wire.apis import APIS
+
+
+def scenario(difference: Difference) -> str:
+    """The tale to read, with what each side answered at its end."""
+    lines = [f"  {written(question)}" for question in difference.tale.questions]
+    return "\n".join([difference.signature(), *lines, *difference.text().splitlines()[1:]])
+
+
+def coverage(verdict: Verdict) -> dict[str, dict[str, Any]]:
+    """By api: its versions asked, how many fields and how many (version, field, class) of the systematic questions."""
+    made: dict[str, dict[str, Any]] = {}
+    for api in sorted({api for api, *_ in verdict.covered}):
+        keys = [key for key in verdict.covered if key[0] == api]
+        made[api] = {
+            "versions": sorted({version for _, version, _, _ in keys}),
+            "fields": len({path for _, _, path, _ in keys if path}),
+            "cases": len(keys),
+            "questions": sum(verdict.covered[key] for key in keys),
+        }
+    return made
+
+
+def figures(verdict: Verdict) -> dict[str, Any]:
+    """The report as data."""
+    reasons = {row.name: row.reason for row in ROWS}
+    kinds = [
+        {
+            "kind": kind,
+            "met": met,
+            "scenario": scenario(verdict.kinds[kind][0]),
+            "tale": verdict.kinds[kind][0].tale.as_json(),
+        }
+        for kind, met in verdict.met.most_common()
+    ]
+    return {
+        "questions": verdict.asked,
+        "tales": verdict.tales,
+        "seconds": round(verdict.seconds, 1),
+        "apis": len({api for api, *_ in verdict.covered}),
+        "served": len([api for api in APIS.values() if not api.hidden]),
+        "coverage": coverage(verdict),
+        "differences": kinds,
+        "rows": {name: {"met": n, "reason": reasons[name]} for name, n in verdict.rows.most_common()},
+        "unused_rows": [row.name for row in ROWS if row.name not in verdict.rows],
+    }

@@ -1,0 +1,32 @@
+"""The judge of everything with a second coterie in Kafka's place: equal brokers agree, each old defect is found."""
+
+from __future__ import annotations
+
+import asyncio
+
+from coterie.broker.broker import Broker
+from coterie.broker.handlers import HANDLERS
+from coterie.broker.server import Handler
+from coterie.broker.settings import BrokerSettings
+from coterie.conformance.differential import SETTINGS
+from coterie.conformance.everything.judge import Bench, Verdict
+from coterie.conformance.everything.run import Wanted, ask_everything
+
+VERSION = (4, 3, 0)
+
+
+async def _judge(wanted: Wanted, changed: dict[int, Handler]) -> Verdict:
+    brokers = [Broker(BrokerSettings(SETTINGS)) for _ in range(2)]
+    brokers[1].handlers = HANDLERS | changed
+    addresses = [await broker.start("127.0.0.1", 0) for broker in brokers]
+    try:
+        return await ask_everything(Bench(addresses[0], addresses[1], VERSION), wanted, "4.3.0", lambda _: None)
+    finally:
+        for broker in brokers:
+            await broker.stop()
+
+
+def test_equal_brokers_agree() -> None:
+    verdict = asyncio.run(_judge(Wanted(600, seed=1), {}))
+    assert verdict.asked >= 600
+    assert not verdict.kinds, next(iter(verdict.kinds.values()))[0].text()
