@@ -15,8 +15,9 @@ from kafka import KafkaProducer as KafkaPythonProducer
 
 from coterie.client import ConfigError, KafkaError, Producer
 from coterie.coordinator.transactions.state import Status, Transaction, decode_transaction
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch, end_of_transaction
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

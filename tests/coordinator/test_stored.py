@@ -17,8 +17,9 @@ from coterie.coordinator.state import CommittedOffset, Phase
 from coterie.coordinator.stored import StoredRecord, from_record, say_record, to_record
 from coterie.coordinator.subscriptions import subscribed_topics
 from coterie.laboratory.scenario import ScenarioRun
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import HEADER_BYTES, LENGTH_END, BatchError, encode_batch, end_of_transaction
 from coterie.wire.messages.consumer_offsets import (
     GroupMetadataKey,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.log.compaction import clean, plan, swap
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import (
     TRANSACTIONAL_BIT,
     batches,
@@ -49,7 +51,8 @@ def roll(log: PartitionLog) -> None:
 
 
 def compact(log: PartitionLog, now_ms: int = 0, delete_retention_ms: int = NEVER_MS) -> None:
-    wanted = plan(log, now_ms, delete_retention_ms, force=True)
+    log.config.delete_retention_ms = delete_retention_ms
+    wanted = plan(log, now_ms, force=True)
     if wanted is not None:
         assert swap(log, clean(wanted))
 
@@ -110,7 +113,7 @@ def test_the_active_segment_is_never_touched() -> None:
     log = new_log(segment_bytes=100_000)
     put(log, (b"k", b"1"))
     put(log, (b"k", b"2"))
-    assert plan(log, 0, 0, force=True) is None
+    assert plan(log, 0, force=True) is None
     assert [value for _, _, value in records(log)] == [b"1", b"2"]
 
 
@@ -196,7 +199,7 @@ def test_a_log_that_changed_meanwhile_is_left_alone() -> None:
     log = new_log()
     for n in range(40):
         put(log, (b"k", b"%d" % n))
-    wanted = plan(log, 0, 0, force=True)
+    wanted = plan(log, 0, force=True)
     assert wanted is not None
     cleaned = clean(wanted)
     log.delete_records(log.segments[1].base_offset)
@@ -234,3 +237,44 @@ def test_whatever_happens_a_reader_sees_the_same_state(seed: int) -> None:
                 log = new_log(fs, log.config.segment_bytes)
                 log.cleaned_until = cleaned_until
                 assert newest(log) == before
+
+
+def lagging(**config: Any) -> PartitionLog:
+    """Four closed segments with a record each, at 0, 1000, 2000 and 3000 ms, and one at 4000 ms in the active one."""
+    log = PartitionLog.open(
+        MemoryFileSystem(), "t-0", LogConfig(cleanup_compact=True, segment_bytes=100, **config), clean=True
+    )
+    for n in range(5):
+        log.append(encode_batch([(n * 1000 + 1, b"k", b"%d" % n, ())]), n * 1000 + 1)
+    assert len(log.segments) == 5
+    return log
+
+
+@pytest.mark.parametrize(("lag_ms", "segments"), [(0, 4), (1000, 4), (1500, 3), (3500, 1), (5000, 0)])
+def test_young_segments_are_not_compacted(lag_ms: int, segments: int) -> None:
+    wanted = plan(lagging(min_compaction_lag_ms=lag_ms), 4002)
+    assert (0 if wanted is None else len(wanted.segments)) == segments
+    if wanted is not None:
+        assert wanted.end == segments
+
+
+@pytest.mark.parametrize(("ratio", "due"), [(0.0, True), (0.5, True), (0.51, False)])
+def test_the_share_that_must_be_new(ratio: float, due: bool) -> None:
+    log = lagging(min_cleanable_dirty_ratio=ratio)
+    log.cleaned_until = 2
+    assert (plan(log, 5000) is not None) == due
+
+
+@pytest.mark.parametrize(("lag_ms", "due"), [(3000, False), (2500, True)])
+def test_a_log_that_was_dirty_for_too_long_is_compacted(lag_ms: int, due: bool) -> None:
+    log = lagging(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=lag_ms)
+    log.cleaned_until = 2
+    assert (plan(log, 5000) is not None) == due
+
+
+def test_the_active_segment_is_closed_in_time_to_be_compacted() -> None:
+    config = LogConfig(cleanup_compact=True, max_compaction_lag_ms=1000)
+    log = PartitionLog.open(MemoryFileSystem(), "t-0", config, clean=True)
+    for now_ms in (1, 500, 1002):
+        log.append(encode_batch([(now_ms, b"k", b"v", ())]), now_ms)
+    assert len(log.segments) == 2

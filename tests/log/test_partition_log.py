@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches, decode_records, encode_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -131,7 +132,7 @@ def test_a_bad_batch_is_refused_whole() -> None:
     control = encode_batch([(NOW, b"k", b"v", ())], attributes=0x20)
     for data, code in (
         (bytes(damaged), ErrorCode.CORRUPT_MESSAGE),
-        (good + bytes(damaged), ErrorCode.CORRUPT_MESSAGE),
+        (good + good, ErrorCode.CORRUPT_MESSAGE),
         (good[:-1], ErrorCode.CORRUPT_MESSAGE),
         (b"", ErrorCode.CORRUPT_MESSAGE),
         (too_large, ErrorCode.MESSAGE_TOO_LARGE),
@@ -270,3 +271,31 @@ def test_a_fenced_producer_s_own_batches_are_refused() -> None:
         log.append_own(end_of_transaction(7, 2, True, 0, 0), 0)
     assert refused.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert log.end_offset == 1
+
+
+@pytest.mark.parametrize("keep", [0, 1, 80, 10_000])
+def test_a_preallocated_segment_after_a_power_cut(keep: int) -> None:
+    """The zeros that were reserved are no batches."""
+    fs = MemoryFileSystem()
+    log = open_log(fs, preallocate=True, segment_bytes=2000)
+    fill(log, 4)
+    log.sync()
+    fill(log, 4)
+    fs.crash(keep)
+    assert fs.files[log.segments[-1].stem + ".log"].size() == 2000
+    again = open_log(fs, clean=False, preallocate=True, segment_bytes=2000)
+    assert 12 <= again.end_offset <= 24
+    assert again.end_offset == (24 if keep == 10_000 else 12)
+    fill(again, 20)
+    assert offsets_in(again.read(0, 100_000))[0] == 0
+    again.close()
+    assert open_log(fs, preallocate=True, segment_bytes=2000).end_offset == again.end_offset
+
+
+def test_a_closed_segment_gives_back_what_it_reserved() -> None:
+    fs = MemoryFileSystem()
+    log = open_log(fs, preallocate=True, segment_bytes=2000)
+    fill(log, 20)
+    assert [fs.files[s.stem + ".log"].reserved for s in log.segments] == [0] * (len(log.segments) - 1) + [2000]
+    log.close()
+    assert fs.files[log.segments[-1].stem + ".log"].reserved == 0

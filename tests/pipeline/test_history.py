@@ -238,7 +238,8 @@ def test_a_run_that_died_is_simply_run_again(spark: Any, tmp_path: Path, monkeyp
 def test_ranges_begin_with_batches_and_cover_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the index files that a real log has, split into pieces of a few kilobytes."""
     from coterie.broker.disk import DiskFileSystem
-    from coterie.log.partition_log import LogConfig, PartitionLog
+    from coterie.log.config import LogConfig
+    from coterie.log.partition_log import PartitionLog
 
     parts = random_log(9, 500)
     kept = tmp_path / "__consumer_offsets-3"

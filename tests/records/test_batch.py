@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Sequence
 
 import pytest
@@ -11,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.records import compression
-from coterie.records.batch import BatchError, batches, check, decode_records, encode_batch, read_header, stamp
-from coterie.records.legacy import is_legacy, to_batch
+from coterie.records.batch import BatchError, batches, check_crc, decode_records, encode_batch, read_header, stamp
 
 blob = st.none() | st.binary(max_size=200)
 items = st.lists(
@@ -29,7 +26,7 @@ def test_what_is_encoded_is_decoded(
 ) -> None:
     data = encode_batch(given_items, codec=codec, base_offset=100)
     header = read_header(data)
-    check(data, 0, header)
+    check_crc(data, 0, header)
     assert (header.size, header.codec, header.last_offset) == (len(data), codec, 99 + len(given_items))
     assert [(r.timestamp, r.key, r.value, r.headers) for r in decode_records(data, 0, header)] == list(given_items)
 
@@ -56,7 +53,7 @@ def test_we_read_an_independent_clients_batches(codec: int) -> None:
     builder.close()
     data = bytes(builder.buffer())
     ((position, header),) = batches(data)
-    check(data, position, header)
+    check_crc(data, position, header)
     assert [(r.timestamp, r.key, r.value) for r in decode_records(data, position, header)] == [
         (1000 + n, b"k%d" % n, b"v" * n) for n in range(50)
     ]
@@ -68,14 +65,14 @@ def test_every_flipped_bit_after_the_crc_is_noticed() -> None:
         damaged = bytearray(data)
         damaged[position] ^= 1
         with pytest.raises(BatchError):
-            check(bytes(damaged), 0, read_header(bytes(damaged)))
+            check_crc(bytes(damaged), 0, read_header(bytes(damaged)))
 
 
 def test_stamping_keeps_the_crc() -> None:
     data = bytearray(encode_batch([(1, b"key", b"value", ())]))
     stamp(data, 0, 77, 3)
     header = read_header(bytes(data))
-    check(bytes(data), 0, header)
+    check_crc(bytes(data), 0, header)
     assert (header.base_offset, header.leader_epoch) == (77, 3)
 
 
@@ -96,35 +93,3 @@ def test_a_bomb_is_refused(codec: int) -> None:
 def test_damaged_compression_is_refused(codec: int) -> None:
     with pytest.raises(compression.CompressionError):
         compression.decompress(codec, b"\x00garbage\xff" * 5)
-
-
-def old_message(magic: int, key: bytes | None, value: bytes | None, attributes: int = 0) -> bytes:
-    body = struct.pack(">bB", magic, attributes) + (struct.pack(">q", 1234) if magic else b"")
-    for part in (key, value):
-        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
-    message = struct.pack(">I", zlib.crc32(body)) + body
-    return struct.pack(">qi", 0, len(message)) + message
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", [0, 1, 2])
-def test_old_message_sets_become_batches(magic: int, codec: int) -> None:
-    plain = old_message(magic, b"k", b"v") + old_message(magic, None, b"w")
-    data = plain if codec == 0 else old_message(magic, None, compression.compress(codec, plain), codec)
-    assert is_legacy(data)
-    batch = to_batch(data, now_ms=99)
-    header = read_header(batch)
-    check(batch, 0, header)
-    assert header.codec == codec
-    timestamp = 1234 if magic else 99
-    assert [(r.timestamp, r.key, r.value) for r in decode_records(batch, 0, header)] == [
-        (timestamp, b"k", b"v"),
-        (timestamp, None, b"w"),
-    ]
-
-
-def test_a_damaged_old_message_is_refused() -> None:
-    data = bytearray(old_message(1, b"k", b"v"))
-    data[-1] ^= 1
-    with pytest.raises(BatchError, match="CRC"):
-        to_batch(bytes(data), 0)

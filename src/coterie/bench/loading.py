@@ -14,7 +14,8 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
-from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.log.config import LogConfig
+from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import encode_batch
 
 RECORDS = 10_000_000

@@ -32,7 +32,7 @@ class Cleaner:
 
     async def compact(self, log: PartitionLog) -> None:
         """One log, if it is dirty enough. What fails is logged, and tried again later."""
-        wanted = plan(log, self._clock.now_ms(), log.config.delete_retention_ms)
+        wanted = plan(log, self._clock.now_ms())
         if wanted is None:
             return
         try:

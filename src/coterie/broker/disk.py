@@ -27,21 +27,32 @@ class DiskFile:
     """A file that grows at its end, through its descriptor."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._end = os.fstat(self._fd).st_size  # of what was appended; `reserve` may have made the file longer
 
     def size(self) -> int:
-        return os.fstat(self._fd).st_size
+        return self._end
 
     def read(self, position: int, length: int) -> bytes:
         return os.pread(self._fd, length, position)
 
     def append(self, data: bytes | bytearray) -> None:
-        written = os.write(self._fd, data)
+        written = 0
         while written < len(data):
-            written += os.write(self._fd, data[written:])
+            rest = memoryview(data)[written:] if written else data
+            written += os.pwrite(self._fd, rest, self._end + written)
+        self._end += written
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
+        self._end = size
+
+    def reserve(self, size: int) -> None:
+        if size > self._end:
+            os.ftruncate(self._fd, size)
+
+    def modified_ms(self) -> int:
+        return os.fstat(self._fd).st_mtime_ns // 1_000_000
 
     def sync(self) -> None:
         fd = self._fd

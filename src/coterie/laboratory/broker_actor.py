@@ -19,8 +19,9 @@ from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker
 from coterie.laboratory.recording import Recorder
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.partition_log import LogConfig, PartitionLog
+from coterie.log.partition_log import PartitionLog
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -84,6 +85,7 @@ class BrokerActor:
             max_message_bytes=max(self._segment_bytes // 2, MESSAGE_BYTES),
             cleanup_compact=True,
             cleanup_delete=False,
+            delete_retention_ms=0,
         )
         self.log = OffsetsLog(PartitionLog.open(self.fs, "__consumer_offsets-0", config, clean=False))
         self.shard = Shard(self.config)
@@ -187,7 +189,7 @@ class BrokerActor:
         def compact() -> None:
             if not self.up or self.incarnation != incarnation:
                 return
-            wanted = plan(self.log.log, self.now_ms(), 0, force=True)
+            wanted = plan(self.log.log, self.now_ms(), force=True)
             if wanted is not None:
                 cleaned = clean(wanted)
                 if self.world.chance(0.05):

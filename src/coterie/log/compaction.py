@@ -17,16 +17,17 @@ from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.segment import Segment
 from coterie.records.batch import (
+    HEADER_BYTES,
     BatchHeader,
     Record,
     decode_records,
     ends_transaction,
+    read_header,
     rebuild_batch,
 )
 
 KEYS_AT_ONCE = 2_000_000
 CLEANED = ".cleaned"
-MIN_DIRTY_RATIO = 0.5
 
 
 @dataclass(slots=True)
@@ -52,15 +53,38 @@ class Cleaned:
     records_after: int = 0
 
 
-def plan(log: PartitionLog, now_ms: int, delete_retention_ms: int, *, force: bool = False) -> Plan | None:
-    """A plan when enough is dirty (min.cleanable.dirty.ratio), or whenever anything is, if forced."""
-    closed = log.segments[:-1]
-    end = log.segments[-1].base_offset
-    dirty = sum(s.size for s in closed if s.next_offset > log.cleaned_until)
-    total = sum(s.size for s in closed)
-    if not dirty or (not force and dirty / total < MIN_DIRTY_RATIO):
+def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> Plan | None:
+    """A plan when enough is dirty (min.cleanable.dirty.ratio) or dirty for too long (max.compaction.lag.ms), or whenever
+    anything is, if forced. Segments with records younger than min.compaction.lag.ms, and all after them, wait."""
+    config = log.config
+    closed = _cleanable(log, now_ms - config.min_compaction_lag_ms)
+    dirty = [s for s in closed if s.next_offset > log.cleaned_until]
+    size, total = sum(s.size for s in dirty), sum(s.size for s in closed)
+    if not size:
         return None
-    return Plan(log.fs, closed, log.cleaned_until, end, log.config.segment_bytes, now_ms - delete_retention_ms)
+    due = force or size / total >= config.min_cleanable_dirty_ratio
+    if not due and not _begins_before(dirty, now_ms - config.max_compaction_lag_ms):
+        return None
+    end = log.segments[len(closed)].base_offset
+    return Plan(log.fs, closed, log.cleaned_until, end, config.segment_bytes, now_ms - config.delete_retention_ms)
+
+
+def _cleanable(log: PartitionLog, younger_than_ms: int) -> list[Segment]:
+    """The closed segments before the first dirty one that holds a record younger than that."""
+    closed = log.segments[:-1]
+    if log.config.min_compaction_lag_ms:
+        for number, segment in enumerate(closed):
+            if segment.next_offset > log.cleaned_until and segment.max_timestamp > younger_than_ms:
+                return closed[:number]
+    return closed
+
+
+def _begins_before(segments: list[Segment], time_ms: int) -> bool:
+    """Whether the first batch of one of the segments is older; a batch without a timestamp has no age."""
+    if time_ms < 0:
+        return False
+    first = [read_header(s.file.read(0, HEADER_BYTES)).base_timestamp for s in segments if s.size]
+    return any(0 < timestamp < time_ms for timestamp in first)
 
 
 def clean(plan: Plan) -> Cleaned:

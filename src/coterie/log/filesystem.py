@@ -21,6 +21,13 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def reserve(self, size: int) -> None:
+        """Has the file take ``size`` bytes on the disk, zeros after what was appended; `truncate` ends it. After a crash
+        the zeros are part of the file."""
+
+    def modified_ms(self) -> int:
+        """When the file last changed, in ms since 1970; 0 if that is not known."""
+
     def sync(self) -> None:
         """Returns once the file's data is on the disk. May be called from another thread."""
 
@@ -59,6 +66,7 @@ class MemoryFile:
     def __init__(self) -> None:
         self.data = bytearray()
         self.synced = 0
+        self.reserved = 0
 
     def size(self) -> int:
         return len(self.data)
@@ -72,6 +80,13 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         del self.data[size:]
         self.synced = min(self.synced, size)
+        self.reserved = 0
+
+    def reserve(self, size: int) -> None:
+        self.reserved = size
+
+    def modified_ms(self) -> int:
+        return 0
 
     def sync(self) -> None:
         self.synced = len(self.data)
@@ -130,4 +145,6 @@ class MemoryFileSystem:
     def crash(self, keep: int = 0) -> None:
         """What a power cut leaves: every file is cut to its synced length plus up to ``keep`` bytes of the rest."""
         for file in self.files.values():
+            reserved = file.reserved
             file.truncate(min(len(file.data), file.synced + keep))
+            file.data += bytes(max(0, reserved - len(file.data)))

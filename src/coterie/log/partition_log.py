@@ -1,30 +1,29 @@
 """A partition's log: append, read, find by time, truncate by retention, recover after a crash.
 
-Batches are kept opaque: an append checks format, CRC and counts, gives offsets, and writes the bytes as they came.
+Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the bytes.
 Single writer, no replicas: the high watermark is the end of the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.producers import Producers
 from coterie.log.segment import Segment, segment_name
 from coterie.log.transactions import Transactions, decode_index
+from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
 from coterie.records.batch import (
     HEADER_BYTES,
     BatchError,
     BatchHeader,
-    batches,
-    check,
     decode_records,
     marker_of,
     read_header,
 )
-from coterie.records.compression import ZSTD, CompressionError
+from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, Refusal
 
 EARLIEST_TIMESTAMP = -2
@@ -32,36 +31,15 @@ LATEST_TIMESTAMP = -1
 MAX_TIMESTAMP = -3
 
 
-@dataclass(slots=True)
-class LogConfig:
-    """A topic's settings as its logs need them; names and defaults are Kafka's."""
-
-    segment_bytes: int = 1024**3
-    segment_ms: int = 604_800_000
-    retention_bytes: int = -1
-    retention_ms: int = 604_800_000
-    max_message_bytes: int = 1_048_588
-    index_interval_bytes: int = 4096
-    flush_messages: int = 2**63 - 1
-    flush_ms: int = 2**63 - 1
-    append_time: bool = False
-    cleanup_delete: bool = True
-    cleanup_compact: bool = False
-    delete_retention_ms: int = 86_400_000
-
-
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append answers: the offsets it got, the append time (-1 for CreateTime), and whether it was a repeat."""
+    """What an append answers: the offsets it got, the append time (-1 for CreateTime), and whether it was a repeat (then
+    the time is that of the first batch)."""
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
     duplicate: bool = False
-
-
-def _allow(header: BatchHeader) -> None:
-    """Whoever writes to a log directly knows what it does."""
 
 
 class PartitionLog:
@@ -104,7 +82,7 @@ class PartitionLog:
                 clean = False  # nor is what stands beside it to be trusted
             log.segments.append(segment)
         if not log.segments:
-            log.segments.append(Segment(fs, directory, start_offset))
+            log._start_segment(start_offset)
         log.log_start_offset = max(start_offset, log.segments[0].base_offset)
         log._load_producers(clean)
         return log
@@ -152,33 +130,24 @@ class PartitionLog:
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
 
-    def append(
-        self,
-        data: bytes,
-        now_ms: int,
-        leader_epoch: int = 0,
-        allow_transactional: Callable[[BatchHeader], None] = _allow,
-    ) -> Appended:
-        """Appends the batches of one Produce, or none of them; ``allow_transactional`` may refuse one of a transaction.
-        Raises Refusal with Kafka's code, or OSError."""
-        headers, duplicate = self._validated(data, allow_transactional)
-        if duplicate is not None:
-            return duplicate
-        stamped = bytearray(data)
-        offset, placed = self.end_offset, list[tuple[int, BatchHeader]]()
-        for position, header in headers:
-            batches_module.stamp(stamped, position, offset, leader_epoch)
-            if self.config.append_time:
-                batches_module.stamp_append_time(stamped, position, header, now_ms)
-                header = header._replace(max_timestamp=now_ms)
-            placed.append((position, header._replace(base_offset=offset)))
-            offset += header.record_count
+    def append(self, data: bytes, now_ms: int, leader_epoch: int = 0) -> Appended:
+        """Appends a client's batch. Raises Refusal with Kafka's code, `RecordsRefused` where it is for single records, or
+        OSError."""
+        header = checked_header(data, self.config)
+        batch, header = prepared(data, header, self.config, now_ms)
+        if header.size > self.config.segment_bytes:
+            raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
+        if header.producer_id >= 0:
+            seen = self.producers.check(header)
+            if seen is not None:
+                return Appended(seen.base_offset, seen.last_offset, seen.timestamp, duplicate=True)
         base = self.end_offset
-        self._write(stamped, placed, now_ms)
-        for _, header in placed:
-            if header.producer_id >= 0:
-                self._remember(header, b"")
-        return Appended(base, offset - 1, now_ms if self.config.append_time else -1)
+        batches_module.stamp(batch, 0, base, leader_epoch)
+        header = header._replace(base_offset=base)
+        self._write(batch, header, now_ms)
+        if header.producer_id >= 0:
+            self._remember(header, b"")
+        return Appended(base, header.last_offset, now_ms if self.config.append_time else -1)
 
     def append_own(self, data: bytes, now_ms: int) -> Appended:
         """Appends one batch that the broker itself made: what it knows to be right is not checked again, and it may
@@ -193,67 +162,40 @@ class PartitionLog:
         stamped = bytearray(data)
         base = self.end_offset
         batches_module.stamp(stamped, 0, base, 0)
-        self._write(stamped, [(0, header._replace(base_offset=base))], now_ms)
+        self._write(stamped, header._replace(base_offset=base), now_ms)
         if header.producer_id >= 0:
             self._remember(header._replace(base_offset=base), data if header.is_control else b"")
         return Appended(base, base + header.last_offset_delta, -1)
 
-    def _write(self, stamped: bytearray, placed: list[tuple[int, BatchHeader]], now_ms: int) -> None:
-        self._roll_if_due(len(stamped), now_ms)
+    def _write(self, batch: bytearray, header: BatchHeader, now_ms: int) -> None:
+        self._roll_if_due(len(batch), now_ms)
         segment = self.segments[-1]
         if segment.first_append_ms < 0:
             segment.first_append_ms = now_ms
         base = self.end_offset
-        segment.append(stamped, placed, self.config.index_interval_bytes)
+        segment.append(batch, header, self.config.index_interval_bytes, now_ms)
         if not self.unflushed_messages:
             self.unflushed_since_ms = now_ms
         self.unflushed_messages += self.end_offset - base
-
-    def _validated(
-        self, data: bytes, allow_transactional: Callable[[BatchHeader], None]
-    ) -> tuple[list[tuple[int, BatchHeader]], Appended | None]:
-        headers: list[tuple[int, BatchHeader]] = []
-        covered = 0
-        try:
-            for position, header in batches(data):
-                check(data, position, header)
-                if header.size > self.config.max_message_bytes:
-                    raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes")
-                if header.codec > ZSTD:
-                    raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-                if header.is_control:
-                    raise Refusal(ErrorCode.INVALID_RECORD, "a client may not write control batches")
-                if self.config.cleanup_compact and any(r.key is None for r in decode_records(data, position, header)):
-                    raise Refusal(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
-                if header.is_transactional:
-                    allow_transactional(header)
-                headers.append((position, header))
-                covered = position + header.size
-        except (BatchError, CompressionError) as error:
-            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-        if not headers or covered != len(data):
-            raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the records are not whole batches")
-        if len(data) > self.config.segment_bytes:
-            raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
-        producer_ids = {h.producer_id for _, h in headers if h.producer_id >= 0}
-        if producer_ids:
-            if len(headers) > 1:
-                raise Refusal(ErrorCode.INVALID_RECORD, "an idempotent producer sends one batch per partition")
-            seen = self.producers.check(headers[0][1])
-            if seen is not None:
-                return headers, Appended(seen.base_offset, seen.last_offset, -1, duplicate=True)
-        return headers, None
 
     def _roll_if_due(self, incoming: int, now_ms: int) -> None:
         active = self.segments[-1]
         if active.size == 0:
             return
         full = active.size + incoming > self.config.segment_bytes
-        old = 0 <= active.first_append_ms <= now_ms - self.config.segment_ms
+        old = 0 <= active.first_append_ms <= now_ms - self.config.roll_ms
         wide = active.next_offset - active.base_offset > 2**31 - 1_000_000
         if full or old or wide:
             active.sync()
-            self.segments.append(Segment(self.fs, self.directory, active.next_offset))
+            self._start_segment(active.next_offset)
+
+    def _start_segment(self, base_offset: int) -> None:
+        """A new active segment; the one before is closed to appends."""
+        if self.segments:
+            self.segments[-1].trim()
+        self.segments.append(Segment(self.fs, self.directory, base_offset))
+        if self.config.preallocate:
+            self.segments[-1].reserve(self.config.segment_bytes)
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
         """Batches from the one that holds ``offset``, up to ``max_bytes``; a larger first batch comes whole if
@@ -353,7 +295,7 @@ class PartitionLog:
         if self.config.retention_ms >= 0:
             horizon = now_ms - self.config.retention_ms
             if self.segments[-1].size and self.segments[-1].max_timestamp < horizon:
-                self.segments.append(Segment(self.fs, self.directory, self.end_offset))
+                self._start_segment(self.end_offset)
             while len(self.segments) > 1 and self.segments[0].max_timestamp < horizon:
                 self._drop_first()
                 deleted += 1

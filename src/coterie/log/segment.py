@@ -39,6 +39,8 @@ class Segment:
         self.max_timestamp = -1
         self._max_timestamp_offset = base_offset
         self.first_append_ms = -1
+        self._modified_ms = -1
+        self._reserved = False
         self._offsets, self._positions = array("q"), array("q")
         self._times, self._time_offsets = array("q"), array("q")
         self._since_index = 0
@@ -114,20 +116,34 @@ class Segment:
         if self._times and self._times[-1] > self.max_timestamp:
             self.max_timestamp, self._max_timestamp_offset = self._times[-1], self._time_offsets[-1]
 
-    def append(
-        self, data: bytes | bytearray, headers: list[tuple[int, BatchHeader]], index_interval_bytes: int
-    ) -> None:
-        """Appends stamped batches; ``headers`` give each batch's position within ``data``."""
+    def append(self, batch: bytes | bytearray, header: BatchHeader, index_interval_bytes: int, now_ms: int) -> None:
+        """Appends a stamped batch."""
         start = self.size
         try:
-            self.file.append(data)
+            self.file.append(batch)
         except OSError:
             # What was torn is cut off, so that the next append starts at a batch border.
             self.file.truncate(start)
             raise
-        self.size = start + len(data)
-        for position, header in headers:
-            self._note(header, start + position, index_interval_bytes)
+        self.size = start + len(batch)
+        self._modified_ms = now_ms
+        self._note(header, start, index_interval_bytes)
+
+    def reserve(self, size: int) -> None:
+        """Makes the file as large as the segment will be (preallocate)."""
+        self.file.reserve(size)
+        self._reserved = True
+
+    def trim(self) -> None:
+        """Gives back what was reserved and not used."""
+        if self._reserved:
+            self.file.truncate(self.size)
+            self._reserved = False
+
+    @property
+    def modified_ms(self) -> int:
+        """When the file last changed, in ms since 1970."""
+        return self._modified_ms if self._modified_ms >= 0 else self.file.modified_ms()
 
     def _note(self, header: BatchHeader, position: int, index_interval_bytes: int = 4096) -> None:
         self.next_offset = header.last_offset + 1
@@ -174,6 +190,7 @@ class Segment:
         self.file.sync()
 
     def close(self) -> None:
+        self.trim()
         for file in (self.file, self._index_file, self._time_file):
             if file is not None:
                 file.close()

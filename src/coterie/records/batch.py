@@ -1,7 +1,7 @@
 """Record batch v2: its 61-byte header, its records, and building one.
 
 A broker keeps batches opaque: it reads the header, checks the CRC, and writes offset and epoch in place
-(`read_header`, `check`, `stamp`). Only who reads records (`decode_records`) unfolds them.
+(`read_header`, `check_crc`, `stamp`). Only who reads records (`decode_records`) unfolds them.
 Source: Kafka's documentation, "Record Batch"; KIP-98, KIP-101.
 """
 
@@ -23,6 +23,7 @@ LENGTH_END = 12  # base offset (8) and length (4): what precedes the counted byt
 MAGIC = 2
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
@@ -114,20 +115,8 @@ def batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
         position += header.size
 
 
-def check(data: bytes, position: int, header: BatchHeader) -> None:
-    """Raises BatchError unless format, CRC-32C and counts of the batch are right."""
-    if header.magic != MAGIC:
-        raise BatchError(f"the batch has format {header.magic}; only format 2 is stored here")
-    if position + header.size > len(data):
-        raise BatchError("the batch is cut short")
-    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
-        raise BatchError(
-            f"the batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}"
-        )
-    check_crc(data, position, header)
-
-
 def check_crc(data: bytes, position: int, header: BatchHeader) -> None:
+    """Raises BatchError unless the batch's CRC-32C is right."""
     if google_crc32c.value(data[position + _ATTRIBUTES_AT : position + header.size]) != header.crc:
         raise BatchError("the batch is damaged: its CRC-32C does not fit")
 
@@ -138,17 +127,36 @@ def stamp(data: bytearray, position: int, base_offset: int, leader_epoch: int) -
     struct.pack_into(">i", data, position + _EPOCH_AT, leader_epoch)
 
 
-def stamp_append_time(data: bytearray, position: int, header: BatchHeader, now_ms: int) -> None:
-    """Sets LogAppendTime and its timestamp, and the CRC anew (message.timestamp.type=LogAppendTime)."""
-    struct.pack_into(">h", data, position + _ATTRIBUTES_AT, header.attributes | TIMESTAMP_TYPE_BIT)
-    struct.pack_into(">q", data, position + _MAX_TIMESTAMP_AT, now_ms)
-    crc = google_crc32c.value(bytes(data[position + _ATTRIBUTES_AT : position + header.size]))
-    struct.pack_into(">I", data, position + _CRC_AT, crc)
+def stamp_times(batch: bytearray, header: BatchHeader, attributes: int, max_timestamp: int) -> BatchHeader:
+    """Writes attributes and largest timestamp of a batch, and its CRC anew; the header as it is then."""
+    struct.pack_into(">h", batch, _ATTRIBUTES_AT, attributes)
+    struct.pack_into(">q", batch, _MAX_TIMESTAMP_AT, max_timestamp)
+    crc = google_crc32c.value(bytes(batch[_ATTRIBUTES_AT:]))
+    struct.pack_into(">I", batch, _CRC_AT, crc)
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
 
 
 def payload(data: bytes, position: int, header: BatchHeader) -> bytes:
     """The batch's records, unfolded. Raises CompressionError."""
     return compression.decompress(header.codec, data[position + HEADER_BYTES : position + header.size])
+
+
+def count_records(body: bytes) -> int:
+    """How many records the unfolded ``body`` of a batch holds, by their lengths. Raises BatchError if they do not fill
+    it."""
+    at, count = 0, 0
+    try:
+        while at < len(body):
+            length, at = read_varint(body, at)
+            if length <= 0:
+                raise BatchError(f"a record claims a length of {length} bytes")
+            at += length
+            count += 1
+    except (IndexError, ValueError) as error:
+        raise BatchError("the last record's length cannot be read") from error
+    if at != len(body):
+        raise BatchError("the last record is cut short")
+    return count
 
 
 MANY = 32  # from so many records on numpy is worth its while
@@ -286,6 +294,12 @@ def rebuild_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
         compression.compress(header.codec, b"".join(pieces)),
         header._replace(attributes=header.attributes & ~TRANSACTIONAL_BIT, record_count=len(records)),
     )
+
+
+def recompressed(header: BatchHeader, body: bytes, codec: int, level: int | None) -> bytes:
+    """A batch with the records of ``body``, unfolded, in another compression; all else as ``header`` says."""
+    attributes = header.attributes & ~COMPRESSION_MASK | codec
+    return _sealed(compression.compress(codec, body, level), header._replace(attributes=attributes))
 
 
 def _record(

@@ -13,31 +13,79 @@ import cramjam
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_BY_NAME = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+DEFAULT_LEVELS = {GZIP: 6, LZ4: 9, ZSTD: 3}
 MAX_UNCOMPRESSED_BYTES = 256 * 1024 * 1024
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
+_LZ4_SLOWEST = 12
 
 
 class CompressionError(ValueError):
     """Compressed bytes that are damaged, of an unknown codec, or that unfold beyond the bound."""
 
 
-def compress(codec: int, data: bytes) -> bytes:
-    """The data in that codec; NONE gives it back."""
+def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
+    """The data in that codec; NONE gives it back. ``level`` as in Kafka's compression.*.level, None for its default."""
     if codec == NONE:
         return data
     if codec == GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, level=DEFAULT_LEVELS[GZIP] if level in (None, -1) else level))
     if codec == SNAPPY:
         return _compress_xerial(data)
     if codec == LZ4:
-        compressor = cramjam.lz4.Compressor(level=0, content_checksum=False, block_linked=False)
+        # Kafka's default, 9, is the fast compressor; every other level is one of the slow one's, which has 12.
+        slow = 0 if level in (None, DEFAULT_LEVELS[LZ4]) else min(level or 0, _LZ4_SLOWEST)
+        compressor = cramjam.lz4.Compressor(level=slow, content_checksum=False, block_linked=False)
         compressor.compress(data)
         return bytes(compressor.finish())
     if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(data, level=3))
+        return bytes(cramjam.zstd.compress(data, level=DEFAULT_LEVELS[ZSTD] if level is None else level))
     raise CompressionError(f"there is no compression codec {codec}; Kafka has 0 to 4")
+
+
+def compress_lz4_format_0(data: bytes) -> bytes:
+    """LZ4 as messages of format 0 have it: the checksum of the frame's header wrongly covers the magic bytes too
+    (KAFKA-3160)."""
+    frame = bytearray(compress(LZ4, data))
+    at = _lz4_header_bytes(frame)
+    frame[at] = _xxhash32(bytes(frame[:at])) >> 8 & 0xFF
+    return bytes(frame)
+
+
+def decompress_lz4_format_0(data: bytes) -> bytes:
+    """As `decompress` of LZ4, whichever header checksum the frame has. Raises CompressionError."""
+    frame = bytearray(data)
+    try:
+        at = _lz4_header_bytes(frame)
+        frame[at] = _xxhash32(bytes(frame[4:at])) >> 8 & 0xFF
+    except IndexError as error:
+        raise CompressionError("the compressed records are damaged: the LZ4 frame has no whole header") from error
+    return decompress(LZ4, bytes(frame))
+
+
+def _lz4_header_bytes(frame: bytearray) -> int:
+    """Where the header's checksum stands: after magic, flags, block size, and the content's size if there is one."""
+    return 14 if frame[4] & 0x08 else 6
+
+
+_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)
+
+
+def _xxhash32(data: bytes) -> int:
+    """xxHash32 with seed 0 of fewer than 16 bytes, which is what LZ4 frame headers have."""
+    assert len(data) < 16, "the header of an LZ4 frame is short"
+    one, two, three, four, five = _PRIMES
+    mask, value, whole = 0xFFFF_FFFF, five + len(data), len(data) & ~3
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        value = value + word * three & mask
+        value = (value << 17 | value >> 15) * four & mask
+    for byte in data[whole:]:
+        value = value + byte * five & mask
+        value = (value << 11 | value >> 21) * one & mask
+    value = (value ^ value >> 15) * two & mask
+    value = (value ^ value >> 13) * three & mask
+    return value ^ value >> 16
 
 
 def decompress(codec: int, data: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -> bytes:

@@ -21,12 +21,13 @@ def is_legacy(data: bytes) -> bool:
     return len(data) > 16 and data[16] < 2
 
 
-def to_batch(data: bytes, now_ms: int) -> bytes:
-    """One batch v2 with the messages of the set, compressed as the first wrapper was. Raises BatchError."""
+def to_batch(data: bytes) -> bytes:
+    """One batch v2 with the messages of the set, compressed as the first wrapper was. Messages of format 0 have no
+    timestamp (-1). Raises BatchError."""
     messages = list(_messages(data, 0))
     if not messages:
         raise BatchError("the message set is empty")
-    items = [(timestamp if timestamp >= 0 else now_ms, key, value, ()) for _, timestamp, key, value in messages]
+    items = [(timestamp, key, value, ()) for _, timestamp, key, value in messages]
     return encode_batch(items, codec=messages[0][0])
 
 
@@ -63,7 +64,11 @@ def _message(message: bytes, depth: int) -> Iterator[tuple[int, int, bytes | Non
         return
     if depth >= _MAX_DEPTH or value is None:
         raise BatchError("a compressed message of the old format must hold a plain message set")
-    for _, inner_timestamp, inner_key, inner_value in _messages(compression.decompress(codec, value), depth + 1):
+    if (magic, codec) == (0, compression.LZ4):
+        inner = compression.decompress_lz4_format_0(value)
+    else:
+        inner = compression.decompress(codec, value)
+    for _, inner_timestamp, inner_key, inner_value in _messages(inner, depth + 1):
         yield codec, inner_timestamp, inner_key, inner_value
 
 

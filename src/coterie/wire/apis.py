@@ -68,7 +68,7 @@ APIS: dict[int, Api] = {
     for api in (
         _api(ProduceRequest, ProduceResponse),
         _api(FetchRequest, FetchResponse),
-        _api(ListOffsetsRequest, ListOffsetsResponse, "1-10"),
+        _api(ListOffsetsRequest, ListOffsetsResponse, "0-10"),
         _api(MetadataRequest, MetadataResponse),
         _api(OffsetCommitRequest, OffsetCommitResponse),
         _api(OffsetFetchRequest, OffsetFetchResponse),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read
@@ -10,7 +11,8 @@ from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import Partition, Topics
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import batches
+from coterie.log.reading import read_committed, read_message_set, read_within
+from coterie.records.compression import ZSTD
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from coterie.broker.broker import Broker
 
 READ_COMMITTED = 1
+MESSAGE_FORMATS = {0: 0, 1: 0, 2: 1, 3: 1}  # of the versions before record batches
+RESPONSE_LIMIT_FROM = 3
+ZSTD_FROM = 10
 
 
 def handle_fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Pending:
@@ -27,17 +32,17 @@ def handle_fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
         fetch = broker.fetch_sessions.begin(request, call.api_version >= TOPIC_IDS_FROM, now_ms)
     except Refusal as refusal:
         return FetchResponse(error_code=refusal.code)
-    read, enough = _read(broker, request, fetch)
+    read, enough = _read(broker, request, fetch, call.api_version)
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
         return broker.fetch_sessions.answer(fetch, read, now_ms)
-    return _Wait(broker, request, fetch).pending
+    return _Wait(broker, request, fetch, call.api_version).pending
 
 
 class _Wait:
     """A fetch that waits: looked at anew whenever something is appended, answered at the latest after max_wait_ms."""
 
-    def __init__(self, broker: Broker, request: FetchRequest, fetch: Fetch) -> None:
-        self._broker, self._request, self._fetch = broker, request, fetch
+    def __init__(self, broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> None:
+        self._broker, self._request, self._fetch, self._version = broker, request, fetch, version
         self.pending = Pending()
         self._partitions = _existing(broker.topics, fetch)
         for partition in self._partitions:
@@ -45,12 +50,12 @@ class _Wait:
         self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self._finish)
 
     def _look(self) -> None:
-        read, enough = _read(self._broker, self._request, self._fetch)
+        read, enough = _read(self._broker, self._request, self._fetch, self._version)
         if enough:
             self._done(read)
 
     def _finish(self) -> None:
-        self._done(_read(self._broker, self._request, self._fetch)[0])
+        self._done(_read(self._broker, self._request, self._fetch, self._version)[0])
 
     def _done(self, read: Read) -> None:
         self._timer.cancel()
@@ -82,7 +87,7 @@ def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partit
     return topics.partition(fetched.topic, fetched.wanted.partition)
 
 
-def _read(broker: Broker, request: FetchRequest, fetch: Fetch) -> tuple[Read, bool]:
+def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> tuple[Read, bool]:
     """What each partition holds now, and whether that is an answer: min.bytes of records, or a partition that failed.
     Partitions that do not exist come last, those of unknown topic ids before the others, as in Kafka's answers."""
     read: Read = []
@@ -97,12 +102,8 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch) -> tuple[Read, bo
         except Refusal as refusal:
             unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
             continue
-        data = PartitionData(index, aborted_transactions=None)
         try:
-            # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.
-            _read_log(partition.log, fetched, data, left, first=size == 0)
-            if committed:
-                _only_decided(partition.log, fetched, data)
+            data = _read_log(partition.log, fetched, _Terms(version, committed, left, nothing_read=size == 0))
             assert data.records is not None
             size += len(data.records)
             left -= len(data.records)
@@ -115,22 +116,39 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch) -> tuple[Read, bo
     return read, failed or bool(unknown) or size >= request.min_bytes
 
 
-def _read_log(log: PartitionLog, fetched: FetchedPartition, data: PartitionData, left: int, *, first: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """How one partition is read: ``left_bytes`` of the response, and whether nothing is in it so far."""
+
+    version: int
+    committed: bool
+    left_bytes: int
+    nothing_read: bool
+
+
+def _read_log(log: PartitionLog, fetched: FetchedPartition, terms: _Terms) -> PartitionData:
+    """Raises Refusal."""
     wanted = fetched.wanted
     check_leader_epoch(wanted.current_leader_epoch)
-    data.high_watermark, data.last_stable_offset = log.end_offset, log.last_stable_offset
-    data.log_start_offset = log.log_start_offset
-    data.records = log.read(wanted.fetch_offset, min(wanted.partition_max_bytes, left), at_least_one=first)
-
-
-def _only_decided(log: PartitionLog, fetched: FetchedPartition, data: PartitionData) -> None:
-    """read_committed: nothing from the first open transaction on, and which of the rest were aborted."""
-    records, stable = data.records or b"", data.last_stable_offset
-    first = upper = fetched.wanted.fetch_offset
-    for position, header in batches(records):
-        if header.base_offset >= stable:
-            data.records = records[:position]
-            break
-        upper = header.last_offset + 1
-    aborted = log.transactions.aborted_between(first, upper)
-    data.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in aborted]
+    data = PartitionData(
+        wanted.partition,
+        high_watermark=log.end_offset,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
+    )
+    if terms.version < ZSTD_FROM and log.config.compression == ZSTD:
+        raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    offset, limit = wanted.fetch_offset, min(wanted.partition_max_bytes, terms.left_bytes)
+    magic = MESSAGE_FORMATS.get(terms.version)
+    # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.
+    if magic is None and terms.committed:
+        data.records, aborted = read_committed(log, offset, limit, at_least_one=terms.nothing_read)
+        data.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in aborted]
+    elif magic is None:
+        data.records = log.read(offset, limit, at_least_one=terms.nothing_read)
+    elif terms.version < RESPONSE_LIMIT_FROM:
+        data.records = read_within(log, offset, limit, magic)
+    else:
+        data.records = read_message_set(log, offset, limit, magic, at_least_one=terms.nothing_read)
+    return data

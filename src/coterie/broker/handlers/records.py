@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
-from coterie.broker.topics import INTERNAL_TOPICS, Partition
+from coterie.broker.topics import INTERNAL_TOPICS
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
-from coterie.records.batch import BatchError, BatchHeader
-from coterie.records.legacy import is_legacy, to_batch
+from coterie.log.reading import offsets_before
+from coterie.log.validation import RecordsRefused, produced_batch
+from coterie.records.batch import BatchHeader
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -20,7 +21,6 @@ from coterie.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -33,6 +33,7 @@ from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from coterie.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -48,7 +49,16 @@ logger = logging.getLogger(__name__)
 
 LEADER_EPOCH = 0  # one broker leads everything and is never followed by another
 TOPIC_IDS_FROM = 13
+STORAGE_ERROR_FROM = 4
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
+# Errors of a Produce after which Kafka does not return the log's start offset.
+_WITHOUT_START_OFFSET = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+    }
+)
 
 
 def check_leader_epoch(current_leader_epoch: int) -> None:
@@ -90,6 +100,7 @@ def _append(
     call: Call,
     to_sync: list[PartitionLog],
 ) -> PartitionProduceResponse:
+    log: PartitionLog | None = None
     try:
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -99,28 +110,41 @@ def _append(
         if name in INTERNAL_TOPICS:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
         partition = broker.topics.partition(name, data.index)
-        now_ms = broker.clock.now_ms()
-        appended = partition.log.append(
-            _batches(data.records or b"", call.api_version, now_ms),
-            now_ms,
-            LEADER_EPOCH,
-            lambda header: _check_transaction(broker, request.transactional_id, header, (name, data.index), call),
-        )
+        batch, header = produced_batch(data.records or b"", call.api_version)
+        if header.is_transactional:
+            _check_transaction(broker, request.transactional_id, header, (name, data.index), call)
+        log = partition.log
+        appended = log.append(batch, broker.clock.now_ms(), LEADER_EPOCH)
     except Refusal as refusal:
-        return PartitionProduceResponse(data.index, refusal.code, error_message=refusal.message)
+        return _refused(data.index, refusal, log)
     except OSError as error:
         logger.error("%s-%d cannot be written: %s", topic_data.name, data.index, error)
-        return PartitionProduceResponse(data.index, ErrorCode.KAFKA_STORAGE_ERROR, error_message="the disk failed")
+        knows_it = call.api_version >= STORAGE_ERROR_FROM
+        return PartitionProduceResponse(
+            data.index, ErrorCode.KAFKA_STORAGE_ERROR if knows_it else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
     partition.appended()
     if partition.sync_due():
-        to_sync.append(partition.log)
+        to_sync.append(log)
     return PartitionProduceResponse(
         data.index,
         ErrorCode.NONE,
         appended.base_offset,
         appended.log_append_time_ms,
-        partition.log.log_start_offset,
+        log.log_start_offset,
     )
+
+
+def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:
+    """As Kafka: a message only where it is not the error's own, the log's start for what its validation refuses."""
+    response = PartitionProduceResponse(index, refusal.code)
+    if isinstance(refusal, RecordsRefused):
+        response.record_errors = [BatchIndexAndErrorMessage(e.batch_index, e.message) for e in refusal.errors]
+    if isinstance(refusal, RecordsRefused) or refusal.code == ErrorCode.INVALID_TXN_STATE:
+        response.error_message = refusal.message
+    if log is not None and refusal.code not in _WITHOUT_START_OFFSET:
+        response.log_start_offset = log.log_start_offset
+    return response
 
 
 def _check_transaction(
@@ -128,19 +152,10 @@ def _check_transaction(
 ) -> None:
     """Transactional records need an open transaction that has their partition. Raises Refusal."""
     if transactional_id is None:
-        raise Refusal(ErrorCode.INVALID_TXN_STATE, "transactional records without a transactional id")
+        raise Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     abortable = call.api_version >= PRODUCE_ABORTABLE_FROM
     who = Claim(header.producer_id, header.producer_epoch, says_fenced=False, says_abortable=abortable)
     broker.transactions.check_produce(transactional_id, who, where)
-
-
-def _batches(records: bytes, version: int, now_ms: int) -> bytes:
-    if version >= 3 or not is_legacy(records):
-        return records
-    try:
-        return to_batch(records, now_ms)
-    except BatchError as error:
-        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
 
 def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
@@ -148,22 +163,25 @@ def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call)
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(topic.name)
         for asked in topic.partitions:
-            found = ListOffsetsPartitionResponse(asked.partition_index)
+            result = ListOffsetsPartitionResponse(asked.partition_index)
             try:
                 check_leader_epoch(asked.current_leader_epoch)
-                found.offset, found.timestamp = _offset(
-                    broker.topics.partition(topic.name, asked.partition_index), asked, request.isolation_level
-                )
-                found.leader_epoch = LEADER_EPOCH if found.offset >= 0 else -1
+                log = broker.topics.partition(topic.name, asked.partition_index).log
+                if call.api_version == 0:
+                    result.old_style_offsets = offsets_before(
+                        log, asked.timestamp, asked.max_num_offsets, broker.clock.now_ms()
+                    )
+                else:
+                    result.offset, result.timestamp = _offset(log, asked.timestamp, request.isolation_level)
+                    result.leader_epoch = LEADER_EPOCH if result.offset >= 0 else -1
             except Refusal as refusal:
-                found.error_code = refusal.code
-            answered.partitions.append(found)
+                result.error_code = refusal.code
+            answered.partitions.append(result)
         response.topics.append(answered)
     return response
 
 
-def _offset(partition: Partition, asked: ListOffsetsPartition, isolation_level: int) -> tuple[int, int]:
-    log, timestamp = partition.log, asked.timestamp
+def _offset(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int]:
     if timestamp == LATEST_TIMESTAMP:
         return log.last_stable_offset if isolation_level else log.end_offset, -1
     if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):

@@ -12,7 +12,8 @@ from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.broker.settings.setting import SettingError, Value, format_value, nearest
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.log.partition_log import LogConfig
+from coterie.log.config import NO_LIMIT, LogConfig
+from coterie.records.compression import CODEC_BY_NAME, GZIP, LZ4, NONE, ZSTD
 
 # The same setting under two names: where one is given, the other follows.
 _ALIASES = {"broker.id": "node.id", "node.id": "broker.id"}
@@ -117,6 +118,9 @@ class BrokerSettings:
     def log_config(self, configs: Mapping[str, str]) -> LogConfig:
         """What the logs of a topic with these settings need."""
         value: Callable[[str], Any] = lambda name: self.topic_value(name, configs)  # noqa: E731
+        codec = None if value("compression.type") == "producer" else _CODECS[value("compression.type")]
+        level = None if codec is None else _LEVELS.get(codec)
+        either_way = value("message.timestamp.difference.max.ms")
         return LogConfig(
             segment_bytes=value("segment.bytes"),
             segment_ms=value("segment.ms"),
@@ -130,7 +134,25 @@ class BrokerSettings:
             cleanup_delete="delete" in value("cleanup.policy"),
             cleanup_compact="compact" in value("cleanup.policy"),
             delete_retention_ms=value("delete.retention.ms"),
+            min_cleanable_dirty_ratio=value("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms=value("min.compaction.lag.ms"),
+            max_compaction_lag_ms=value("max.compaction.lag.ms"),
+            compression=codec,
+            level=None if level is None else value(level),
+            timestamp_before_max_ms=_limit(value("message.timestamp.before.max.ms"), either_way),
+            timestamp_after_max_ms=_limit(value("message.timestamp.after.max.ms"), either_way),
+            downconversion=value("message.downconversion.enable"),
+            preallocate=value("preallocate"),
         )
+
+
+_CODECS = CODEC_BY_NAME | {"uncompressed": NONE}
+_LEVELS = {GZIP: "compression.gzip.level", LZ4: "compression.lz4.level", ZSTD: "compression.zstd.level"}
+
+
+def _limit(one_way_ms: int, either_way_ms: int) -> int:
+    """A limit of timestamps; the older setting for both ways holds where there is none."""
+    return either_way_ms if one_way_ms == NO_LIMIT else one_way_ms
 
 
 def _broker_setting_value(name: str, text: str) -> Value:

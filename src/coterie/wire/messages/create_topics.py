@@ -41,7 +41,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = field(array(CreatableTopicConfig))
 
 
-@message(api_key=19, versions="2-7", flexible="5+")
+@message(api_key=19, versions="0-7", flexible="5+")
 class CreateTopicsRequest(Message):
     topics: list[CreatableTopic] = field(array(CreatableTopic))
     timeout_ms: int = field(int32, default=60_000)
@@ -69,7 +69,7 @@ class CreatableTopicResult(Struct):
     configs: list[CreatableTopicConfigs] | None = field(array(CreatableTopicConfigs), "5+", nullable="5+")
 
 
-@message(api_key=19, versions="2-7", flexible="5+")
+@message(api_key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Message):
     throttle_time_ms: int = field(int32, "2+")
     topics: list[CreatableTopicResult] = field(array(CreatableTopicResult))

@@ -11,7 +11,7 @@ class DeleteTopicState(Struct):
     topic_id: bytes = field(uuid)
 
 
-@message(api_key=20, versions="1-6", flexible="4+")
+@message(api_key=20, versions="0-6", flexible="4+")
 class DeleteTopicsRequest(Message):
     topics: list[DeleteTopicState] = field(array(DeleteTopicState), "6+")
     topic_names: list[str] = field(array(string), "0-5")
@@ -26,7 +26,7 @@ class DeletableTopicResult(Struct):
     error_message: str | None = field(string, "5+", nullable="5+", default=None)
 
 
-@message(api_key=20, versions="1-6", flexible="4+")
+@message(api_key=20, versions="0-6", flexible="4+")
 class DeleteTopicsResponse(Message):
     throttle_time_ms: int = field(int32, "1+")
     responses: list[DeletableTopicResult] = field(array(DeletableTopicResult))

@@ -1,6 +1,6 @@
 """ListOffsets (key 2): the offset for a timestamp; -2 is the start, -1 the end, -3 the record with the largest timestamp
-(v7, KIP-734). v2 isolation level, v4 leader epochs, v6 flexible; v8 and v9 add -4 and -5 for tiered storage, v10 a
-timeout, v11 -6.
+(v7, KIP-734). v0 returns up to max_num_offsets start offsets of segments, the newest first; v2 isolation level, v4
+leader epochs, v6 flexible; v8 and v9 add -4 and -5 for tiered storage, v10 a timeout, v11 -6.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ class ListOffsetsPartition(Struct):
     partition_index: int = field(int32)
     current_leader_epoch: int = field(int32, "4+", default=-1)
     timestamp: int = field(int64)
+    max_num_offsets: int = field(int32, "0", default=1)
 
 
 @struct
@@ -21,7 +22,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = field(array(ListOffsetsPartition))
 
 
-@message(api_key=2, versions="1-11", flexible="6+")
+@message(api_key=2, versions="0-11", flexible="6+")
 class ListOffsetsRequest(Message):
     replica_id: int = field(int32, default=-1)
     isolation_level: int = field(int8, "2+")
@@ -33,8 +34,9 @@ class ListOffsetsRequest(Message):
 class ListOffsetsPartitionResponse(Struct):
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    timestamp: int = field(int64, default=-1)
-    offset: int = field(int64, default=-1)
+    old_style_offsets: list[int] = field(array(int64), "0")
+    timestamp: int = field(int64, "1+", default=-1)
+    offset: int = field(int64, "1+", default=-1)
     leader_epoch: int = field(int32, "4+", default=-1)
 
 
@@ -44,7 +46,7 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse] = field(array(ListOffsetsPartitionResponse))
 
 
-@message(api_key=2, versions="1-11", flexible="6+")
+@message(api_key=2, versions="0-11", flexible="6+")
 class ListOffsetsResponse(Message):
     throttle_time_ms: int = field(int32, "2+")
     topics: list[ListOffsetsTopicResponse] = field(array(ListOffsetsTopicResponse))

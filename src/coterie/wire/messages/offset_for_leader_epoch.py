@@ -18,7 +18,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = field(array(OffsetForLeaderPartition))
 
 
-@message(api_key=23, versions="2-4", flexible="4+")
+@message(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Message):
     replica_id: int = field(int32, "3+", default=-2)
     topics: list[OffsetForLeaderTopic] = field(array(OffsetForLeaderTopic))
@@ -38,7 +38,7 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: list[OffsetForLeaderPartitionResult] = field(array(OffsetForLeaderPartitionResult))
 
 
-@message(api_key=23, versions="2-4", flexible="4+")
+@message(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
     throttle_time_ms: int = field(int32, "2+")
     topics: list[OffsetForLeaderTopicResult] = field(array(OffsetForLeaderTopicResult))

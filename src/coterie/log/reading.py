@@ -1,0 +1,78 @@
+"""What readers of a log get beyond its batches as they lie: only decided transactions, or message sets of an old format.
+
+Source: KIP-98 for isolation levels; Kafka's KafkaApis.handleFetchRequest and KIP-283 for Fetch 0 to 3.
+"""
+
+from __future__ import annotations
+
+from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionLog
+from coterie.log.transactions import Aborted
+from coterie.records.batch import BatchError, batches
+from coterie.records.compression import CompressionError
+from coterie.records.down_conversion import OVERSIZED, CannotConvert, to_message_set
+from coterie.wire.errors import ErrorCode, Refusal
+
+
+def read_committed(
+    log: PartitionLog, offset: int, max_bytes: int, *, at_least_one: bool
+) -> tuple[bytes, list[Aborted]]:
+    """As `PartitionLog.read`, but nothing from the first open transaction on; and which of the rest were aborted."""
+    records, stable, upper = log.read(offset, max_bytes, at_least_one=at_least_one), log.last_stable_offset, offset
+    for position, header in batches(records):
+        if header.base_offset >= stable:
+            records = records[:position]
+            break
+        upper = header.last_offset + 1
+    return records, log.transactions.aborted_between(offset, upper)
+
+
+def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int, *, at_least_one: bool) -> bytes:
+    """As `PartitionLog.read`, but a message set of format 0 or 1, empty where only control batches follow. Raises
+    Refusal UNSUPPORTED_COMPRESSION_TYPE for zstd, UNSUPPORTED_VERSION where message.downconversion.enable is off."""
+    if not log.config.downconversion:
+        raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
+    next_offset = offset
+    while True:
+        data = log.read(next_offset, max_bytes, at_least_one=at_least_one)
+        last = max((header.last_offset for _, header in batches(data)), default=None)
+        if last is None:
+            return data
+        try:
+            message_set = to_message_set(data, magic, offset)
+        except CannotConvert as error:
+            raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
+        except (BatchError, CompressionError) as error:
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+        if message_set:
+            return message_set
+        next_offset = last + 1
+
+
+def read_within(log: PartitionLog, offset: int, max_bytes: int, magic: int) -> bytes:
+    """As `read_message_set` for Fetch 0 to 2, whose limit also holds for the first batch: a larger one is reported by a
+    message that is cut short."""
+    message_set = read_message_set(log, offset, max_bytes, magic, at_least_one=False)
+    if not message_set and max_bytes > 0 and _next_batch_is_larger(log, offset, max_bytes):
+        return OVERSIZED
+    return message_set
+
+
+def _next_batch_is_larger(log: PartitionLog, offset: int, max_bytes: int) -> bool:
+    return any(header.size > max_bytes for _, header in batches(log.read(offset, 1)))
+
+
+def offsets_before(log: PartitionLog, timestamp: int, limit: int, now_ms: int) -> list[int]:
+    """What ListOffsets 0 returns: up to ``limit`` of the segments' start offsets and the log's end, the newest first, of
+    those that were last written at ``timestamp`` (ms) or before; -1 stands for the end, -2 for the start. Raises Refusal
+    for a negative limit. Source: Kafka 2.6's Log.legacyFetchOffsetsBefore."""
+    if limit < 0:
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"max_num_offsets is {limit}")
+    known = [(max(s.base_offset, log.log_start_offset), s.modified_ms) for s in log.segments]
+    if log.segments[-1].size:
+        known.append((log.end_offset, now_ms))
+    if timestamp == EARLIEST_TIMESTAMP:
+        known = known[:1]
+    elif timestamp != LATEST_TIMESTAMP:
+        while known and known[-1][1] > timestamp:
+            known.pop()
+    return sorted((offset for offset, _ in known[-limit:] if limit), reverse=True)

@@ -1,0 +1,182 @@
+"""What a log checks of the batch that a client produces, and the batch as the topic's settings want it.
+
+The header alone decides for most batches; records are read only where a setting is about records: a compacted topic,
+limits on timestamps, another compression than the producer's. Source: Kafka's LogValidator; KIP-467 for errors per
+record, KIP-937 for the limits of timestamps, KIP-390 for compression levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coterie.log.config import NO_LIMIT, LogConfig
+from coterie.records.batch import (
+    HEADER_BYTES,
+    MAGIC,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    BatchError,
+    BatchHeader,
+    Record,
+    batches,
+    check_crc,
+    count_records,
+    decode_records,
+    payload,
+    read_header,
+    recompressed,
+    stamp_times,
+)
+from coterie.records.compression import ZSTD, CompressionError
+from coterie.records.legacy import is_legacy, to_batch
+from coterie.wire.errors import ErrorCode, Refusal
+
+ERRORS_IN_MESSAGE = 3
+BATCHES_FROM, ZSTD_FROM = 3, 7  # versions of Produce
+
+
+@dataclass(frozen=True, slots=True)
+class RecordError:
+    """A record that condemns its batch, by its place in the batch."""
+
+    batch_index: int
+    message: str
+
+
+class RecordsRefused(Refusal):
+    """A batch refused because of ``errors`` in its records."""
+
+    def __init__(self, code: ErrorCode, errors: Sequence[RecordError]) -> None:
+        first = "; ".join(f"record {e.batch_index}: {e.message}" for e in errors[:ERRORS_IN_MESSAGE])
+        super().__init__(code, f"the batch is refused for {len(errors)} of its records: {first}")
+        self.errors = tuple(errors)
+
+
+def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader]:
+    """The one batch that a Produce of that version carries for a partition, and its header: made of an old message set up
+    to v2; a piece of a batch after it is cut off. Raises Refusal (Kafka's ProduceRequest.validateRecords)."""
+    try:
+        if version < BATCHES_FROM and is_legacy(records):
+            batch = to_batch(records)
+            return batch, read_header(batch)
+        header = read_header(records) if len(records) >= HEADER_BYTES else None
+        if header is None or header.size != len(records):
+            header = _only_batch(records)
+    except BatchError as error:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if header.magic != MAGIC:
+        code = ErrorCode.CORRUPT_MESSAGE if header.magic > MAGIC else ErrorCode.INVALID_RECORD
+        raise Refusal(code, f"Produce {version} carries record batches of format {MAGIC}, not {header.magic}")
+    if version < ZSTD_FROM and header.codec == ZSTD:
+        raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} must not carry zstd")
+    return (records if header.size == len(records) else records[: header.size]), header
+
+
+def _only_batch(records: bytes) -> BatchHeader:
+    """Of records that are not exactly one batch: the header of the one that they hold whole. Raises BatchError, Refusal."""
+    if is_legacy(records):
+        raise Refusal(ErrorCode.INVALID_RECORD, "an old message set in a Produce that carries record batches")
+    whole = [header for _, header in batches(records)]
+    if len(whole) != 1:
+        raise Refusal(ErrorCode.INVALID_RECORD, f"a Produce carries one batch for a partition, not {len(whole)}")
+    return whole[0]
+
+
+def checked_header(data: bytes, config: LogConfig) -> BatchHeader:
+    """The header of the one batch that ``data`` is. Raises Refusal."""
+    try:
+        header = read_header(data)
+        if header.magic != MAGIC:
+            raise Refusal(ErrorCode.INVALID_RECORD, f"the batch has format {header.magic}; a log holds format {MAGIC}")
+        if header.base_offset != 0:
+            raise Refusal(ErrorCode.INVALID_RECORD, f"a producer's batch begins at offset 0, not {header.base_offset}")
+        if header.size > config.max_message_bytes:
+            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes")
+        if header.size != len(data):
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the records are not one whole batch")
+        check_crc(data, 0, header)
+    except BatchError as error:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if header.codec > ZSTD:
+        raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise Refusal(
+            ErrorCode.INVALID_RECORD,
+            f"the batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}",
+        )
+    if header.is_control:
+        raise Refusal(ErrorCode.INVALID_RECORD, "a client may not write control batches")
+    if header.producer_id >= 0 > header.base_sequence:
+        raise Refusal(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of producer {header.producer_id}")
+    return header
+
+
+def prepared(data: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> tuple[bytearray, BatchHeader]:
+    """The batch as the log keeps it, but for its offset, with its header. Raises Refusal, `RecordsRefused` where it is
+    for single records."""
+    batch = bytearray(data)
+    if _records_matter(header, config, now_ms):
+        batch, header = _with_records(batch, header, config, now_ms)
+    if config.append_time:
+        header = stamp_times(batch, header, header.attributes | TIMESTAMP_TYPE_BIT, now_ms)
+    elif header.attributes & TIMESTAMP_TYPE_BIT:
+        header = stamp_times(batch, header, header.attributes & ~TIMESTAMP_TYPE_BIT, header.max_timestamp)
+    return batch, header
+
+
+def _records_matter(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    return (
+        config.cleanup_compact
+        or header.max_timestamp - now_ms > config.timestamp_after_max_ms
+        or config.timestamp_before_max_ms != NO_LIMIT
+        or (config.compression is not None and config.compression != header.codec)
+        or bool(header.attributes & TIMESTAMP_TYPE_BIT)
+    )
+
+
+def _with_records(
+    batch: bytearray, header: BatchHeader, config: LogConfig, now_ms: int
+) -> tuple[bytearray, BatchHeader]:
+    data = bytes(batch)
+    try:
+        body = payload(data, 0, header)
+        if count_records(body) != header.record_count:
+            raise Refusal(
+                ErrorCode.INVALID_RECORD, f"the batch does not hold the {header.record_count} records it claims"
+            )
+        records = decode_records(data, 0, header)
+    except BatchError as error:
+        raise Refusal(ErrorCode.INVALID_RECORD, str(error)) from error
+    except CompressionError as error:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    _check_records(records, header, config, now_ms)
+    newest = max(NO_TIMESTAMP, *(r.timestamp for r in records))
+    if config.compression is not None and config.compression != header.codec:
+        data = recompressed(header._replace(max_timestamp=newest), body, config.compression, config.level)
+        batch, header = bytearray(data), read_header(data)
+        if header.size > config.max_message_bytes:
+            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes once it is compressed anew")
+    elif newest != header.max_timestamp:
+        header = stamp_times(batch, header, header.attributes, newest)
+    return batch, header
+
+
+def _check_records(records: Sequence[Record], header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Raises RecordsRefused: INVALID_TIMESTAMP if any record's timestamp is wrong, else INVALID_RECORD."""
+    earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
+    errors: list[RecordError] = []
+    code = ErrorCode.INVALID_RECORD
+    for index, record in enumerate(records):
+        if config.cleanup_compact and record.key is None:
+            errors.append(RecordError(index, "a compacted topic takes no record without a key"))
+        elif not config.append_time and record.timestamp != NO_TIMESTAMP:
+            if not earliest <= record.timestamp <= latest:
+                limits = f"the topic takes timestamps from {earliest} to {latest}"
+                errors.append(RecordError(index, f"timestamp {record.timestamp} is out of range; {limits}"))
+                code = ErrorCode.INVALID_TIMESTAMP
+        elif header.attributes & TIMESTAMP_TYPE_BIT:
+            errors.append(RecordError(index, "a producer must not send batches of timestamp type LogAppendTime"))
+            code = ErrorCode.INVALID_TIMESTAMP
+    if errors:
+        raise RecordsRefused(code, errors)
