@@ -1,8 +1,8 @@
 """The one list of APIs that the broker serves: key, messages, and the versions it advertises.
 
-A version is advertised only when it is implemented right. Oldest: what today's clients may send (the minimum of
-Apache Kafka 4, Produce 0-2, which librdkafka looks for before it compresses, and of the group APIs every version that
-was ever published). Newest: the newest that exists, except where a version promises what this broker does not have.
+A version is advertised only when it is implemented right. Oldest: the first that was published of every API that
+clients of Kafka 0.8 to 1.1 need (Apache Kafka 4 has dropped them); of the others the minimum of Apache Kafka 4. Newest:
+the newest that exists, except where a version promises what this broker does not have.
 """
 
 from __future__ import annotations
