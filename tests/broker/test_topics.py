@@ -44,3 +44,13 @@ def test_what_was_taken_over_is_ours_from_then_on() -> None:
     again = Topics(fs, BrokerSettings())
     again.load()
     assert again.by_name["some-topic"].topic_id == bytes(range(16))
+
+
+def test_kafkas_own_topics_have_kafkas_settings() -> None:
+    """What `kafka-topics --describe` shows of them on Apache Kafka 3.9 and 4.3."""
+    topics = Topics(MemoryFileSystem(), BrokerSettings({"transaction.state.log.segment.bytes": "2000000"}))
+    offsets = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+    assert topics.offsets_topic().configs == offsets
+    transactions = {"cleanup.policy": "compact", "compression.type": "uncompressed", "segment.bytes": "2000000"}
+    transactions |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+    assert topics.transactions_topic().configs == transactions

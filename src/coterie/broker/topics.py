@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie.broker.settings import BrokerSettings, SettingError
@@ -21,6 +21,20 @@ logger = logging.getLogger(__name__)
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, JOURNAL_TOPIC})
+# As Kafka's GroupCoordinatorService and TransactionLog create them; one replica is all that can be in sync.
+_INTERNAL_CONFIGS = {
+    OFFSETS_TOPIC: {"cleanup.policy": "compact", "compression.type": "producer"},
+    TRANSACTIONS_TOPIC: {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "unclean.leader.election.enable": "false",
+    },
+}
+_INTERNAL_SEGMENT_BYTES = {
+    OFFSETS_TOPIC: "offsets.topic.segment.bytes",
+    TRANSACTIONS_TOPIC: "transaction.state.log.segment.bytes",
+}
 MAX_PARTITIONS = 100_000
 _KAFKA_METADATA = "__cluster_metadata"
 _CLEAN = ".kafka_cleanshutdown"
@@ -100,8 +114,7 @@ class Topics:
             if dash and index.isdigit() and is_log and topic_name != _KAFKA_METADATA:
                 found[topic_name] = max(found.get(topic_name, 0), int(index) + 1)
         for topic_name, count in found.items():
-            configs = self._offsets_configs() if topic_name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC) else {}
-            topic = Topic(topic_name, self._adopted_id(topic_name), dict(configs))
+            topic = Topic(topic_name, self._adopted_id(topic_name), self._internal_configs(topic_name))
             self._open(topic, count, clean=clean, starts=starts)
             self._register(topic)
         if found:
@@ -159,7 +172,7 @@ class Topics:
         self._fs.write_file("topics.json", json.dumps(said, indent=1).encode())
         self.on_change()
 
-    def check_new(self, name: str, partitions: int, configs: dict[str, str | None]) -> dict[str, str]:
+    def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
         """The topic's settings, checked. Raises Refusal for anything that a topic may not be."""
         if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
             raise Refusal(
@@ -174,7 +187,7 @@ class Topics:
             )
         return self._check_configs(configs)
 
-    def _check_configs(self, configs: dict[str, str | None]) -> dict[str, str]:
+    def _check_configs(self, configs: Mapping[str, str | None]) -> dict[str, str]:
         """The settings as they are kept. Raises Refusal INVALID_CONFIG, also for one without a value, as Kafka does."""
         checked: dict[str, str] = {}
         for name, value in configs.items():
@@ -187,7 +200,7 @@ class Topics:
             raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from error
         return checked
 
-    def create(self, name: str, partitions: int, configs: dict[str, str | None] | None = None) -> Topic:
+    def create(self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None) -> Topic:
         """A new topic. Raises Refusal."""
         checked = self.check_new(name, partitions, configs or {})
         topic = Topic(name, uuid.uuid4().bytes, checked)
@@ -227,19 +240,22 @@ class Topics:
         """`__consumer_offsets`, made at first use."""
         topic = self.by_name.get(OFFSETS_TOPIC)
         if topic is None:
-            topic = self.create(
-                OFFSETS_TOPIC, self._settings["offsets.topic.num.partitions"], dict(self._offsets_configs())
-            )
+            count = self._settings["offsets.topic.num.partitions"]
+            topic = self.create(OFFSETS_TOPIC, count, self._internal_configs(OFFSETS_TOPIC))
         return topic
 
-    def _offsets_configs(self) -> dict[str, str]:
-        return {"cleanup.policy": "compact", "segment.bytes": str(self._settings["offsets.topic.segment.bytes"])}
+    def _internal_configs(self, name: str) -> dict[str, str]:
+        """The settings that a topic of Kafka's own begins with; none for any other."""
+        configs = dict(_INTERNAL_CONFIGS.get(name, {}))
+        if configs:
+            configs["segment.bytes"] = str(self._settings[_INTERNAL_SEGMENT_BYTES[name]])
+        return configs
 
     def transactions_topic(self) -> Topic:
         """`__transaction_state`, made at first use."""
         count = self._settings["transaction.state.log.num.partitions"]
-        found = self.by_name.get(TRANSACTIONS_TOPIC)
-        return found or self.create(TRANSACTIONS_TOPIC, count, dict(self._offsets_configs()))
+        topic = self.by_name.get(TRANSACTIONS_TOPIC)
+        return topic or self.create(TRANSACTIONS_TOPIC, count, self._internal_configs(TRANSACTIONS_TOPIC))
 
     def journal_topic(self) -> Topic:
         """`__coterie_journal`, made at first use."""
