@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import struct
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -85,6 +86,24 @@ def test_metrics_tell_state_lag_and_rebalances() -> None:
         assert samples["coterie_group_state", frozenset({group, ("state", "Empty")})] == 1
         assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "0")})] == 3
         assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "1")})] == 0
+
+    with_http(story)
+
+
+def test_metrics_tell_of_fetch_sessions_and_of_requests_that_are_not_served() -> None:
+    async def story(broker: Broker, server: str, url: str) -> None:
+        consumer = await _some_group(server)
+        reader, writer = await asyncio.open_connection(*server.split(":"))
+        writer.write(struct.pack(">ihhih", 13, 55, 0, 7, 3) + b"raw")
+        assert await reader.read() == b""
+        writer.close()
+        samples = _samples((await asyncio.to_thread(_get, url + "/metrics")).decode())
+        assert samples["coterie_fetch_sessions", frozenset()] == 1
+        assert samples["coterie_fetch_session_partitions", frozenset()] == 2
+        assert samples["coterie_fetch_session_evictions_total", frozenset()] == 0
+        kind = frozenset({("client", "raw"), ("api", "DescribeQuorum"), ("version", "0")})
+        assert samples["coterie_unserved_requests_total", kind] == 1
+        await consumer.close()
 
     with_http(story)
 

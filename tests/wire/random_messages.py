@@ -41,5 +41,7 @@ def _value(kind: Kind, version: int, rng: random.Random) -> Any:
             return "".join(rng.choice("abcäß漢-_. ") for _ in range(rng.choice((0, 5, 130))))
         case "bytes" | "records":
             return rng.randbytes(rng.choice((0, 7, 200)))
+        case "float64":
+            return rng.uniform(-1e9, 1e9)
         case _:
             return rng.randrange(0, _RANGES[kind.name])

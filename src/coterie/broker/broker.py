@@ -24,10 +24,13 @@ from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.handlers import HANDLERS
+from coterie.broker.quotas import ClientQuotas
+from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.server import Call, Connection
 from coterie.broker.settings import BrokerSettings, SettingError, read_properties
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator
+from coterie.broker.unserved import UnservedRequests
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 
@@ -61,6 +64,7 @@ class Broker:
         self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
         slots = self.settings["max.incremental.fetch.session.cache.slots"]
         self.fetch_sessions = FetchSessions(slots, lambda: random.randrange(1, 2**31))
+        self.unserved = UnservedRequests()
         self.progress = Progress()
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -83,6 +87,8 @@ class Broker:
         self._identify()
         self.topics = Topics(fs, self.settings)
         self.topics.load()
+        self.quotas = ClientQuotas(fs)
+        self.scram_credentials = ScramCredentials(fs)
         self.flusher = Flusher(self.loop, self._disk_failed)
         self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
         self.groups.start()

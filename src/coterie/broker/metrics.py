@@ -11,6 +11,7 @@
 | coterie_offsets_load_seconds | | how long loading `__consumer_offsets` took |
 | coterie_fetch_sessions, coterie_fetch_session_partitions | | incremental fetch sessions that are kept, and their partitions |
 | coterie_fetch_session_evictions_total | | sessions that made room for others |
+| coterie_unserved_requests_total | client, api, version | requests of APIs and versions that are not served |
 """
 
 from __future__ import annotations
@@ -81,6 +82,12 @@ class GroupMetrics(Collector):
         yield from (state, generation, members, offsets, lag, stalled)
         yield from self._counted()
         yield from self._fetch_sessions()
+        unserved = CounterMetricFamily(
+            "coterie_unserved_requests", "requests that are not served", labels=["client", "api", "version"]
+        )
+        for request, count in self._broker.unserved.counts.items():
+            unserved.add_metric([request.client, request.api, str(request.version)], count)
+        yield unserved
 
     def _fetch_sessions(self) -> Iterator[Metric]:
         sessions = self._broker.fetch_sessions

@@ -86,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._local: tuple[str, int] = ("", 0)
         self.last_used_s = 0.0
         self.client_id = ""
+        self.software = ""  # name and version, where its ApiVersions told them
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -151,6 +152,8 @@ class Connection(asyncio.Protocol):
             self._cut_off(f"a request that cannot be read: {error}")
             return False
         self.client_id = head.client_id or ""
+        if head.api_key == API_VERSIONS_KEY and request.client_software_name:
+            self.software = f"{request.client_software_name} {request.client_software_version}"
         call = Call(head.api_version, head.client_id or "", self._host, self._local)
         try:
             result = self._broker.handlers[head.api_key](self._broker, request, call)
@@ -179,12 +182,8 @@ class Connection(asyncio.Protocol):
             answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, advertised_versions())
             self._out.append(encode_response(head.correlation_id, answer, 0))
             return True
-        api = APIS.get(head.api_key)
-        if api is None:
-            self._cut_off(f"api key {head.api_key} is not served")
-        else:
-            served = f"{api.advertised.first} to {api.advertised.last}"
-            self._cut_off(f"{api.name} version {head.api_version}; served are {served}")
+        client = self.software or head.client_id or "unnamed"
+        self._cut_off(self._broker.unserved.add(client, head.api_key, head.api_version))
         return False
 
     def _park(self, head: Head, pending: Pending) -> None:
@@ -232,7 +231,9 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _cut_off(self, reason: str) -> None:
-        logger.warning("closing the connection from %s: %s", self._host, reason)
+        """Closes the connection once its answers are out; "" where the reason was logged before."""
+        if reason:
+            logger.warning("closing the connection from %s: %s", self._host, reason)
         self._busy = False
         self._flush()
         self._transport.close()

@@ -43,6 +43,11 @@ _CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
+def is_legal_name(name: str) -> bool:
+    """Whether a topic may have that name."""
+    return _LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
 @dataclass(slots=True)
 class Partition:
     """A partition: its log, and who waits for something to be appended to it."""
@@ -174,7 +179,7 @@ class Topics:
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
         """The topic's settings, checked. Raises Refusal for anything that a topic may not be."""
-        if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
+        if not is_legal_name(name):
             raise Refusal(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"{name!r} is not a topic name: 1 to 249 letters, digits, '.', '_' or '-'",

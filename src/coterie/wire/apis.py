@@ -12,16 +12,46 @@ from dataclasses import dataclass
 from coterie.wire.declaration import Message, Versions
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from coterie.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from coterie.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from coterie.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from coterie.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from coterie.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from coterie.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from coterie.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from coterie.wire.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from coterie.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from coterie.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from coterie.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -35,14 +65,21 @@ from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from coterie.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
+from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from coterie.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
@@ -96,6 +133,25 @@ APIS: dict[int, Api] = {
         _api(DeleteGroupsRequest, DeleteGroupsResponse),
         _api(OffsetDeleteRequest, OffsetDeleteResponse),
         _api(DescribeClusterRequest, DescribeClusterResponse),
+        _api(DescribeAclsRequest, DescribeAclsResponse),
+        _api(CreateAclsRequest, CreateAclsResponse),
+        _api(DeleteAclsRequest, DeleteAclsResponse),
+        _api(AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
+        _api(DescribeLogDirsRequest, DescribeLogDirsResponse),
+        _api(CreateDelegationTokenRequest, CreateDelegationTokenResponse),
+        _api(RenewDelegationTokenRequest, RenewDelegationTokenResponse),
+        _api(ExpireDelegationTokenRequest, ExpireDelegationTokenResponse),
+        _api(DescribeDelegationTokenRequest, DescribeDelegationTokenResponse),
+        _api(ElectLeadersRequest, ElectLeadersResponse),
+        _api(AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
+        _api(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
+        _api(DescribeClientQuotasRequest, DescribeClientQuotasResponse),
+        _api(AlterClientQuotasRequest, AlterClientQuotasResponse),
+        _api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse),
+        _api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
+        _api(UpdateFeaturesRequest, UpdateFeaturesResponse),
+        _api(UnregisterBrokerRequest, UnregisterBrokerResponse),
+        _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
         _api(ExplainGroupRequest, ExplainGroupResponse, hidden=True),
     )
 }

@@ -91,6 +91,7 @@ class ErrorCode(IntEnum):
     GROUP_ID_NOT_FOUND = 69, False, "there is no such group"
     FETCH_SESSION_ID_NOT_FOUND = 70, True, "there is no such fetch session"
     INVALID_FETCH_SESSION_EPOCH = 71, True, "the epoch of the fetch session is not valid"
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, False, "delegation tokens need an authenticated connection"
     LISTENER_NOT_FOUND = 72, True, "the leader has no listener of that name"
     TOPIC_DELETION_DISABLED = 73, False, "delete.topic.enable is off"
     FENCED_LEADER_EPOCH = 74, True, "the leader epoch is old"

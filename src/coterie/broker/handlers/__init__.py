@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from coterie.broker.handlers.acls import handle_create_acls, handle_delete_acls, handle_describe_acls
 from coterie.broker.handlers.cluster import (
     handle_api_versions,
     handle_describe_cluster,
     handle_find_coordinator,
     handle_metadata,
+    handle_unregister_broker,
 )
 from coterie.broker.handlers.configs import handle_describe_configs, handle_incremental_alter_configs
+from coterie.broker.handlers.delegation_tokens import (
+    handle_create_delegation_token,
+    handle_describe_delegation_token,
+    handle_expire_delegation_token,
+    handle_renew_delegation_token,
+)
+from coterie.broker.handlers.features import handle_update_features
 from coterie.broker.handlers.fetch import handle_fetch
 from coterie.broker.handlers.groups import (
     handle_delete_groups,
@@ -20,13 +29,22 @@ from coterie.broker.handlers.groups import (
     handle_list_groups,
     handle_sync_group,
 )
+from coterie.broker.handlers.log_dirs import handle_alter_replica_log_dirs, handle_describe_log_dirs
 from coterie.broker.handlers.offsets import handle_offset_commit, handle_offset_delete, handle_offset_fetch
+from coterie.broker.handlers.quotas import handle_alter_client_quotas, handle_describe_client_quotas
 from coterie.broker.handlers.records import (
     handle_delete_records,
     handle_list_offsets,
     handle_offset_for_leader_epoch,
     handle_produce,
 )
+from coterie.broker.handlers.replicas import (
+    handle_alter_partition_reassignments,
+    handle_elect_leaders,
+    handle_list_partition_reassignments,
+)
+from coterie.broker.handlers.scram import handle_alter_user_scram_credentials, handle_describe_user_scram_credentials
+from coterie.broker.handlers.topic_partitions import handle_describe_topic_partitions
 from coterie.broker.handlers.topics import (
     handle_create_partitions,
     handle_create_topics,
@@ -67,11 +85,30 @@ HANDLERS: dict[int, Handler] = {
     26: handle_end_txn,
     27: handle_write_txn_markers,
     28: handle_txn_offset_commit,
+    29: handle_describe_acls,
+    30: handle_create_acls,
+    31: handle_delete_acls,
     32: handle_describe_configs,
+    34: handle_alter_replica_log_dirs,
+    35: handle_describe_log_dirs,
     37: handle_create_partitions,
+    38: handle_create_delegation_token,
+    39: handle_renew_delegation_token,
+    40: handle_expire_delegation_token,
+    41: handle_describe_delegation_token,
     42: handle_delete_groups,
+    43: handle_elect_leaders,
     44: handle_incremental_alter_configs,
+    45: handle_alter_partition_reassignments,
+    46: handle_list_partition_reassignments,
     47: handle_offset_delete,
+    48: handle_describe_client_quotas,
+    49: handle_alter_client_quotas,
+    50: handle_describe_user_scram_credentials,
+    51: handle_alter_user_scram_credentials,
+    57: handle_update_features,
     60: handle_describe_cluster,
+    64: handle_unregister_broker,
+    75: handle_describe_topic_partitions,
     30000: handle_explain_group,
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING
 
 from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from coterie.broker.features import FINALIZED_EPOCH, finalized_features, supported_features
 from coterie.broker.server import Call, advertised_versions
 from coterie.broker.topics import INTERNAL_TOPICS, Topic
 from coterie.wire.errors import ErrorCode, Refusal
@@ -24,6 +26,7 @@ from coterie.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from coterie.wire.primitives import NULL_UUID
 
 if TYPE_CHECKING:
@@ -33,10 +36,21 @@ logger = logging.getLogger(__name__)
 
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
+CLIENT_SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle_api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
-    return ApiVersionsResponse(ErrorCode.NONE, advertised_versions(), finalized_features_epoch=0)
+    names = (request.client_software_name, request.client_software_version)
+    if call.api_version >= CLIENT_SOFTWARE_FROM and not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
+        return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(
+        ErrorCode.NONE,
+        advertised_versions(),
+        supported_features=supported_features(call.api_version),
+        finalized_features_epoch=FINALIZED_EPOCH,
+        finalized_features=finalized_features(),
+    )
 
 
 def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -104,6 +118,15 @@ def handle_describe_cluster(broker: Broker, request: DescribeClusterRequest, cal
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def handle_unregister_broker(broker: Broker, request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
+    """The one broker is running, which Kafka's tools ask to stop first; no other is registered."""
+    if request.broker_id == broker.node_id:
+        text = f"broker {broker.node_id} is running; stop it, and the cluster is gone"
+        return UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
+    text = f"broker {request.broker_id} is not registered"
+    return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text)
 
 
 def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:

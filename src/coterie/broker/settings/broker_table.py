@@ -66,6 +66,13 @@ _OWN = (
     ),
     _setting("fetch.max.bytes", Kind.INT, 57_671_680, at_least(1024), "The largest answer to a fetch request."),
     _setting(
+        "max.request.partition.size.limit",
+        Kind.INT,
+        2_000,
+        at_least(1),
+        "The most partitions in an answer to DescribeTopicPartitions.",
+    ),
+    _setting(
         "max.incremental.fetch.session.cache.slots",
         Kind.INT,
         1_000,

@@ -1,0 +1,88 @@
+"""Log directories (KIP-113): this broker has one, its data folder, or none where it keeps everything in memory."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from coterie.broker.server import Call
+from coterie.broker.topics import Topics
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from coterie.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+IN_MEMORY = "memory"  # the name of the directory of a broker without a data folder
+
+
+def handle_describe_log_dirs(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+    """Sizes in bytes. A topic or partition that does not exist is left out, as Kafka does."""
+    result = DescribeLogDirsResult(ErrorCode.NONE, _log_dir(broker), _sizes(broker.topics, request.topics))
+    if broker.data is not None:
+        usage = shutil.disk_usage(broker.data)
+        result.total_bytes, result.usable_bytes = usage.total, usage.free
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _log_dir(broker: Broker) -> str:
+    return IN_MEMORY if broker.data is None else str(broker.data.resolve())
+
+
+def _sizes(topics: Topics, asked: list[DescribableLogDirTopic] | None) -> list[DescribeLogDirsTopic]:
+    """Of the partitions asked for, each once; None asks for all."""
+    if asked is None:
+        wanted = {name: dict.fromkeys(range(len(topic.partitions))) for name, topic in topics.by_name.items()}
+    else:
+        wanted = {}
+        for topic in asked:
+            wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
+    described = []
+    for name, indexes in wanted.items():
+        existing = topics.by_name.get(name)
+        partitions = [] if existing is None else existing.partitions
+        sizes = [DescribeLogDirsPartition(i, partitions[i].log.size) for i in indexes if 0 <= i < len(partitions)]
+        if sizes:
+            described.append(DescribeLogDirsTopic(name, sizes))
+    return described
+
+
+def handle_alter_replica_log_dirs(
+    broker: Broker, request: AlterReplicaLogDirsRequest, call: Call
+) -> AlterReplicaLogDirsResponse:
+    """A replica may stay where it is; any other directory is LOG_DIR_NOT_FOUND."""
+    results: dict[str, dict[int, ErrorCode]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            codes = results.setdefault(topic.name, {})
+            for index in topic.partitions:
+                codes[index] = _move(broker, directory.path, topic.name, index)
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(name, [AlterReplicaLogDirPartitionResult(i, c) for i, c in codes.items()])
+            for name, codes in results.items()
+        ]
+    )
+
+
+def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
+    if path != _log_dir(broker):
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    try:
+        broker.topics.partition(topic, index)
+    except Refusal as refusal:
+        return refusal.code
+    return ErrorCode.NONE

@@ -1,0 +1,105 @@
+"""Leaders and replicas of partitions: this broker is the leader and the only replica of each, and stays it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.broker.server import Call
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from coterie.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from coterie.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+PREFERRED, UNCLEAN = 0, 1  # types of election
+
+
+def handle_elect_leaders(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+    """No partition needs an election. A request for all partitions names, as in Kafka, only those that got a leader."""
+    known = request.election_type in (PREFERRED, UNCLEAN)
+    if request.topic_partitions is None:
+        every = [ReplicaElectionResult(name) for name in broker.topics.by_name] if known else []
+        return ElectLeadersResponse(
+            error_code=ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST, replica_election_results=every
+        )
+    response = ElectLeadersResponse(error_code=ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST)
+    for topic in request.topic_partitions:
+        results = []
+        for index in topic.partitions:
+            code, text = _election(broker, topic.topic, index)
+            if not known:
+                code, text = ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}"
+            results.append(PartitionResult(index, code, text))
+        response.replica_election_results.append(ReplicaElectionResult(topic.topic, results))
+    return response
+
+
+def _election(broker: Broker, topic: str, index: int) -> tuple[ErrorCode, str]:
+    try:
+        _check_exists(broker, topic, index)
+    except Refusal as refusal:
+        return refusal.code, str(refusal)
+    return ErrorCode.ELECTION_NOT_NEEDED, f"the preferred leader of {topic}-{index} leads it"
+
+
+def _check_exists(broker: Broker, topic: str, index: int) -> None:
+    try:
+        broker.topics.partition(topic, index)
+    except Refusal as refusal:
+        raise Refusal(refusal.code, f"there is no partition {topic}-{index}") from refusal
+
+
+def handle_alter_partition_reassignments(
+    broker: Broker, request: AlterPartitionReassignmentsRequest, call: Call
+) -> AlterPartitionReassignmentsResponse:
+    """The replicas that a partition has may be named again; any others are refused."""
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None if request.topics else "",
+    )
+    for topic in request.topics:
+        results = []
+        for partition in topic.partitions:
+            try:
+                _check_exists(broker, topic.name, partition.partition_index)
+                _check_replicas(broker.node_id, partition.replicas)
+                results.append(ReassignablePartitionResponse(partition.partition_index))
+            except Refusal as refusal:
+                results.append(ReassignablePartitionResponse(partition.partition_index, refusal.code, refusal.message))
+        response.responses.append(ReassignableTopicResponse(topic.name, results))
+    return response
+
+
+def _check_replicas(node_id: int, replicas: list[int] | None) -> None:
+    """Raises Refusal for replicas other than this broker alone; None, which cancels, has nothing to cancel."""
+    if replicas is None:
+        raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    if not replicas:
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition needs at least one replica")
+    if len(set(replicas)) < len(replicas):
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the replicas {replicas} name a broker twice")
+    if replicas != [node_id]:
+        others = [replica for replica in replicas if replica != node_id]
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"broker {others[0]} is not registered")
+
+
+def handle_list_partition_reassignments(
+    broker: Broker, request: ListPartitionReassignmentsRequest, call: Call
+) -> ListPartitionReassignmentsResponse:
+    """None is ever under way."""
+    return ListPartitionReassignmentsResponse()

@@ -1,0 +1,61 @@
+"""SCRAM credentials of users: what the requests say in terms of `broker.scram_credentials`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from coterie.broker.scram_credentials import Credential
+from coterie.broker.server import Call
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from coterie.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+
+def handle_describe_user_scram_credentials(
+    broker: Broker, request: DescribeUserScramCredentialsRequest, call: Call
+) -> DescribeUserScramCredentialsResponse:
+    """Of the users asked for, each once; no list, or an empty one, asks for all."""
+    asked = Counter(user.name for user in request.users or ())
+    response = DescribeUserScramCredentialsResponse(error_message="")
+    for user in asked or broker.scram_credentials.users():
+        iterations = broker.scram_credentials.iterations(user)
+        result = DescribeUserScramCredentialsResult(user, error_message="")
+        if asked[user] > 1:
+            result.error_code = ErrorCode.DUPLICATE_RESOURCE
+            result.error_message = f"the request names user {user} twice"
+        elif not iterations:
+            result.error_code = ErrorCode.RESOURCE_NOT_FOUND
+            result.error_message = f"user {user} has no SCRAM credentials"
+        else:
+            result.credential_infos = [CredentialInfo(mechanism, count) for mechanism, count in iterations.items()]
+        response.results.append(result)
+    return response
+
+
+def handle_alter_user_scram_credentials(
+    broker: Broker, request: AlterUserScramCredentialsRequest, call: Call
+) -> AlterUserScramCredentialsResponse:
+    changes = [Credential(d.name, d.mechanism) for d in request.deletions]
+    changes += [Credential(u.name, u.mechanism, u.iterations, u.salt, u.salted_password) for u in request.upsertions]
+    results = broker.scram_credentials.alter(changes)
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user)
+            if refusal is None
+            else AlterUserScramCredentialsResult(user, refusal.code, refusal.message)
+            for user, refusal in results.items()
+        ]
+    )

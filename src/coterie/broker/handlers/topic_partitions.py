@@ -1,0 +1,77 @@
+"""DescribeTopicPartitions (KIP-966): topics by name, so many partitions an answer, and a cursor where the next begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.broker.authorized_operations import TOPIC_OPERATIONS
+from coterie.broker.server import Call
+from coterie.broker.topics import Topic, is_legal_name
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+LEADER_EPOCH = 0
+
+
+def handle_describe_topic_partitions(
+    broker: Broker, request: DescribeTopicPartitionsRequest, call: Call
+) -> DescribeTopicPartitionsResponse:
+    """No topic named: all of them. A cursor must name one of the topics asked for, and a partition from 0 on."""
+    cursor = request.cursor or Cursor()
+    asked = {topic.name for topic in request.topics}
+    if request.cursor is not None and ((asked and cursor.topic_name not in asked) or cursor.partition_index < 0):
+        code = ErrorCode.INVALID_REQUEST
+        return DescribeTopicPartitionsResponse(
+            topics=[DescribeTopicPartitionsResponseTopic(code, topic.name) for topic in request.topics]
+        )
+    response = DescribeTopicPartitionsResponse()
+    left = max(1, min(request.response_partition_limit, broker.settings["max.request.partition.size.limit"]))
+    for name in sorted(name for name in asked or broker.topics.by_name if name >= cursor.topic_name):
+        first = cursor.partition_index if name == cursor.topic_name else 0
+        if left == 0:
+            response.next_cursor = Cursor(name, first)
+            break
+        topic = broker.topics.by_name.get(name)
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(code, name, topic_authorized_operations=TOPIC_OPERATIONS)
+            )
+            continue
+        described = _page(topic, first, left, broker.node_id)
+        response.topics.append(described)
+        left -= len(described.partitions)
+        if first + len(described.partitions) < len(topic.partitions):
+            response.next_cursor = Cursor(name, first + len(described.partitions))
+            break
+    return response
+
+
+def _page(topic: Topic, first: int, count: int, node_id: int) -> DescribeTopicPartitionsResponseTopic:
+    """At most ``count`` partitions from ``first`` on; the one replica is leader and in sync."""
+    me = [node_id]
+    partitions = [
+        DescribeTopicPartitionsResponsePartition(
+            ErrorCode.NONE,
+            partition.index,
+            node_id,
+            LEADER_EPOCH,
+            me,
+            me,
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+        )
+        for partition in topic.partitions[first : first + count]
+    ]
+    return DescribeTopicPartitionsResponseTopic(
+        ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions, TOPIC_OPERATIONS
+    )

@@ -1,0 +1,148 @@
+"""Client quotas (KIP-546): the limits of users, client ids and addresses, kept in `client_quotas.json`. Not enforced.
+
+An entity is one or two parts, (type, name), sorted by type; a name of None is the default of that type. The rules are
+those of Kafka's ClientQuotaControlManager and QuotaConfig.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from coterie.log.filesystem import FileSystem
+from coterie.wire.errors import ErrorCode, Refusal
+
+Entity = tuple[tuple[str, str | None], ...]
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+ENTITY_TYPES = (USER, CLIENT_ID, IP)
+_FILE = "client_quotas.json"
+_MAX_INT, _MAX_LONG = 2**31 - 1, 2**63 - 1
+_FRACTION = 1e-6  # of a whole number that is written as a double
+
+# key -> the largest whole number, or None where fractions are allowed
+_OF_CLIENTS: dict[str, int | None] = {
+    "producer_byte_rate": _MAX_LONG,
+    "consumer_byte_rate": _MAX_LONG,
+    "request_percentage": None,
+    "controller_mutation_rate": None,
+}
+_OF_ADDRESSES: dict[str, int | None] = {"connection_creation_rate": _MAX_INT}
+
+
+class Match(IntEnum):
+    """How a filter compares the name of an entity's part."""
+
+    EXACT = 0
+    DEFAULT = 1
+    SPECIFIED = 2  # a name or the default
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A filter for one part of an entity. Raises Refusal INVALID_REQUEST or UNSUPPORTED_VERSION when made."""
+
+    entity_type: str
+    match_type: int
+    name: str | None
+
+    def __post_init__(self) -> None:
+        if not self.entity_type:
+            raise _invalid("the type of an entity must not be empty")
+        if self.match_type not in list(Match):
+            raise _invalid(f"there is no match type {self.match_type}")
+        if (self.match_type == Match.EXACT) != (self.name is not None):
+            raise _invalid("a name must be given for an exact match, and only for one")
+        if self.entity_type not in ENTITY_TYPES:
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas of entity type {self.entity_type}")
+
+    def matches(self, parts: Mapping[str, str | None]) -> bool:
+        if self.entity_type not in parts:
+            return False
+        return self.match_type == Match.SPECIFIED or parts[self.entity_type] == self.name
+
+
+class ClientQuotas:
+    """The quotas of a broker. A change is on disk when `alter` returns."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self._values: dict[Entity, dict[str, float]] = {}
+        if fs.exists(_FILE):
+            for row in json.loads(fs.read_file(_FILE)):
+                self._values[tuple((kind, name) for kind, name in row["entity"])] = row["values"]
+
+    def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False) -> None:
+        """Sets quotas of an entity, or removes them (None). Raises Refusal INVALID_REQUEST."""
+        keys = _keys(entity)
+        for key, value in changes.items():
+            if key not in keys:
+                raise _invalid(f"{key} is no quota of such an entity; it may have {', '.join(keys)}")
+            if value is not None:
+                _check(key, value, keys[key])
+        if validate_only or not changes:
+            return
+        values = {**self._values.get(entity, {}), **changes}
+        kept = {key: value for key, value in values.items() if value is not None}
+        if kept:
+            self._values[entity] = kept
+        else:
+            self._values.pop(entity, None)
+        rows = [{"entity": entity, "values": values} for entity, values in self._values.items()]
+        self._fs.write_file(_FILE, json.dumps(rows, indent=1).encode())
+
+    def describe(self, components: Iterable[Component], *, strict: bool) -> Iterator[tuple[Entity, dict[str, float]]]:
+        """The entities that match every component; where ``strict``, those without any other part.
+        Raises Refusal INVALID_REQUEST."""
+        components = list(components)
+        types = [component.entity_type for component in components]
+        if len(set(types)) < len(types):
+            raise _invalid("a filter may name an entity type once")
+        if IP in types and len(types) > 1:
+            raise _invalid("quotas of addresses do not go with those of users or client ids")
+        for entity, values in self._values.items():
+            parts = dict(entity)
+            if all(c.matches(parts) for c in components) and not (strict and len(parts) != len(components)):
+                yield entity, values
+
+
+def _keys(entity: Entity) -> dict[str, int | None]:
+    """The quotas that an entity may have. Raises Refusal for what is no entity."""
+    if not entity:
+        raise _invalid("an entity needs a user, a client id or an address")
+    for kind, name in entity:
+        if kind not in ENTITY_TYPES:
+            raise _invalid(f"there are no quotas of entity type {kind}")
+        if name == "":
+            raise _invalid(f"the name of a {kind} must not be empty; null stands for the default")
+    kinds = dict(entity)
+    if IP not in kinds:
+        return _OF_CLIENTS
+    if len(kinds) > 1:
+        raise _invalid("an address cannot be combined with a user or a client id")
+    address = kinds[IP]
+    if address is not None:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise _invalid(f"{address!r} is not an IP address") from None
+    return _OF_ADDRESSES
+
+
+def _check(key: str, value: float, largest: int | None) -> None:
+    if value <= 0:
+        raise _invalid(f"{key} must be greater than 0, not {value}")
+    if largest is None or math.isnan(value):
+        return
+    if value > largest:
+        raise _invalid(f"{key} must be at most {largest}, not {value}")
+    if abs(round(value) - value) > _FRACTION:
+        raise _invalid(f"{key} must be a whole number, not {value}")
+
+
+def _invalid(text: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, text)

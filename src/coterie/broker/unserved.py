@@ -1,0 +1,91 @@
+"""Requests that this broker does not serve: each ends its connection, as in Kafka, and is counted here.
+
+A client that asks again and again is logged once for each API and version.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coterie.wire.apis import APIS
+
+KINDS_KEPT = 1_000  # of requests; a client may send any of 65,536 keys
+
+_NAMES = {
+    4: "LeaderAndIsr",
+    5: "StopReplica",
+    6: "UpdateMetadata",
+    7: "ControlledShutdown",
+    17: "SaslHandshake",
+    36: "SaslAuthenticate",
+    52: "Vote",
+    53: "BeginQuorumEpoch",
+    54: "EndQuorumEpoch",
+    55: "DescribeQuorum",
+    56: "AlterPartition",
+    58: "Envelope",
+    59: "FetchSnapshot",
+    62: "BrokerRegistration",
+    63: "BrokerHeartbeat",
+    67: "AllocateProducerIds",
+    68: "ConsumerGroupHeartbeat",
+    69: "ConsumerGroupDescribe",
+    70: "ControllerRegistration",
+    73: "AssignReplicasToDirs",
+    76: "ShareGroupHeartbeat",
+    77: "ShareGroupDescribe",
+    78: "ShareFetch",
+    79: "ShareAcknowledge",
+    80: "AddRaftVoter",
+    81: "RemoveRaftVoter",
+    82: "UpdateRaftVoter",
+    83: "InitializeShareGroupState",
+    84: "ReadShareGroupState",
+    85: "WriteShareGroupState",
+    86: "DeleteShareGroupState",
+    87: "ReadShareGroupStateSummary",
+    88: "StreamsGroupHeartbeat",
+    89: "StreamsGroupDescribe",
+    90: "DescribeShareGroupOffsets",
+    91: "AlterShareGroupOffsets",
+    92: "DeleteShareGroupOffsets",
+}
+
+
+class UnservedRequest(NamedTuple):
+    """A kind of request: the client's software as it named itself in ApiVersions, or its client id; the API; the version."""
+
+    client: str
+    api: str
+    version: int
+
+
+OTHERS = UnservedRequest("others", "others", -1)
+
+
+@dataclass(slots=True)
+class UnservedRequests:
+    """How many there were of each kind; those beyond `KINDS_KEPT` kinds are counted together."""
+
+    counts: Counter[UnservedRequest] = field(default_factory=Counter)
+
+    def add(self, client: str, api_key: int, version: int) -> str:
+        """Counts one; returns what to log: why it is not served, or "" where that was logged before."""
+        request = UnservedRequest(client, api_name(api_key), version)
+        if request not in self.counts and len(self.counts) >= KINDS_KEPT:
+            self.counts[OTHERS] += 1
+            return ""
+        self.counts[request] += 1
+        if self.counts[request] > 1:
+            return ""
+        api = APIS.get(api_key)
+        served = f"; served are {api.advertised.first} to {api.advertised.last}" if api else ""
+        return f"{request.api} version {version} is not served{served} (client {client})"
+
+
+def api_name(api_key: int) -> str:
+    """Kafka's name of an API, or its key where Kafka has none of that key."""
+    api = APIS.get(api_key)
+    return api.name if api is not None else _NAMES.get(api_key, f"key {api_key}")

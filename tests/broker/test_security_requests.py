@@ -1,0 +1,59 @@
+"""Requests about access: answered as by Apache Kafka without an authorizer and without authentication."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
+from coterie.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from coterie.wire.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from tests.broker.test_server import broker, run
+
+ANY = 1
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_acls_need_an_authorizer(version: int) -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            described = await client.ask(
+                DescribeAclsRequest(ANY, operation=ANY, permission_type=ANY), DescribeAclsResponse, version
+            )
+            assert (described.error_code, described.resources) == (ErrorCode.SECURITY_DISABLED, [])
+            creations = [AclCreation(2, name, 3, "User:a", "*", 3, 3) for name in ("t", "u")]
+            created = await client.ask(CreateAclsRequest(creations), CreateAclsResponse, version)
+            assert [r.error_code for r in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
+            matching = DeleteAclsFilter(ANY, operation=ANY, permission_type=ANY)
+            deleted = await client.ask(DeleteAclsRequest([matching]), DeleteAclsResponse, version)
+            assert [r.error_code for r in deleted.filter_results] == [ErrorCode.SECURITY_DISABLED]
+
+    run(story)
+
+
+TOKENS: list[tuple[Message, type[Message]]] = [
+    (CreateDelegationTokenRequest(), CreateDelegationTokenResponse),
+    (RenewDelegationTokenRequest(b"x", 1), RenewDelegationTokenResponse),
+    (ExpireDelegationTokenRequest(b"x", 1), ExpireDelegationTokenResponse),
+    (DescribeDelegationTokenRequest(None), DescribeDelegationTokenResponse),
+]
+CASES = [(q, a, v) for q, a in TOKENS for v in range(q.versions.first, q.versions.last + 1)]
+
+
+@pytest.mark.parametrize(("request_", "response", "version"), CASES, ids=lambda x: getattr(x, "__name__", str(x)[:9]))
+def test_delegation_tokens_need_authentication(request_: Message, response: type[Message], version: int) -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            answer = await (await connect()).ask(request_, response, version)
+            assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED  # type: ignore[attr-defined]
+
+    run(story)
