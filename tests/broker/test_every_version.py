@@ -16,6 +16,7 @@ from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
+from coterie.wire.messages.alter_configs import AlterConfigsRequest, ReplacedResource, ReplacingConfig
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
@@ -35,6 +36,7 @@ from coterie.wire.messages.incremental_alter_configs import (
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -106,15 +108,13 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
     26: lambda m: EndTxnRequest("x", m["producer"], 0, True),
     37: lambda m: CreatePartitionsRequest([CreatePartitionsTopic("t", 4)], 1000),
     42: lambda m: DeleteGroupsRequest(["simple"]),
+    33: lambda m: AlterConfigsRequest([ReplacedResource(TOPIC, "t", [ReplacingConfig("retention.ms", "5")])]),
     44: lambda m: IncrementalAlterConfigsRequest(
-        [
-            AlterConfigsResource(
-                TOPIC, "t", [AlterableConfig("retention.ms", 0, "5"), AlterableConfig("retention.ms", 1)]
-            )
-        ]
+        [AlterConfigsResource(TOPIC, "t", [AlterableConfig("retention.ms", 0, "5"), AlterableConfig("segment.ms", 1)])]
     ),
     47: lambda m: OffsetDeleteRequest("simple", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])]),
     60: lambda m: DescribeClusterRequest(),
+    74: lambda m: ListConfigResourcesRequest(),
     30000: lambda m: ExplainGroupRequest("live"),
 }
 ELSEWHERE = {0, 1, 3, 8, 9, 11, 12, 18}  # in test_server.py, version by version

@@ -24,6 +24,7 @@ from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.handlers import HANDLERS
+from coterie.broker.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.quotas import ClientQuotas
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.server import Call, Connection
@@ -74,8 +75,8 @@ class Broker:
         self._upkeep: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, OSError, or Unreachable for a
-        ZooKeeper that it should register in."""
+        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, OSError, Unreachable for a
+        ZooKeeper that it should register in, or SettingError for a bad setting among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
         fs: FileSystem
         if self.data is None:
@@ -85,6 +86,8 @@ class Broker:
             fs = DiskFileSystem(self.data)
         self._fs = fs
         self._identify()
+        self.kept_configs = KeptConfigs(fs)
+        self.settings.alter(*self._altered_settings())
         self.topics = Topics(fs, self.settings)
         self.topics.load()
         self.quotas = ClientQuotas(fs)
@@ -169,6 +172,16 @@ class Broker:
         if who not in fetches and len(fetches) >= FETCHES_REMEMBERED:
             del fetches[next(iter(fetches))]
         fetches[who] = self.clock.now_ms()
+
+    def apply_kept_settings(self) -> None:
+        """Puts the broker's altered settings in force. Raises SettingError."""
+        self.settings.alter(*self._altered_settings())
+        self.topics.settings_changed()
+
+    def _altered_settings(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Those of every broker, and those of this one."""
+        of = self.kept_configs.of
+        return of(ResourceType.BROKER, ""), of(ResourceType.BROKER, str(self.node_id))
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

@@ -79,6 +79,15 @@ class Topic:
         return self.name in INTERNAL_TOPICS
 
 
+def check_name(name: str) -> None:
+    """Raises Refusal INVALID_TOPIC_EXCEPTION unless a topic could be called so."""
+    if not is_legal_name(name):
+        raise Refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"{name!r} is not a topic name: 1 to 249 letters, digits, '.', '_' or '-'",
+        )
+
+
 class Topics:
     """All topics, by name and by id."""
 
@@ -179,11 +188,7 @@ class Topics:
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
         """The topic's settings, checked. Raises Refusal for anything that a topic may not be."""
-        if not is_legal_name(name):
-            raise Refusal(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{name!r} is not a topic name: 1 to 249 letters, digits, '.', '_' or '-'",
-            )
+        check_name(name)
         if name in self.by_name:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if not 0 < partitions <= MAX_PARTITIONS:
@@ -218,17 +223,24 @@ class Topics:
         self._open(topic, count, clean=True, starts={})
         self._save()
 
-    def configure(self, topic: Topic, changes: dict[str, str | None], *, validate_only: bool = False) -> None:
-        """Sets settings of a topic, or takes them back (None). Raises Refusal INVALID_CONFIG."""
-        configs = {**topic.configs, **changes}
-        checked = self._check_configs({name: value for name, value in configs.items() if value is not None})
+    def configure(self, topic: Topic, configs: Mapping[str, str], *, validate_only: bool = False) -> None:
+        """Gives a topic these settings in place of its own. Raises Refusal INVALID_CONFIG."""
+        checked = self._check_configs(configs)
         if validate_only:
             return
         topic.configs = checked
-        config = self._settings.log_config(checked)
+        self._configure_logs(topic)
+        self._save()
+
+    def settings_changed(self) -> None:
+        """Gives every log what its topic's settings now come to, after the broker's have changed."""
+        for topic in self.by_name.values():
+            self._configure_logs(topic)
+
+    def _configure_logs(self, topic: Topic) -> None:
+        config = self._settings.log_config(topic.configs)
         for partition in topic.partitions:
             partition.log.config = config
-        self._save()
 
     def delete(self, topic: Topic) -> None:
         """Removes a topic and its files; whoever waits for its records is woken to find it gone."""

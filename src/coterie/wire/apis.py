@@ -13,6 +13,7 @@ from coterie.wire.declaration import Message, Versions
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from coterie.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from coterie.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from coterie.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -63,6 +64,7 @@ from coterie.wire.messages.incremental_alter_configs import (
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from coterie.wire.messages.list_partition_reassignments import (
@@ -129,6 +131,8 @@ APIS: dict[int, Api] = {
         _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse, "0-4"),
         _api(DescribeConfigsRequest, DescribeConfigsResponse),
         _api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        _api(AlterConfigsRequest, AlterConfigsResponse),
+        _api(ListConfigResourcesRequest, ListConfigResourcesResponse),
         _api(CreatePartitionsRequest, CreatePartitionsResponse),
         _api(DeleteGroupsRequest, DeleteGroupsResponse),
         _api(OffsetDeleteRequest, OffsetDeleteResponse),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.broker.handlers.acls import handle_create_acls, handle_delete_acls, handle_describe_acls
+from coterie.broker.handlers.alter_configs import handle_alter_configs, handle_incremental_alter_configs
 from coterie.broker.handlers.cluster import (
     handle_api_versions,
     handle_describe_cluster,
@@ -10,7 +11,7 @@ from coterie.broker.handlers.cluster import (
     handle_metadata,
     handle_unregister_broker,
 )
-from coterie.broker.handlers.configs import handle_describe_configs, handle_incremental_alter_configs
+from coterie.broker.handlers.configs import handle_describe_configs, handle_list_config_resources
 from coterie.broker.handlers.delegation_tokens import (
     handle_create_delegation_token,
     handle_describe_delegation_token,
@@ -91,6 +92,7 @@ HANDLERS: dict[int, Handler] = {
     32: handle_describe_configs,
     34: handle_alter_replica_log_dirs,
     35: handle_describe_log_dirs,
+    33: handle_alter_configs,
     37: handle_create_partitions,
     38: handle_create_delegation_token,
     39: handle_renew_delegation_token,
@@ -110,5 +112,6 @@ HANDLERS: dict[int, Handler] = {
     60: handle_describe_cluster,
     64: handle_unregister_broker,
     75: handle_describe_topic_partitions,
+    74: handle_list_config_resources,
     30000: handle_explain_group,
 }

@@ -1,11 +1,13 @@
-"""Settings are described and altered: DescribeConfigs and IncrementalAlterConfigs."""
+"""Settings are described and listed: DescribeConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coterie.broker.kept_configs import ResourceType
+from coterie.broker.loggers import logger_levels
 from coterie.broker.server import Call
 from coterie.broker.settings import (
     BROKER_SETTINGS,
@@ -15,30 +17,29 @@ from coterie.broker.settings import (
     Source,
     Synonym,
     Update,
+    Value,
     format_value,
 )
+from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
+from coterie.broker.topics import check_name
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from coterie.wire.messages.incremental_alter_configs import (
-    DELETE,
-    SET,
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
+from coterie.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
 
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+Described = DescribeConfigsResourceResult
 
 
 def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
@@ -46,42 +47,47 @@ def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, cal
     for resource in request.resources:
         result = DescribeConfigsResult(ErrorCode.NONE, "", resource.resource_type, resource.resource_name)
         try:
-            described = _describe(broker, resource)
+            describe = _DESCRIBE.get(resource.resource_type, _refuse_type)
+            described = describe(broker, resource.resource_name)
         except Refusal as refusal:
             result.error_code, result.error_message = refusal.code, str(refusal)
         else:
-            result.configs = [_as_asked(config, request) for config in described]
+            keys = resource.configuration_keys  # none, or an empty list: all
+            result.configs = [_requested(config, request) for config in described if not keys or config.name in keys]
         response.results.append(result)
     return response
 
 
-def _describe(broker: Broker, resource: DescribeConfigsResource) -> Iterable[DescribeConfigsResourceResult]:
-    """What there is to say of the settings that the request names, or of all where it names none."""
-    keys = resource.configuration_keys
-    name = resource.resource_name
-    if resource.resource_type == TOPIC_RESOURCE:
-        topic = broker.topics.by_name.get(name)
-        if topic is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
-        every = describe_topic(broker.settings, topic.configs)
-    elif resource.resource_type == BROKER_RESOURCE:
-        if name not in ("", str(broker.node_id)):
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"this is broker {broker.node_id}, not {name}")
-        every = describe_broker(broker.settings)
-    else:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} have no settings here")
-    return [config for config in every if not keys or config.name in keys]
-
-
-def _as_asked(config: DescribeConfigsResourceResult, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _requested(config: Described, request: DescribeConfigsRequest) -> Described:
+    """Without the parts that the request does not ask for."""
     return replace(
         config,
         synonyms=config.synonyms if request.include_synonyms else [],
-        documentation=config.documentation if request.include_documentation else None,
+        documentation=config.documentation if request.include_documentation or not config.documentation else None,
     )
 
 
-def describe_topic(settings: BrokerSettings, configs: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
+def _refuse_type(broker: Broker, name: str) -> list[Described]:
+    raise Refusal(ErrorCode.INVALID_REQUEST, "resources of this type have no settings")
+
+
+def check_broker_name(broker: Broker, name: str) -> None:
+    """Raises Refusal unless it is this broker's id."""
+    if not name.removeprefix("-").isdecimal():
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"a broker's id is a whole number, not {name!r}")
+    if int(name) != broker.node_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"this is broker {broker.node_id}, not {name}")
+
+
+def _describe_topic(broker: Broker, name: str) -> list[Described]:
+    check_name(name)
+    topic = broker.topics.by_name.get(name)
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    return describe_topic(broker.settings, topic.configs)
+
+
+def describe_topic(settings: BrokerSettings, configs: Mapping[str, str]) -> list[Described]:
     """Every setting of a topic that has ``configs`` of its own."""
     return [
         _described(topic.setting, settings.topic_value(name, configs), settings.topic_synonyms(name, configs))
@@ -89,29 +95,83 @@ def describe_topic(settings: BrokerSettings, configs: Mapping[str, str]) -> list
     ]
 
 
-def describe_broker(settings: BrokerSettings) -> list[DescribeConfigsResourceResult]:
-    """Every setting of the broker."""
+def _describe_broker(broker: Broker, name: str) -> list[Described]:
+    """Every setting of this broker; of the default of all brokers ("") only those that were altered."""
+    settings = broker.settings
+    if name:
+        check_broker_name(broker, name)
+        known = [
+            _described(setting, settings[n], settings.broker_synonyms(n), setting.update == Update.READ_ONLY)
+            for n, setting in BROKER_SETTINGS.items()
+        ]
+        unknown = {**settings.dynamic_default, **settings.dynamic}.keys() - BROKER_SETTINGS.keys()
+        return [*known, *(_unknown(n, settings.broker_synonyms(n)[0].source) for n in sorted(unknown))]
+    described = []
+    for n, text in settings.dynamic_default.items():
+        source = Source.DYNAMIC_DEFAULT_BROKER
+        if n not in BROKER_SETTINGS:
+            described.append(_unknown(n, source))
+            continue
+        setting = BROKER_SETTINGS[n]
+        described.append(_described(setting, setting.parse(text), [Synonym(n, text, source)]))
+    return described
+
+
+def _unknown(name: str, source: Source) -> Described:
+    """An altered setting that the broker does not know: it might be a secret, so its value is kept back."""
+    synonyms = [DescribeConfigsSynonym(name, None, source)]
+    return Described(name, None, True, config_source=source, is_sensitive=True, synonyms=synonyms, documentation=None)
+
+
+def _describe_loggers(broker: Broker, name: str) -> list[Described]:
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "loggers are a broker's: name the broker")
+    check_broker_name(broker, name)
+    source = Source.BROKER_LOGGER
+    return [Described(n, level, config_source=source, documentation="") for n, level in logger_levels().items()]
+
+
+def _describe_client_metrics(broker: Broker, name: str) -> list[Described]:
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a subscription to client metrics needs a name")
+    kept = broker.kept_configs.of(ResourceType.CLIENT_METRICS, name)
     return [
         _described(
             setting,
-            settings[name],
-            settings.broker_synonyms(name),
-            read_only=setting.update == Update.READ_ONLY,
+            setting.parse(kept[n]) if n in kept else setting.default,
+            [Synonym(n, kept[n], Source.CLIENT_METRICS)] if n in kept else [],
         )
-        for name, setting in BROKER_SETTINGS.items()
+        for n, setting in CLIENT_METRICS_SETTINGS.items()
     ]
 
 
-def _described(
-    setting: Setting,
-    value: bool | int | float | str | tuple[str, ...] | None,
-    synonyms: list[Synonym],
-    *,
-    read_only: bool = False,
-) -> DescribeConfigsResourceResult:
+def _describe_group(broker: Broker, name: str) -> list[Described]:
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a group needs a name")
+    kept = broker.kept_configs.of(ResourceType.GROUP, name)
+    described = []
+    for n, (setting, broker_setting) in GROUP_SETTINGS.items():
+        of_broker = broker.settings.broker_synonyms(broker_setting) if broker_setting in BROKER_SETTINGS else []
+        default = of_broker or [Synonym(n, str(format_value(setting.default)), Source.DEFAULT)]
+        own = [Synonym(n, kept[n], Source.GROUP)] if n in kept else []
+        synonyms = [*own, *default]
+        described.append(_described(setting, setting.parse(synonyms[0].value), synonyms))
+    return described
+
+
+_DESCRIBE: dict[int, Callable[[Broker, str], list[Described]]] = {
+    ResourceType.TOPIC: _describe_topic,
+    ResourceType.BROKER: _describe_broker,
+    ResourceType.BROKER_LOGGER: _describe_loggers,
+    ResourceType.CLIENT_METRICS: _describe_client_metrics,
+    ResourceType.GROUP: _describe_group,
+}
+
+
+def _described(setting: Setting, value: Value, synonyms: list[Synonym], read_only: bool = False) -> Described:
     sensitive = setting.is_sensitive
     source = synonyms[0].source if synonyms else Source.DEFAULT
-    return DescribeConfigsResourceResult(
+    return Described(
         setting.name,
         None if sensitive else format_value(value),
         read_only=read_only,
@@ -124,30 +184,21 @@ def _described(
     )
 
 
-def handle_incremental_alter_configs(
-    broker: Broker, request: IncrementalAlterConfigsRequest, call: Call
-) -> IncrementalAlterConfigsResponse:
-    """Settings of topics; a broker's are given at its start."""
-    response = IncrementalAlterConfigsResponse()
-    for resource in request.resources:
-        result = AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)
-        try:
-            _alter(broker, resource, request.validate_only)
-        except Refusal as refusal:
-            result.error_code, result.error_message = refusal.code, str(refusal)
-        response.responses.append(result)
-    return response
-
-
-def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> None:
-    if resource.resource_type != TOPIC_RESOURCE:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "only settings of topics can be altered while the broker runs")
-    topic = broker.topics.by_name.get(resource.resource_name)
-    if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    changes: dict[str, str | None] = {}
-    for config in resource.configs:
-        if config.config_operation not in (SET, DELETE):
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"{config.name} is no list: it can be set or deleted")
-        changes[config.name] = config.value if config.config_operation == SET else None
-    broker.topics.configure(topic, changes, validate_only=validate_only)
+def handle_list_config_resources(
+    broker: Broker, request: ListConfigResourcesRequest, call: Call
+) -> ListConfigResourcesResponse:
+    kept = broker.kept_configs
+    names = {
+        ResourceType.TOPIC: sorted(broker.topics.by_name),
+        ResourceType.BROKER: [str(broker.node_id)],
+        ResourceType.BROKER_LOGGER: [str(broker.node_id)],
+        ResourceType.CLIENT_METRICS: kept.names(ResourceType.CLIENT_METRICS),
+        ResourceType.GROUP: kept.names(ResourceType.GROUP),
+    }
+    wanted = request.resource_types or list(ResourceType)
+    if call.api_version == 0:
+        wanted = [ResourceType.CLIENT_METRICS]
+    if any(kind not in names for kind in wanted):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    resources = [ConfigResource(name, kind) for kind, every in names.items() if kind in wanted for name in every]
+    return ListConfigResourcesResponse(config_resources=resources)

@@ -68,7 +68,13 @@ def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Creat
         topic = broker.topics.create(asked.name, count, configs)
         checked, topic_id = topic.configs, topic.topic_id
     described = [
-        CreatableTopicConfigs(c.name, c.value, c.read_only, c.config_source, c.is_sensitive)
+        CreatableTopicConfigs(
+            c.name,
+            checked.get(c.name, c.value),
+            c.read_only,
+            broker.settings.topic_source(c.name, checked),
+            c.is_sensitive,
+        )
         for c in describe_topic(broker.settings, checked)
     ]
     return CreatableTopicResult(

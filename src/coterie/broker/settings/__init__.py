@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie.broker.settings.broker_settings import BrokerSettings, Source, Synonym
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.broker.settings.properties import read_properties
-from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, format_value
+from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, Value, format_value, parse_value
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicSetting
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "Synonym",
     "TopicSetting",
     "Update",
+    "Value",
     "format_value",
+    "parse_value",
     "read_properties",
 ]

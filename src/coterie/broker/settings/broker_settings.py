@@ -53,11 +53,23 @@ class BrokerSettings:
         for name in list(self.given):
             if name in _ALIASES:
                 self.given.setdefault(_ALIASES[name], self.given[name])
-        self._values = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
-        self._values |= {name: _broker_setting_value(name, text) for name, text in self.given.items()}
+        self.dynamic: dict[str, str] = {}  # of this broker, as altered at run time
+        self.dynamic_default: dict[str, str] = {}  # of every broker
+        self._at_start = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
+        self._at_start |= {name: _broker_setting_value(name, text) for name, text in self.given.items()}
+        self._values = self._at_start
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
+
+    def alter(self, dynamic_default: Mapping[str, str], dynamic: Mapping[str, str]) -> None:
+        """Puts altered settings in force in place of those before: of every broker, and of this one, which win.
+
+        Names that are no setting of the broker are kept, as by Kafka. Raises SettingError for a bad value."""
+        values = dict(self._at_start)
+        for layer in (dynamic_default, dynamic):
+            values |= {n: BROKER_SETTINGS[n].parse(text) for n, text in layer.items() if n in BROKER_SETTINGS}
+        self.dynamic_default, self.dynamic, self._values = dict(dynamic_default), dict(dynamic), values
 
     def coordinator(self) -> CoordinatorConfig:
         return CoordinatorConfig(
@@ -88,11 +100,19 @@ class BrokerSettings:
         """The values of a broker setting and of those that stand in for it, from the one in force to the default.
 
         The order is that of Kafka's ConfigHelper: what comes before the setting's own first value is left out."""
-        names = _BROKER_SYNONYMS.get(name, [name])
-        defaults = {n: text for n in names if (text := format_value(BROKER_SETTINGS[n].default)) is not None}
-        layers = ((Source.STATIC_BROKER, self.given), (Source.DEFAULT, defaults))
-        every = [Synonym(n, layer[n], source) for source, layer in layers for n in names if n in layer]
+        every = self._layered(_BROKER_SYNONYMS.get(name, [name]))
         return list(dropwhile(lambda synonym: synonym.name != name, every))
+
+    def _layered(self, names: list[str]) -> list[Synonym]:
+        known = [BROKER_SETTINGS[n] for n in names if n in BROKER_SETTINGS]
+        defaults = {s.name: text for s in known if (text := format_value(s.default)) is not None}
+        layers = (
+            (Source.DYNAMIC_BROKER, self.dynamic),
+            (Source.DYNAMIC_DEFAULT_BROKER, self.dynamic_default),
+            (Source.STATIC_BROKER, self.given),
+            (Source.DEFAULT, defaults),
+        )
+        return [Synonym(n, layer[n], source) for source, layer in layers for n in names if n in layer]
 
     def topic_synonyms(self, name: str, configs: Mapping[str, str]) -> list[Synonym]:
         """The values of a topic setting, from the one in force to the broker's default."""
@@ -101,6 +121,13 @@ class BrokerSettings:
         if name not in configs:
             return of_broker
         return [Synonym(name, str(format_value(topic.setting.parse(configs[name]))), Source.TOPIC), *of_broker]
+
+    def topic_source(self, name: str, configs: Mapping[str, str]) -> Source:
+        """Where a topic setting's value comes from as CreateTopics reports it: any of the broker's settings counts."""
+        if name in configs:
+            return Source.TOPIC
+        every = self._layered([synonym for synonym, _factor in TOPIC_SETTINGS[name].synonyms])
+        return every[0].source if every else Source.DEFAULT
 
     def check_topic_configs(self, configs: Mapping[str, str]) -> None:
         """Raises SettingError for a topic setting that does not exist, a value it cannot have, or two that conflict."""

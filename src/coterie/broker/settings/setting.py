@@ -79,7 +79,9 @@ def parse_value(kind: Kind, text: str) -> Value:
     """The value that ``text`` writes, read as Kafka's ConfigDef reads it. Raises ValueError."""
     trimmed = text.strip()
     if kind == Kind.BOOLEAN:
-        return {"true": True, "false": False}[trimmed.lower()]
+        if trimmed.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return trimmed.lower() == "true"
     if kind in _INTEGER_BITS:
         if not _WHOLE_NUMBER.fullmatch(trimmed):
             raise ValueError(text)
@@ -124,7 +126,7 @@ class Setting:
         """The value that ``text`` writes. Raises SettingError with a sentence that says what the setting takes."""
         try:
             value = parse_value(self.kind, text)
-        except (ValueError, KeyError):
+        except ValueError:
             raise SettingError(f"{self.name} must be {_KIND_TEXT[self.kind]}, not {text!r}") from None
         if self.rule is not None and not self.rule.holds(value):
             shown = repr(text) if isinstance(value, str | tuple) else text.strip()

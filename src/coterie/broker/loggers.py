@@ -1,0 +1,43 @@
+"""The broker's loggers and their levels by Kafka's names (KIP-412): root, and those of coterie's modules."""
+
+from __future__ import annotations
+
+import logging
+
+from coterie.wire.errors import ErrorCode, Refusal
+
+ROOT = "root"
+_TRACE = 5
+LEVELS = {
+    "DEBUG": logging.DEBUG,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "INFO": logging.INFO,
+    "TRACE": _TRACE,
+    "WARN": logging.WARNING,
+}
+_NAMES = {level: name for name, level in LEVELS.items()}
+
+
+def logger_levels() -> dict[str, str]:
+    """Each logger's level in force."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "coterie"]
+    levels = {ROOT: logging.root.getEffectiveLevel()}
+    levels |= {name: logging.getLogger(name).getEffectiveLevel() for name in sorted(names)}
+    return {name: _NAMES.get(level, logging.getLevelName(level)) for name, level in levels.items()}
+
+
+def check_level(name: str, level: str | None) -> None:
+    """Whether that logger can get that level; None stands for its parent's. Raises Refusal."""
+    if name not in logger_levels():
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"there is no logger {name}")
+    if level is None and name == ROOT:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "the root logger needs a level")
+    if level is not None and level not in LEVELS:
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"the level of {name} must be one of {', '.join(LEVELS)}, not {level}")
+
+
+def set_level(name: str, level: str | None) -> None:
+    """Gives a logger its level, or its parent's back (None). The names are as `check_level` wants them."""
+    logger = logging.root if name == ROOT else logging.getLogger(name)
+    logger.setLevel(logging.NOTSET if level is None else LEVELS[level])

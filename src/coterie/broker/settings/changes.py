@@ -1,0 +1,131 @@
+"""What a request to alter settings comes to: the settings of a resource after single changes (KIP-339), or the refusal.
+
+Pure: the caller says what a resource has now and checks and keeps the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from coterie.broker.settings.broker_settings import BrokerSettings
+from coterie.broker.settings.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, at_least, format_value, parse_value
+from coterie.wire.errors import ErrorCode, Refusal
+
+
+class Operation(IntEnum):
+    """How IncrementalAlterConfigs changes a setting; the last two are for lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One setting's change. The value of DELETE is ignored."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def changed(current: Mapping[str, str], changes: Iterable[Change], settings: Mapping[str, Setting]) -> dict[str, str]:
+    """``current`` after the changes; ``settings`` says which are lists. Raises Refusal."""
+    changes = list(changes)
+    refuse_repeated(change.name for change in changes)
+    after = dict(current)
+    for change in changes:
+        if change.operation == Operation.DELETE:
+            after.pop(change.name, None)
+            continue
+        if change.operation not in Operation.__members__.values():
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no operation {change.operation}")
+        if change.value is None:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{change.name} needs a value")
+        if change.operation == Operation.SET:
+            after[change.name] = change.value
+        else:
+            after[change.name] = _changed_list(change, after.get(change.name), settings.get(change.name))
+    return after
+
+
+def refuse_repeated(names: Iterable[str]) -> None:
+    """Raises Refusal INVALID_REQUEST for a name that comes twice."""
+    every = list(names)
+    repeated = sorted({name for name in every if every.count(name) > 1})
+    if repeated:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(repeated)} given more than once")
+
+
+def _changed_list(change: Change, current: str | None, setting: Setting | None) -> str:
+    """The list after APPEND or SUBTRACT; one that is not set begins as the default."""
+    assert change.value is not None
+    if setting is None or setting.kind != Kind.LIST:
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"{change.name} is no list: it can be set or deleted")
+    now = setting.default if current is None else parse_value(Kind.LIST, current)
+    given = parse_value(Kind.LIST, change.value)
+    assert isinstance(now, tuple)
+    assert isinstance(given, tuple)
+    if change.operation == Operation.APPEND:
+        return ",".join(dict.fromkeys([*now, *given]))
+    return ",".join(item for item in now if item not in given)
+
+
+# -- the broker's settings ----------------------------------------------------------------------------------------
+
+_OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
+# Kafka changes these for one listener only, so under its prefix (SslConfigs.RECONFIGURABLE_CONFIGS).
+_ONLY_OF_LISTENER = re.compile(r"ssl\.(key|keystore|truststore)\..+")
+# A pool may at most double or halve in one step.
+_THREADS = frozenset(
+    {
+        "background.threads",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    }
+)
+# Settings that exist only at run time: the limits of replication while partitions move.
+_THROTTLES = {
+    name: Setting(name, Kind.LONG, None, at_least(0))
+    for name in (
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+}
+
+
+def check_dynamic(settings: BrokerSettings, configs: Mapping[str, str], *, cluster: bool) -> None:
+    """Checks what a broker, or with ``cluster`` all brokers, shall have as altered settings. A name that nobody knows
+    is taken, as Kafka takes it for plugins. Raises Refusal INVALID_REQUEST."""
+    for name, text in configs.items():
+        of_listener = _OF_LISTENER.fullmatch(name)
+        setting = BROKER_SETTINGS.get(of_listener[1] if of_listener else name) or _THROTTLES.get(name)
+        if setting is None:
+            continue
+        if setting.update == Update.READ_ONLY and name not in _THROTTLES:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} cannot be changed while the broker runs")
+        if setting.update == Update.PER_BROKER and cluster:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} can be set for one broker only; name the broker")
+        if _ONLY_OF_LISTENER.fullmatch(name):
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST, f"{name} can be changed for a listener only: listener.name.X.{name}"
+            )
+        try:
+            value = setting.parse(text)
+        except SettingError as error:
+            raise Refusal(ErrorCode.INVALID_REQUEST, str(error)) from error
+        if name in _THREADS:
+            now = settings[name]
+            if not now / 2 <= int(str(format_value(value))) <= now * 2:
+                raise Refusal(
+                    ErrorCode.INVALID_REQUEST, f"{name} may at most halve or double: it is {now}, not {value}"
+                )

@@ -1,0 +1,122 @@
+"""Settings described and altered over the wire: beside what Apache Kafka answered to the same story, and over a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coterie.broker.broker import Broker
+from coterie.broker.settings import BrokerSettings
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.testing import LocalBroker
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.broker import config_story
+from tests.broker.config_story import BROKER, DATA, DELETE, GROUP, METRICS, SET, TOPIC, Answer, Teller
+
+
+def _kafka(version: str) -> list[tuple[str, Answer]]:
+    return [tuple(row) for row in json.loads((DATA / f"config-story-{version}.json").read_text())]
+
+
+@pytest.fixture
+def levels() -> Iterator[None]:
+    """The story alters levels of loggers, which are the process's."""
+    before = logging.root.level
+    yield
+    logging.root.setLevel(before)
+
+
+def test_settings_are_described_and_altered_as_by_kafka(levels: None) -> None:
+    """Each answer is that of Kafka 3.9.1 or of 4.3.0, where the two differ."""
+
+    async def run() -> list[tuple[str, Answer]]:
+        broker = Broker(BrokerSettings(config_story.STATIC))
+        address = await broker.start("127.0.0.1", 0)
+        answers = await asyncio.to_thread(config_story.tell, address)
+        await broker.stop()
+        return answers
+
+    theirs = zip(_kafka("3.9.1"), _kafka("4.3.0"), strict=True)
+    different = []
+    for (step, answer), ((step_3, answer_3), (step_4, answer_4)) in zip(asyncio.run(run()), theirs, strict=True):
+        assert step == step_3 == step_4
+        if answer not in (answer_3, answer_4):
+            different.append(f"{step}\n  coterie: {answer}\n  3.9.1: {answer_3}\n  4.3.0: {answer_4}")
+    assert not different, "\n".join(different)
+
+
+def test_altered_settings_are_in_force_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    async def run() -> None:
+        given = {"log.retention.ms": "90000", "log.segment.bytes": "5000"}
+        broker = Broker(BrokerSettings(given), tmp_path)
+        teller = await _connect(broker)
+        await asyncio.to_thread(teller.create, "t", [("segment.bytes", "4000")])
+        changes = [("log.retention.ms", SET, "80000"), ("message.max.bytes", SET, "2000")]
+        await asyncio.to_thread(teller.alter, BROKER, "", *changes)
+        await asyncio.to_thread(
+            teller.alter, BROKER, "1", ("log.retention.ms", SET, "70000"), ("max.connections", SET, "7")
+        )
+        await asyncio.to_thread(teller.alter, BROKER, "1", ("log.retention.ms", SET, "1"), validate_only=True)
+        await asyncio.to_thread(teller.alter, METRICS, "m", ("interval.ms", SET, "1000"))
+        await asyncio.to_thread(teller.alter, GROUP, "g", ("share.isolation.level", SET, "read_committed"))
+        _expect(broker, retention_ms=70_000, max_message_bytes=2_000, segment_bytes=4_000)
+        assert broker.settings["max.connections"] == 7
+        await _end(broker, teller)
+
+        again = Broker(BrokerSettings(given), tmp_path)
+        teller = await _connect(again)
+        _expect(again, retention_ms=70_000, max_message_bytes=2_000, segment_bytes=4_000)
+        assert again.settings["max.connections"] == 7
+        assert (await asyncio.to_thread(teller.list, METRICS, GROUP))[1] == [[METRICS, "m"], [GROUP, "g"]]
+        await asyncio.to_thread(teller.alter, BROKER, "1", ("log.retention.ms", DELETE, None))
+        _expect(again, retention_ms=80_000, max_message_bytes=2_000, segment_bytes=4_000)
+        await asyncio.to_thread(teller.replace, BROKER, "")
+        await asyncio.to_thread(teller.replace, TOPIC, "t")
+        _expect(again, retention_ms=90_000, max_message_bytes=1_048_588, segment_bytes=5_000)
+        await _end(again, teller)
+
+    asyncio.run(run())
+
+
+async def _connect(broker: Broker) -> Teller:
+    return await asyncio.to_thread(Teller, await broker.start("127.0.0.1", 0), 0.0)
+
+
+async def _end(broker: Broker, teller: Teller) -> None:
+    teller.socket.close()
+    await broker.stop()
+
+
+def _expect(broker: Broker, **values: int) -> None:
+    """Of the log of topic t."""
+    config = broker.topics.partition("t", 0).log.config
+    assert {name: getattr(config, name) for name in values} == values
+
+
+def test_version_0_says_which_values_are_defaults(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    socket = BrokerSocket(coterie_broker.host, coterie_broker.port)
+    resource = DescribeConfigsResource(BROKER, "1", ["num.partitions", "num.io.threads"])
+    configs = socket.request(DescribeConfigsRequest([resource]), highest=0).results[0].configs
+    assert {config.name: config.is_default for config in configs} == {"num.partitions": False, "num.io.threads": True}
+    socket.close()
+
+
+def test_a_resource_may_come_once_in_a_request(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    teller = Teller((coterie_broker.host, coterie_broker.port), 0.0)
+    resource = AlterConfigsResource(TOPIC, "t", [AlterableConfig("retention.ms", SET, "1")])
+    response = teller.socket.request(IncrementalAlterConfigsRequest([resource, resource]))
+    assert [r.error_code for r in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    teller.socket.close()
