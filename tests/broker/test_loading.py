@@ -116,7 +116,8 @@ def test_nothing_is_compacted_before_the_groups_are_loaded() -> None:
         async def until_loaded() -> None:
             await loaded.wait()
 
-        cleaning = asyncio.create_task(Cleaner(topics, Clock(), 1).run(until_loaded()))  # type: ignore[arg-type]
+        settings = BrokerSettings({"log.cleaner.backoff.ms": "1"})
+        cleaning = asyncio.create_task(Cleaner(topics, Clock(), settings).run(until_loaded()))  # type: ignore[arg-type]
         await asyncio.sleep(0.05)
         assert not looked
         loaded.set()

@@ -215,7 +215,7 @@ class Broker:
         ]
         self._upkeep = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
         self._upkeep.append(self.loop.create_task(self.transactions.load()))
-        self.cleaner = Cleaner(self.topics, self.clock, self.settings["log.cleaner.backoff.ms"])
+        self.cleaner = Cleaner(self.topics, self.clock, self.settings)
         self._upkeep.append(self.loop.create_task(self.cleaner.run(self.groups.loaded())))
 
     def _retain(self) -> None:

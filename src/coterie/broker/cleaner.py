@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable
 
 from coterie.broker.clock import Clock
+from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.partition_log import PartitionLog
@@ -15,18 +16,20 @@ from coterie.records.compression import CompressionError
 
 logger = logging.getLogger(__name__)
 
+SHORTEST_BACKOFF_MS = 10  # log.cleaner.backoff.ms may be 0, which must not keep the loop from its other work
+
 
 class Cleaner:
-    """Looks for dirty logs every ``backoff_ms``, from when the groups are loaded on: whoever reads a log piece by piece
-    must not miss the marker of a transaction whose records it has read."""
+    """Looks for dirty logs every log.cleaner.backoff.ms, from when the groups are loaded on: a reader that takes a log
+    piece by piece must not miss the marker of a transaction whose records it has read."""
 
-    def __init__(self, topics: Topics, clock: Clock, backoff_ms: int) -> None:
-        self._topics, self._clock, self._backoff_ms = topics, clock, backoff_ms
+    def __init__(self, topics: Topics, clock: Clock, settings: BrokerSettings) -> None:
+        self._topics, self._clock, self._settings = topics, clock, settings
 
     async def run(self, groups_loaded: Awaitable[None]) -> None:
         await groups_loaded
         while True:
-            await asyncio.sleep(self._backoff_ms / 1000)
+            await asyncio.sleep(max(self._settings["log.cleaner.backoff.ms"], SHORTEST_BACKOFF_MS) / 1000)
             for log in [log for log in self._topics.every_log() if log.config.cleanup_compact]:
                 await self.compact(log)
 
