@@ -110,6 +110,16 @@ class TransactionCoordinator:
         claim = offsets_claim(request, version)
         self.machine.verify(request.transactional_id, claim, self._offsets_partition(request.group_id))
 
+    def transaction(self, transactional_id: str) -> Transaction:
+        """Raises Refusal for one that does not exist."""
+        return self.machine.transaction(transactional_id)
+
+    def every_transaction(self) -> Iterable[Transaction]:
+        """Raises Refusal until all are loaded."""
+        if not self.machine.loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self.by_id.values()
+
     def is_open(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
         return self.machine.is_open(producer_id, epoch, partition)
 
@@ -147,18 +157,22 @@ class TransactionCoordinator:
 
     def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
         """A partition that is gone needs none. Raises Refusal where the disk fails."""
+        self.write_marker_of(WritableTxnMarker(producer_id, epoch, committed, [], COORDINATOR_EPOCH), partition)
+
+    def write_marker_of(self, marker: WritableTxnMarker, partition: TopicPartition) -> None:
+        """Of this coordinator or another one. Raises Refusal also for a producer or a coordinator that is fenced."""
         name, index = partition
-        now_ms = self._clock.now_ms()
         if name == OFFSETS_TOPIC:
-            marker = WritableTxnMarker(producer_id, epoch, committed, [], COORDINATOR_EPOCH)
             self._groups.end_transaction(index, marker)
             return
         try:
             written = self._topics.partition(name, index)
         except Refusal:
             return
+        now_ms = self._clock.now_ms()
+        ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
         try:
-            written.log.append_own(end_of_transaction(producer_id, epoch, committed, COORDINATOR_EPOCH, now_ms), now_ms)
+            written.log.append_own(end_of_transaction(*ended, now_ms), now_ms)
         except OSError as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
         written.appended()

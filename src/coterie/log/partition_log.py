@@ -19,6 +19,7 @@ from coterie.records.batch import (
     HEADER_BYTES,
     BatchError,
     BatchHeader,
+    coordinator_epoch_of,
     decode_records,
     marker_of,
     read_header,
@@ -108,7 +109,7 @@ class PartitionLog:
             self.producers.appended(header, header.last_offset)
             self.transactions.appended(header)
             return
-        self.producers.ended(header)
+        self.producers.ended(header, coordinator_epoch_of(marker, 0, header))
         committed = marker_of(marker, 0, header)
         entry = None if committed is None else self.transactions.ended(header, committed)
         if entry is not None:
@@ -159,6 +160,8 @@ class PartitionLog:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
         if header.producer_id >= 0:
             self.producers.check_epoch(header)
+            if header.is_control:
+                self.producers.check_coordinator(header, coordinator_epoch_of(data, 0, header))
         stamped = bytearray(data)
         base = self.end_offset
         batches_module.stamp(stamped, 0, base, 0)

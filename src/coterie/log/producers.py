@@ -39,8 +39,17 @@ class SeenBatch:
 
 @dataclass(slots=True)
 class Producer:
+    """``last_timestamp`` (ms) is that of its newest batch or marker; ``coordinator_epoch`` that of the newest marker."""
+
     epoch: int
     batches: deque[SeenBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    last_timestamp: int = -1
+    coordinator_epoch: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """-1 where only the end of a transaction is known of the epoch."""
+        return self.batches[-1].last_sequence if self.batches else -1
 
 
 class Producers:
@@ -83,22 +92,33 @@ class Producers:
         """Remembers a batch that went into the log."""
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
-            producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
+            coordinator_epoch = -1 if producer is None else producer.coordinator_epoch
+            producer = Producer(header.producer_epoch, coordinator_epoch=coordinator_epoch)
+            self.by_id[header.producer_id] = producer
+        producer.last_timestamp = header.max_timestamp
         producer.batches.append(
             SeenBatch(
                 header.base_sequence, header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp
             )
         )
 
-    def ended(self, header: BatchHeader) -> None:
+    def check_coordinator(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """Raises Refusal for the marker of a coordinator that a newer one has replaced."""
+        producer = self.by_id.get(header.producer_id)
+        if producer is not None and coordinator_epoch < producer.coordinator_epoch:
+            raise Refusal(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+
+    def ended(self, header: BatchHeader, coordinator_epoch: int) -> None:
         """A transaction's marker: it has no sequence, but a newer epoch in it fences the older."""
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch < header.producer_epoch:
-            self.by_id[header.producer_id] = Producer(header.producer_epoch)
+            producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
+        producer.last_timestamp, producer.coordinator_epoch = header.max_timestamp, coordinator_epoch
 
     def expire(self, before_ms: int, busy: Container[int] = ()) -> None:
-        """Forgets producers whose last batch is older (producer.id.expiration.ms), but none in an open transaction."""
-        old = [p for p, v in self.by_id.items() if not v.batches or v.batches[-1].timestamp < before_ms]
+        """Forgets producers whose newest batch or marker is older (producer.id.expiration.ms), but none that is ``busy`` in
+        an open transaction."""
+        old = [producer_id for producer_id, p in self.by_id.items() if p.last_timestamp < before_ms]
         for producer_id in old:
             if producer_id not in busy:
                 del self.by_id[producer_id]
@@ -116,7 +136,8 @@ class Producers:
                     last.last_sequence,
                     last.last_offset,
                     last.offset_delta,
-                    last.timestamp,
+                    p.last_timestamp,
+                    p.coordinator_epoch,
                     current_txn_first_offset=first_offset,
                 )
             )
@@ -134,7 +155,8 @@ class Producers:
         except (struct.error, WireError):
             return False
         for entry in snapshot.producer_entries:
-            producer = self.by_id[entry.producer_id] = Producer(entry.epoch)
+            producer = Producer(entry.epoch, last_timestamp=entry.timestamp, coordinator_epoch=entry.coordinator_epoch)
+            self.by_id[entry.producer_id] = producer
             if entry.current_txn_first_offset >= 0:
                 open_transactions[entry.producer_id] = entry.current_txn_first_offset
             if entry.last_offset < 0:

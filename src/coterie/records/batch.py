@@ -387,6 +387,15 @@ def marker_of(data: bytes, position: int, header: BatchHeader) -> bool | None:
     return ends_transaction(decode_records(data, position, header)[0]) if header.record_count else None
 
 
+def coordinator_epoch_of(data: bytes, position: int, header: BatchHeader) -> int:
+    """Of a transaction's marker (EndTxnMarker); -1 where it has none. Raises BatchError."""
+    value = decode_records(data, position, header)[0].value if header.record_count else None
+    if value is None or len(value) < 6:
+        return -1
+    epoch: int = struct.unpack_from(">i", value, 2)[0]
+    return epoch
+
+
 def _encode_headers(headers: Sequence[Header]) -> bytes:
     pieces = [_varint(len(headers))]
     for name, value in headers:

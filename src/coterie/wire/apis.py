@@ -42,10 +42,12 @@ from coterie.wire.messages.describe_delegation_token import (
 )
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from coterie.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from coterie.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from coterie.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -71,6 +73,7 @@ from coterie.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from coterie.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -156,6 +159,9 @@ APIS: dict[int, Api] = {
         _api(UpdateFeaturesRequest, UpdateFeaturesResponse),
         _api(UnregisterBrokerRequest, UnregisterBrokerResponse),
         _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+        _api(DescribeProducersRequest, DescribeProducersResponse),
+        _api(DescribeTransactionsRequest, DescribeTransactionsResponse),
+        _api(ListTransactionsRequest, ListTransactionsResponse),
         _api(ExplainGroupRequest, ExplainGroupResponse, hidden=True),
     )
 }

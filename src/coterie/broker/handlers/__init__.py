@@ -51,6 +51,11 @@ from coterie.broker.handlers.topics import (
     handle_create_topics,
     handle_delete_topics,
 )
+from coterie.broker.handlers.transaction_views import (
+    handle_describe_producers,
+    handle_describe_transactions,
+    handle_list_transactions,
+)
 from coterie.broker.handlers.transactions import (
     handle_add_offsets_to_txn,
     handle_add_partitions_to_txn,
@@ -113,5 +118,8 @@ HANDLERS: dict[int, Handler] = {
     64: handle_unregister_broker,
     75: handle_describe_topic_partitions,
     74: handle_list_config_resources,
+    61: handle_describe_producers,
+    65: handle_describe_transactions,
+    66: handle_list_transactions,
     30000: handle_explain_group,
 }

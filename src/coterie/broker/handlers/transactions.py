@@ -133,7 +133,7 @@ def handle_end_txn(broker: Broker, request: EndTxnRequest, call: Call) -> EndTxn
 
 def handle_write_txn_markers(broker: Broker, request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
     """What another coordinator decided."""
-    return WriteTxnMarkersResponse(markers=[_write(broker, marker) for marker in request.markers])
+    return WriteTxnMarkersResponse(markers=[_write(broker, marker) for marker in request.markers if marker.topics])
 
 
 def _write(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
@@ -143,11 +143,12 @@ def _write(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult
         for index in topic.partition_indexes:
             code = ErrorCode.NONE
             try:
+                if marker.producer_id < 0 or marker.producer_epoch < 0:
+                    raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a marker needs a producer")
                 if topic.name == OFFSETS_TOPIC:
                     broker.groups.end_transaction(index, marker)
                 elif _exists(broker, (topic.name, index)):
-                    ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result)
-                    broker.transactions.write_marker((topic.name, index), *ended)
+                    broker.transactions.write_marker_of(marker, (topic.name, index))
                 else:
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             except Refusal as refusal:

@@ -110,6 +110,15 @@ class TransactionMachine:
         if prepared is not known:
             self._end(prepared, now_ms)
 
+    def transaction(self, transactional_id: str) -> Transaction:
+        """Raises Refusal for one that does not exist."""
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        known = self._get(transactional_id)
+        if known is None:
+            raise Refusal(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return known
+
     # -- upkeep ---------------------------------------------------------------------------------------------------
 
     def abort_timed_out(self, now_ms: int) -> list[Transaction]:

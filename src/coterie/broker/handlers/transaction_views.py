@@ -1,0 +1,113 @@
+"""Transactions and producers as an admin sees them: DescribeProducers, DescribeTransactions, ListTransactions (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import re2
+
+from coterie.broker.server import Call
+from coterie.broker.topics import check_name
+from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
+from coterie.log.partition_log import PartitionLog
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.describe_producers import (
+    DescribeProducersPartitionResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopicResponse,
+    ProducerState,
+)
+from coterie.wire.messages.describe_transactions import (
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from coterie.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+_SILENT = re2.Options()
+_SILENT.log_errors = False
+
+
+def handle_describe_producers(
+    broker: Broker, request: DescribeProducersRequest, call: Call
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            DescribeProducersTopicResponse(t.name, [_partition(broker, t.name, index) for index in t.partition_indexes])
+            for t in request.topics
+        ]
+    )
+
+
+def _partition(broker: Broker, topic: str, index: int) -> DescribeProducersPartitionResponse:
+    """Kafka explains an unknown topic, and leaves an unknown partition without a text."""
+    try:
+        check_name(topic)
+        log = broker.topics.partition(topic, index).log
+    except Refusal as refusal:
+        text = None if topic in broker.topics.by_name else str(refusal)
+        return DescribeProducersPartitionResponse(index, refusal.code, text)
+    return DescribeProducersPartitionResponse(index, active_producers=_producers(log))
+
+
+def _producers(log: PartitionLog) -> list[ProducerState]:
+    return [
+        ProducerState(
+            producer_id,
+            producer.epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            producer.coordinator_epoch,
+            log.transactions.open.get(producer_id, -1),
+        )
+        for producer_id, producer in log.producers.by_id.items()
+    ]
+
+
+def handle_describe_transactions(
+    broker: Broker, request: DescribeTransactionsRequest, call: Call
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[_transaction(broker, name) for name in request.transactional_ids]
+    )
+
+
+def _transaction(broker: Broker, transactional_id: str) -> DescribedTransaction:
+    try:
+        return describe_transaction(broker.transactions.transaction(transactional_id))
+    except Refusal as refusal:
+        return DescribedTransaction(refusal.code, transactional_id)
+
+
+def handle_list_transactions(broker: Broker, request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
+    try:
+        matches = _matcher(request.transactional_id_pattern)
+        transactions = broker.transactions.every_transaction()
+    except Refusal as refusal:
+        return ListTransactionsResponse(error_code=refusal.code)
+    listed = list_transactions(
+        transactions,
+        request.state_filters,
+        request.producer_id_filters,
+        request.duration_filter,
+        broker.clock.now_ms(),
+        matches,
+    )
+    unknown = [state for state in dict.fromkeys(request.state_filters) if state not in KNOWN_STATES]
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=list(listed))
+
+
+def _matcher(pattern: str | None) -> Callable[[str], bool]:
+    """Whether a name as a whole is one of the pattern's; RE2, which takes linear time, as Kafka's RE2/J. Raises Refusal."""
+    if not pattern:
+        return lambda name: True
+    try:
+        compiled = re2.compile(pattern, _SILENT)
+    except re2.error as error:
+        raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
+    return lambda name: compiled.fullmatch(name) is not None
