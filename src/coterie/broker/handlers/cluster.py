@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.features import FINALIZED_EPOCH, finalized_features, supported_features
 from coterie.broker.server import Call, advertised_versions
-from coterie.broker.topics import INTERNAL_TOPICS, Topic
+from coterie.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.describe_cluster import (
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-GROUP_KEY, TRANSACTION_KEY = 0, 1
+GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
+SHARE_FROM = 6  # of FindCoordinator; no share groups here
+NAMELESS_FROM = 12  # version of Metadata in which a topic may be asked for by its id alone
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
 CLIENT_SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -54,6 +56,11 @@ def handle_api_versions(broker: Broker, request: ApiVersionsRequest, call: Call)
 
 
 def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
+    if not _may_ask(request, call.api_version):
+        refused = [
+            MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in request.topics or []
+        ]
+        return MetadataResponse(topics=refused, cluster_id=None, controller_id=-1)
     host, port = broker.address(call)
     # No list at all asks for every topic; so did an empty one in version 0.
     if request.topics is None or (call.api_version == 0 and not request.topics):
@@ -75,6 +82,14 @@ def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> Met
     return response
 
 
+def _may_ask(request: MetadataRequest, api_version: int) -> bool:
+    """A topic has a name; from version 12 on an id serves as well, before it no id may be given."""
+    by_id = [t.topic_id != NULL_UUID for t in request.topics or []]
+    if api_version < NAMELESS_FROM:
+        return not any(by_id) and all(t.name is not None for t in request.topics or [])
+    return all(known or t.name is not None for known, t in zip(by_id, request.topics or [], strict=True))
+
+
 def _asked_topic(broker: Broker, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
     if asked.topic_id != NULL_UUID:
         topic = broker.topics.by_id.get(asked.topic_id)
@@ -85,6 +100,8 @@ def _asked_topic(broker: Broker, asked: MetadataRequestTopic, may_create: bool) 
     topic = broker.topics.by_name.get(name)
     try:
         if topic is None:
+            if not is_legal_name(name):
+                raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
             if not (may_create and broker.settings["auto.create.topics.enable"]) or name in INTERNAL_TOPICS:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             topic = broker.topics.create(name, broker.settings["num.partitions"])
@@ -134,7 +151,10 @@ def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, cal
     keys = request.coordinator_keys if call.api_version >= 4 else [request.key]
     coordinators = []
     for key in keys:
-        if request.key_type not in (GROUP_KEY, TRANSACTION_KEY):
+        if request.key_type == SHARE_KEY:
+            code = ErrorCode.INVALID_REQUEST if call.api_version < SHARE_FROM else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            coordinators.append(Coordinator(key, -1, "", -1, code, ""))
+        elif request.key_type not in (GROUP_KEY, TRANSACTION_KEY):
             text = "this broker coordinates groups and transactions, and nothing else"
             coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text))
         else:
@@ -143,6 +163,7 @@ def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, cal
     if call.api_version >= 4:
         return FindCoordinatorResponse(coordinators=coordinators)
     one = coordinators[0]
+    one.error_message = one.error_message or "NONE"  # as Kafka before it answered several keys at once
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )

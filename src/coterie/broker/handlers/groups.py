@@ -115,7 +115,7 @@ def handle_delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Cal
         (result,) = part.response.results
         results[result.group_id] = result
         if len(results) == len(set(request.groups_names)):
-            pending.answer(DeleteGroupsResponse(results=[results[name] for name in request.groups_names]))
+            pending.answer(DeleteGroupsResponse(results=list(results.values())))
 
     if not request.groups_names:
         return DeleteGroupsResponse()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from coterie.broker.pending import Pending
@@ -47,10 +48,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+NO_LEADER_EPOCH = -1  # a client that does not know one
 LEADER_EPOCH = 0  # one broker leads everything and is never followed by another
 TOPIC_IDS_FROM = 13
 STORAGE_ERROR_FROM = 4
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
+_TIMESTAMPS_FROM = {MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}  # KIP-734, KIP-405, KIP-1005
 # Errors of a Produce after which Kafka does not return the log's start offset.
 _WITHOUT_START_OFFSET = frozenset(
     {
@@ -65,6 +68,8 @@ def check_leader_epoch(current_leader_epoch: int) -> None:
     """KIP-320: a client that knows a newer epoch than ours speaks of another leader. Raises Refusal."""
     if current_leader_epoch > LEADER_EPOCH:
         raise Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if current_leader_epoch < NO_LEADER_EPOCH:
+        raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle_produce(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
@@ -160,11 +165,16 @@ def _check_transaction(
 
 def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
+    asked_for = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(topic.name)
         for asked in topic.partitions:
             result = ListOffsetsPartitionResponse(asked.partition_index)
             try:
+                if asked_for[topic.name, asked.partition_index] > 1 and call.api_version > 0:
+                    raise Refusal(ErrorCode.INVALID_REQUEST)
+                if call.api_version < _TIMESTAMPS_FROM.get(asked.timestamp, 0):
+                    raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
                 check_leader_epoch(asked.current_leader_epoch)
                 log = broker.topics.partition(topic.name, asked.partition_index).log
                 if call.api_version == 0:

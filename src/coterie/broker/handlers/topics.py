@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from coterie.broker.handlers.configs import describe_topic
@@ -35,15 +36,15 @@ if TYPE_CHECKING:
 
 def handle_create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
     response = CreateTopicsResponse()
-    names = [t.name for t in request.topics]
-    for asked in request.topics:
+    names = Counter(t.name for t in request.topics)
+    for asked in {t.name: t for t in request.topics}.values():
         try:
-            if names.count(asked.name) > 1:
+            if names[asked.name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {asked.name} is named twice")
             response.topics.append(_create(broker, asked, request.validate_only))
         except Refusal as refusal:
             response.topics.append(
-                CreatableTopicResult(asked.name, error_code=refusal.code, error_message=str(refusal), configs=None)
+                CreatableTopicResult(asked.name, error_code=refusal.code, error_message=str(refusal), configs=[])
             )
     return response
 
@@ -51,6 +52,9 @@ def handle_create_topics(broker: Broker, request: CreateTopicsRequest, call: Cal
 def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     count = asked.num_partitions
     if asked.assignments:
+        if (asked.num_partitions, asked.replication_factor) != (-1, -1):
+            text = "with assignments, num_partitions and replication_factor must both be -1"
+            raise Refusal(ErrorCode.INVALID_REQUEST, text)
         if any(a.broker_ids != [broker.node_id] for a in asked.assignments):
             raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
         count = len(asked.assignments)
@@ -84,14 +88,17 @@ def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Creat
 
 def handle_create_partitions(broker: Broker, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
     response = CreatePartitionsResponse()
-    for asked in request.topics:
+    names = Counter(t.name for t in request.topics)
+    for asked in {t.name: t for t in request.topics}.values():
         result = CreatePartitionsTopicResult(asked.name)
         try:
+            if names[asked.name] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {asked.name} is named twice")
             topic = _growing(broker, asked)
             if not request.validate_only:
                 broker.topics.add_partitions(topic, asked.count)
         except Refusal as refusal:
-            result.error_code, result.error_message = refusal.code, str(refusal)
+            result.error_code, result.error_message = refusal.code, refusal.message or None
         response.results.append(result)
     return response
 
@@ -110,8 +117,12 @@ def _growing(broker: Broker, asked: CreatePartitionsTopic) -> Topic:
             if asked.count <= now
             else f"a topic has at most {MAX_PARTITIONS} partitions",
         )
-    if asked.assignments is not None and any(a.broker_ids != [broker.node_id] for a in asked.assignments):
-        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
+    if asked.assignments is not None:
+        if len(asked.assignments) != asked.count - now:
+            text = f"{asked.count - now} partitions are added, but {len(asked.assignments)} are assigned"
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        if any(a.broker_ids != [broker.node_id] for a in asked.assignments):
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
     return topic
 
 
@@ -119,9 +130,13 @@ def handle_delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Cal
     response = DeleteTopicsResponse()
     asked = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     deleted = []
-    for state in asked:
-        result = DeletableTopicResult(state.name, state.topic_id)
+    times = Counter((state.name, state.topic_id) for state in asked)
+    for name, topic_id in times:
+        state = DeleteTopicState(name, topic_id)
+        result = DeletableTopicResult(name, topic_id)
         try:
+            if times[name, topic_id] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice")
             topic = _doomed(broker, state)
             result.name, result.topic_id = topic.name, topic.topic_id
             broker.topics.delete(topic)
@@ -138,6 +153,8 @@ def _doomed(broker: Broker, state: DeleteTopicState) -> Topic:
     if not broker.settings["delete.topic.enable"]:
         raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
     by_id = state.name is None
+    if by_id == (state.topic_id == NULL_UUID):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
     topic = broker.topics.by_id.get(state.topic_id) if by_id else broker.topics.by_name.get(state.name or "")
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -148,11 +148,12 @@ FIXTURES: dict[str, tuple[str, ...]] = {
     "AddPartitionsToTxn": ("topic", "producer"),
     "AddOffsetsToTxn": ("topic", "producer"),
     "EndTxn": ("topic",),
-    "TxnOffsetCommit": ("topic", "producer", "group in transaction"),
+    "TxnOffsetCommit": ("topic", "member", "synced", "producer", "group in transaction"),
     "DescribeTransactions": ("topic", "producer", "transaction"),
     "ListTransactions": ("topic", "producer", "transaction"),
     "OffsetDelete": ("topic",),
     "DeleteRecords": (),
+    "WriteTxnMarkers": ("topic", "producer", "transaction"),
 }
 BEFORE: dict[str, tuple[tuple[str, ...], Names]] = {
     "JoinGroup": ((), Names(group="$g{n}", member="nobody{n}")),

@@ -25,7 +25,7 @@ from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 SWEEP_VERSION = 4
-ANSWER_S = 5.0
+ANSWER_S = 15.0
 CLOSED, SILENT, LATE = "connection closed", "no answer", "no answer in time"
 OUTCOMES = (CLOSED, SILENT, LATE)
 # Ids that an answer gives, by api and field; the symbol is KIND@QUESTION.
@@ -128,7 +128,7 @@ class Side:
             case "hex":
                 return bytes.fromhex(form["of"])
             case "text":
-                return self.real(form["of"]) * form["times"]
+                return self.real(form.get("after", "") + form["of"] * form["times"])
             case "subscription":
                 version = form.get("version", 3)
                 return encode_subscription([self.real(t) for t in form["topics"]], version=version)

@@ -197,7 +197,7 @@ def _protocol_if(group: Group, old: Member, new: Member) -> str:
     trial = Group(group.group_id)
     trial.members = {m.member_id: (new if m is old else m) for m in group.members.values()}
     for member in trial.members.values():
-        trial.protocol_counts.update(name for name, _ in member.protocols)
+        trial.protocol_counts.update({name for name, _ in member.protocols})
     return trial.select_protocol()
 
 

@@ -33,7 +33,7 @@ def _to(group: Group, phase: Phase, now_ms: int) -> None:
 
 
 def _count(group: Group, protocols: Protocols, by: int) -> None:
-    for name, _ in protocols:
+    for name in {name for name, _ in protocols}:  # a member may list one twice
         group.protocol_counts[name] += by
         if not group.protocol_counts[name]:
             del group.protocol_counts[name]

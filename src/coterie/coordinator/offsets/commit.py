@@ -16,6 +16,7 @@ from coterie.wire.messages.offset_commit import (
 )
 
 GROUP_ID_NOT_FOUND_FROM = 9
+MAX_TIME_MS = 2**63 - 1
 TOO_LONG = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
@@ -44,7 +45,7 @@ def decide_commit(
 ) -> Outcome:
     """Keeps the offsets whose metadata text is not too long. Raises Refusal when the sender may not commit."""
     deadlines = _validate(group, exists, request, ctx)
-    expire_ms = ctx.now_ms + request.retention_time_ms if request.retention_time_ms >= 0 else -1
+    expire_ms = min(ctx.now_ms + request.retention_time_ms, MAX_TIME_MS) if request.retention_time_ms >= 0 else -1
     outcome, topics = Outcome(deadlines=deadlines), list[OffsetCommitResponseTopic]()
     for topic in request.topics:
         results: list[OffsetCommitResponsePartition] = []

@@ -1,0 +1,166 @@
+"""Answers that the judge (`conformance --part everything`) found to differ from Apache Kafka's, each with Kafka's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.testing.local_broker import LocalBroker
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from coterie.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+INVALID_REQUEST, INVALID_TOPIC = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_TOPIC_EXCEPTION
+ID = bytes(range(16))
+
+
+@pytest.fixture
+def connection() -> Iterator[BrokerSocket]:
+    with LocalBroker() as broker:
+        broker.create_topic("t", 2)
+        connection = BrokerSocket(broker.host, broker.port)
+        yield connection
+        connection.close()
+
+
+def _offsets(*partitions: ListOffsetsPartition) -> ListOffsetsRequest:
+    return ListOffsetsRequest(topics=[ListOffsetsTopic("t", list(partitions))])
+
+
+def _assigned(count: int, replication: int) -> CreateTopicsRequest:
+    return CreateTopicsRequest([CreatableTopic("n", count, replication, [CreatableReplicaAssignment(0, [1])])])
+
+
+def _grown(*names: str, brokers: int | None = None) -> CreatePartitionsRequest:
+    assigned = None if brokers is None else [CreatePartitionsAssignment([1])] * brokers
+    return CreatePartitionsRequest([CreatePartitionsTopic(name, 3, assigned) for name in names])
+
+
+CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
+    "a client's name that is none": (ApiVersionsRequest("", "1"), 3, lambda r: (r.error_code, r.api_keys), (42, [])),
+    "metadata of an illegal name": (
+        MetadataRequest(
+            [MetadataRequestTopic(name="a/b"), MetadataRequestTopic(name="")], allow_auto_topic_creation=False
+        ),
+        9,
+        lambda r: [t.error_code for t in r.topics],
+        [INVALID_TOPIC, INVALID_TOPIC],
+    ),
+    "metadata by id before version 12": (
+        MetadataRequest([MetadataRequestTopic(ID, "t")]),
+        11,
+        lambda r: ([t.error_code for t in r.topics], r.brokers),
+        ([INVALID_REQUEST], []),
+    ),
+    "metadata of a topic without name": (
+        MetadataRequest([MetadataRequestTopic(name=None)]),
+        11,
+        lambda r: [(t.error_code, t.name) for t in r.topics],
+        [(INVALID_REQUEST, "")],
+    ),
+    "who coordinates, before several keys": (FindCoordinatorRequest("g"), 3, lambda r: r.error_message, "NONE"),
+    "assignments beside a number of partitions": (
+        _assigned(1, 1),
+        5,
+        lambda r: [(t.error_code, t.configs) for t in r.topics],
+        [(INVALID_REQUEST, [])],
+    ),
+    "assignments alone": (_assigned(-1, -1), 5, lambda r: [t.error_code for t in r.topics], [0]),
+    "a topic created twice": (
+        CreateTopicsRequest([CreatableTopic("n", 1, 1), CreatableTopic("n", 1, 1)]),
+        5,
+        lambda r: [t.error_code for t in r.topics],
+        [INVALID_REQUEST],
+    ),
+    "a topic grown twice": (_grown("t", "t"), 2, lambda r: [t.error_code for t in r.results], [INVALID_REQUEST]),
+    "more assignments than new partitions": (
+        _grown("t", brokers=2),
+        2,
+        lambda r: [t.error_code for t in r.results],
+        [ErrorCode.INVALID_REPLICA_ASSIGNMENT],
+    ),
+    "no message of an error's own": (_grown("x"), 2, lambda r: [t.error_message for t in r.results], [None]),
+    "a topic deleted twice": (
+        DeleteTopicsRequest(topic_names=["t", "t"]),
+        5,
+        lambda r: [t.error_code for t in r.responses],
+        [INVALID_REQUEST],
+    ),
+    "a topic deleted by name and id": (
+        DeleteTopicsRequest([DeleteTopicState("t", ID)]),
+        6,
+        lambda r: [t.error_code for t in r.responses],
+        [INVALID_REQUEST],
+    ),
+    "a group deleted twice": (
+        DeleteGroupsRequest(["x", "x"]),
+        2,
+        lambda r: [g.error_code for g in r.results],
+        [ErrorCode.GROUP_ID_NOT_FOUND],
+    ),
+    "offsets of a partition asked for twice": (
+        _offsets(ListOffsetsPartition(0, timestamp=-1), ListOffsetsPartition(0, timestamp=-1)),
+        6,
+        lambda r: [p.error_code for p in r.topics[0].partitions],
+        [INVALID_REQUEST] * 2,
+    ),
+    "a timestamp of a later version": (
+        _offsets(*(ListOffsetsPartition(n, timestamp=t) for n, t in enumerate((-3, -4)))),
+        6,
+        lambda r: [p.error_code for p in r.topics[0].partitions],
+        [ErrorCode.UNSUPPORTED_VERSION] * 2,
+    ),
+    "a leader epoch below none": (
+        _offsets(ListOffsetsPartition(0, -2, timestamp=-1)),
+        6,
+        lambda r: [p.error_code for p in r.topics[0].partitions],
+        [ErrorCode.FENCED_LEADER_EPOCH],
+    ),
+    "a retention beyond all time": (
+        OffsetCommitRequest(
+            "g",
+            retention_time_ms=2**63 - 1,
+            topics=[
+                OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1, committed_metadata="")])
+            ],
+        ),
+        3,
+        lambda r: [p.error_code for p in r.topics[0].partitions],
+        [0],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_kafka(connection: BrokerSocket, case: str) -> None:
+    request, version, look, expected = CASES[case]
+    assert look(connection.request(request, highest=version)) == expected
+
+
+def test_join_twice_the_same_protocol(connection: BrokerSocket) -> None:
+    """A member that lists a protocol twice votes once; before, its group could never choose a protocol, and every
+    DeleteTopics failed with it."""
+    twice = [JoinGroupRequestProtocol("range", b"")] * 2
+    joined = connection.request(JoinGroupRequest("g", 6_000, 500, "", None, "consumer", twice), highest=3)
+    assert (joined.error_code, joined.protocol_name) == (0, "range")
+    assert not connection.request(DeleteTopicsRequest(topic_names=["t"]), highest=5).responses[0].error_code
