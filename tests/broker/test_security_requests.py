@@ -16,6 +16,8 @@ from coterie.wire.messages.describe_delegation_token import (
 )
 from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tests.broker.test_server import broker, run
 
 ANY = 1
@@ -55,5 +57,18 @@ def test_delegation_tokens_need_authentication(request_: Message, response: type
         async with broker() as connect:
             answer = await (await connect()).ask(request_, response, version)
             assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED  # type: ignore[attr-defined]
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_a_listener_without_sasl_agrees_on_no_mechanism(version: int) -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            handshake = await client.ask(SaslHandshakeRequest("PLAIN"), SaslHandshakeResponse, version)
+            assert (handshake.error_code, handshake.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+            token = await client.ask(SaslAuthenticateRequest(b"token"), SaslAuthenticateResponse, version)
+            assert (token.error_code, token.auth_bytes) == (ErrorCode.ILLEGAL_SASL_STATE, b"")
 
     run(story)

@@ -21,18 +21,12 @@ from coterie.wire.messages.consumer_offsets import (
 )
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from coterie.wire.primitives import WireError
 from tests.wire.random_messages import random_struct
 
 REQUESTS = [m for api in APIS.values() for m in (api.request, api.response)]
 EVERY: list[type[Message]] = [
     *REQUESTS,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     GroupMetadataValue,

@@ -29,6 +29,7 @@ from coterie.broker.quotas import ClientQuotas
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.server import Call, Connection
 from coterie.broker.settings import BrokerSettings, SettingError, read_properties
+from coterie.broker.telemetry import Telemetry
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator
 from coterie.broker.unserved import UnservedRequests
@@ -92,6 +93,9 @@ class Broker:
         self.topics.load()
         self.quotas = ClientQuotas(fs)
         self.scram_credentials = ScramCredentials(fs)
+        self.telemetry = Telemetry(
+            self.settings["telemetry.max.bytes"], self._client_metrics_configs, lambda: uuid.uuid4().bytes
+        )
         self.flusher = Flusher(self.loop, self._disk_failed)
         self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
         self.groups.start()
@@ -182,6 +186,10 @@ class Broker:
         """Those of every broker, and those of this one."""
         of = self.kept_configs.of
         return of(ResourceType.BROKER, ""), of(ResourceType.BROKER, str(self.node_id))
+
+    def _client_metrics_configs(self) -> list[dict[str, str]]:
+        kept, kind = self.kept_configs, ResourceType.CLIENT_METRICS
+        return [kept.of(kind, name) for name in kept.names(kind)]
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

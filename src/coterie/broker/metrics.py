@@ -12,6 +12,8 @@
 | coterie_fetch_sessions, coterie_fetch_session_partitions | | incremental fetch sessions that are kept, and their partitions |
 | coterie_fetch_session_evictions_total | | sessions that made room for others |
 | coterie_unserved_requests_total | client, api, version | requests of APIs and versions that are not served |
+| coterie_telemetry_clients | | clients that asked which metrics to push (KIP-714) |
+| coterie_telemetry_pushes_total, coterie_telemetry_bytes_total | client | pushes of metrics that were taken, and their bytes |
 """
 
 from __future__ import annotations
@@ -82,12 +84,23 @@ class GroupMetrics(Collector):
         yield from (state, generation, members, offsets, lag, stalled)
         yield from self._counted()
         yield from self._fetch_sessions()
+        yield from self._telemetry()
         unserved = CounterMetricFamily(
             "coterie_unserved_requests", "requests that are not served", labels=["client", "api", "version"]
         )
         for request, count in self._broker.unserved.counts.items():
             unserved.add_metric([request.client, request.api, str(request.version)], count)
         yield unserved
+
+    def _telemetry(self) -> Iterator[Metric]:
+        telemetry = self._broker.telemetry
+        yield GaugeMetricFamily("coterie_telemetry_clients", "clients with telemetry", value=len(telemetry))
+        pushes = CounterMetricFamily("coterie_telemetry_pushes", "pushes of client metrics", labels=["client"])
+        pushed_bytes = CounterMetricFamily("coterie_telemetry_bytes", "bytes of client metrics", labels=["client"])
+        for client, count in telemetry.pushes.items():
+            pushes.add_metric([client], count)
+            pushed_bytes.add_metric([client], telemetry.pushed_bytes[client])
+        yield from (pushes, pushed_bytes)
 
     def _fetch_sessions(self) -> Iterator[Metric]:
         sessions = self._broker.fetch_sessions

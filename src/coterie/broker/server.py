@@ -34,6 +34,21 @@ MAX_WAITING = 200  # requests of one connection that wait for their answers
 _UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
 
 
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A client's library as its ApiVersions names it (KIP-511); empty where it did not."""
+
+    name: str = ""
+    version: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.name} {self.version}".strip()
+
+
+_UNNAMED = Software()
+
+
 @dataclass(slots=True)
 class Call:
     """Who asks, and in which version."""
@@ -42,6 +57,8 @@ class Call:
     client_id: str
     host: str
     local_address: tuple[str, int]
+    software: Software = _UNNAMED
+    port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +99,11 @@ class Connection(asyncio.Protocol):
         self._peer_slow = False
         self._paused = False
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
-        self._host = ""
+        self._host, self._port = "", 0
         self._local: tuple[str, int] = ("", 0)
         self.last_used_s = 0.0
         self.client_id = ""
-        self.software = ""  # name and version, where its ApiVersions told them
+        self.software = _UNNAMED
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -94,7 +111,8 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self._host, self._local = "/" + str(peer[0]), (str(local[0]), int(local[1]))
+        self._host, self._port = "/" + str(peer[0]), int(peer[1])
+        self._local = (str(local[0]), int(local[1]))
         self.last_used_s = self._broker.loop.time()
         if not self._broker.connected(self):
             transport.abort()
@@ -153,8 +171,8 @@ class Connection(asyncio.Protocol):
             return False
         self.client_id = head.client_id or ""
         if head.api_key == API_VERSIONS_KEY and request.client_software_name:
-            self.software = f"{request.client_software_name} {request.client_software_version}"
-        call = Call(head.api_version, head.client_id or "", self._host, self._local)
+            self.software = Software(request.client_software_name, request.client_software_version)
+        call = Call(head.api_version, self.client_id, self._host, self._local, self.software, self._port)
         try:
             result = self._broker.handlers[head.api_key](self._broker, request, call)
         except Exception:
@@ -182,7 +200,7 @@ class Connection(asyncio.Protocol):
             answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, advertised_versions())
             self._out.append(encode_response(head.correlation_id, answer, 0))
             return True
-        client = self.software or head.client_id or "unnamed"
+        client = self.software.text or head.client_id or "unnamed"
         self._cut_off(self._broker.unserved.add(client, head.api_key, head.api_version))
         return False
 

@@ -18,8 +18,6 @@ _NAMES = {
     5: "StopReplica",
     6: "UpdateMetadata",
     7: "ControlledShutdown",
-    17: "SaslHandshake",
-    36: "SaslAuthenticate",
     52: "Vote",
     53: "BeginQuorumEpoch",
     54: "EndQuorumEpoch",

@@ -58,6 +58,10 @@ from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenR
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -80,7 +84,10 @@ from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDelet
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
+from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -162,6 +169,10 @@ APIS: dict[int, Api] = {
         _api(DescribeProducersRequest, DescribeProducersResponse),
         _api(DescribeTransactionsRequest, DescribeTransactionsResponse),
         _api(ListTransactionsRequest, ListTransactionsResponse),
+        _api(SaslHandshakeRequest, SaslHandshakeResponse),
+        _api(SaslAuthenticateRequest, SaslAuthenticateResponse),
+        _api(GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse),
+        _api(PushTelemetryRequest, PushTelemetryResponse),
         _api(ExplainGroupRequest, ExplainGroupResponse, hidden=True),
     )
 }

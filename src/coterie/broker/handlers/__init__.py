@@ -44,7 +44,9 @@ from coterie.broker.handlers.replicas import (
     handle_elect_leaders,
     handle_list_partition_reassignments,
 )
+from coterie.broker.handlers.sasl import handle_sasl_authenticate, handle_sasl_handshake
 from coterie.broker.handlers.scram import handle_alter_user_scram_credentials, handle_describe_user_scram_credentials
+from coterie.broker.handlers.telemetry import handle_get_telemetry_subscriptions, handle_push_telemetry
 from coterie.broker.handlers.topic_partitions import handle_describe_topic_partitions
 from coterie.broker.handlers.topics import (
     handle_create_partitions,
@@ -80,6 +82,7 @@ HANDLERS: dict[int, Handler] = {
     14: handle_sync_group,
     15: handle_describe_groups,
     16: handle_list_groups,
+    17: handle_sasl_handshake,
     18: handle_api_versions,
     19: handle_create_topics,
     20: handle_delete_topics,
@@ -95,9 +98,10 @@ HANDLERS: dict[int, Handler] = {
     30: handle_create_acls,
     31: handle_delete_acls,
     32: handle_describe_configs,
+    33: handle_alter_configs,
     34: handle_alter_replica_log_dirs,
     35: handle_describe_log_dirs,
-    33: handle_alter_configs,
+    36: handle_sasl_authenticate,
     37: handle_create_partitions,
     38: handle_create_delegation_token,
     39: handle_renew_delegation_token,
@@ -115,11 +119,13 @@ HANDLERS: dict[int, Handler] = {
     51: handle_alter_user_scram_credentials,
     57: handle_update_features,
     60: handle_describe_cluster,
-    64: handle_unregister_broker,
-    75: handle_describe_topic_partitions,
-    74: handle_list_config_resources,
     61: handle_describe_producers,
+    64: handle_unregister_broker,
     65: handle_describe_transactions,
     66: handle_list_transactions,
+    71: handle_get_telemetry_subscriptions,
+    72: handle_push_telemetry,
+    74: handle_list_config_resources,
+    75: handle_describe_topic_partitions,
     30000: handle_explain_group,
 }

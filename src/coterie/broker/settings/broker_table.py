@@ -66,6 +66,13 @@ _OWN = (
     ),
     _setting("fetch.max.bytes", Kind.INT, 57_671_680, at_least(1024), "The largest answer to a fetch request."),
     _setting(
+        "telemetry.max.bytes",
+        Kind.INT,
+        1_048_576,
+        at_least(1),
+        "The most bytes of metrics that a client may push at once.",
+    ),
+    _setting(
         "max.request.partition.size.limit",
         Kind.INT,
         2_000,

@@ -1,0 +1,65 @@
+"""Client telemetry: what the requests say in terms of `broker.telemetry`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.broker.server import Call
+from coterie.broker.telemetry import COMPRESSION_TYPES, Push
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+
+if TYPE_CHECKING:
+    from coterie.broker.broker import Broker
+
+
+def handle_get_telemetry_subscriptions(
+    broker: Broker, request: GetTelemetrySubscriptionsRequest, call: Call
+) -> GetTelemetrySubscriptionsResponse:
+    telemetry = broker.telemetry
+    try:
+        instance_id, subscription = telemetry.subscribe(
+            request.client_instance_id, _attributes(call), broker.clock.now_ms()
+        )
+    except Refusal as refusal:
+        return GetTelemetrySubscriptionsResponse(error_code=refusal.code)
+    return GetTelemetrySubscriptionsResponse(
+        error_code=ErrorCode.NONE,
+        client_instance_id=instance_id,
+        subscription_id=subscription.subscription_id,
+        accepted_compression_types=list(COMPRESSION_TYPES),
+        push_interval_ms=subscription.interval_ms,
+        telemetry_max_bytes=telemetry.max_bytes,
+        delta_temporality=True,
+        requested_metrics=list(subscription.metrics),
+    )
+
+
+def handle_push_telemetry(broker: Broker, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
+    push = Push(
+        call.software.text or "unknown",
+        request.subscription_id,
+        request.terminating,
+        request.compression_type,
+        request.metrics,
+    )
+    try:
+        broker.telemetry.push(request.client_instance_id, _attributes(call), push, broker.clock.now_ms())
+    except Refusal as refusal:
+        return PushTelemetryResponse(error_code=refusal.code)
+    return PushTelemetryResponse()
+
+
+def _attributes(call: Call) -> dict[str, str]:
+    """What subscriptions may match; a client that did not name its software counts as "unknown"."""
+    return {
+        "client_id": call.client_id,
+        "client_software_name": call.software.name or "unknown",
+        "client_software_version": call.software.version or "unknown",
+        "client_source_address": call.host.removeprefix("/"),
+        "client_source_port": str(call.port),
+    }
