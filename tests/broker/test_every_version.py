@@ -10,7 +10,7 @@ import pytest
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -25,6 +25,8 @@ from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopic
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
+from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest
 from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.explain_group import ExplainGroupRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -39,6 +41,7 @@ from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.list_transactions import ListTransactionsRequest
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -94,9 +97,9 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
         [WritableTxnMarker(7, 0, True, [WritableTxnMarkerTopic("__consumer_offsets", [0])])]
     ),
     28: lambda m: TxnOffsetCommitRequest(
-        "txn",
+        "x",
         "in-transaction",
-        7,
+        m["producer"],
         0,
         topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1)])],
     ),
@@ -115,6 +118,9 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
     47: lambda m: OffsetDeleteRequest("simple", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])]),
     60: lambda m: DescribeClusterRequest(),
     74: lambda m: ListConfigResourcesRequest(),
+    61: lambda m: DescribeProducersRequest([DescribeProducersTopicRequest("t", [0])]),
+    65: lambda m: DescribeTransactionsRequest(["x"]),
+    66: lambda m: ListTransactionsRequest(),
     30000: lambda m: ExplainGroupRequest("live"),
 }
 ELSEWHERE = {0, 1, 3, 8, 9, 11, 12, 18}  # in test_server.py, version by version
@@ -150,6 +156,8 @@ async def prepare(client: Client) -> Made:
     producer = await client.ask(InitProducerIdRequest("x", 60_000), InitProducerIdResponse, 4)
     added = AddPartitionsToTxnRequest("x", producer.producer_id, 0, [AddPartitionsToTxnTopic("t", [0])])
     await client.ask(added, AddPartitionsToTxnResponse, 3)
+    grouped = AddOffsetsToTxnRequest("x", producer.producer_id, 0, "in-transaction")
+    await client.ask(grouped, AddOffsetsToTxnResponse, 3)
     topic_id = next(t.topic_id for t in described.topics if t.name == "t")
     return {"topic_id": topic_id, "member": joined.member_id, "producer": producer.producer_id}
 

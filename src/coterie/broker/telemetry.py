@@ -42,6 +42,7 @@ class Instance:
     subscription: Subscription
     last_get_ms: int = -1
     last_push_ms: int = -1
+    owes_first_push: bool = False  # since it last asked for its subscription
     terminating: bool = False
     last_error: ErrorCode = ErrorCode.NONE
 
@@ -71,7 +72,8 @@ class Telemetry:
         last_ms = max(instance.last_get_ms, instance.last_push_ms)
         if instance.is_early(last_ms, now_ms) and instance.last_error not in _ASK_AGAIN:
             raise Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        instance.last_get_ms, instance.last_error = now_ms, ErrorCode.NONE
+        instance.last_get_ms, instance.owes_first_push = now_ms, True
+        instance.last_error = ErrorCode.NONE
         return instance_id, instance.subscription
 
     def push(self, instance_id: bytes, attributes: Mapping[str, str], push: Push, now_ms: int) -> None:
@@ -94,8 +96,8 @@ class Telemetry:
         if instance.terminating:
             raise Refusal(ErrorCode.INVALID_REQUEST, "the client said before that it was ending")
         # The first push after a subscription may come early: clients spread their pushes.
-        if instance.last_get_ms > instance.last_push_ms or not instance.is_early(instance.last_push_ms, now_ms):
-            instance.last_push_ms = now_ms
+        if instance.owes_first_push or not instance.is_early(instance.last_push_ms, now_ms):
+            instance.last_push_ms, instance.owes_first_push = now_ms, False
         elif not push.terminating:
             raise Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         if push.subscription_id != instance.subscription.subscription_id:
