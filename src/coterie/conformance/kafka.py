@@ -23,6 +23,8 @@ from coterie.client.errors import KafkaError
 # 2.6: the last with the article's code, on ZooKeeper; 3.9: the last of the Scala coordinator; the newest: the Java one.
 # (4.4.0 is announced, but one of its jars, kafka-tools-api, is not in Maven Central.)
 VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
+# Where old protocols begin and change: 0.11 has the first record batches and transactions, 1.1 the first DeleteGroups.
+OLDER_VERSIONS = ("0.11.0.3", "1.1.1")
 START_S = 90.0
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>coterie</groupId><artifactId>{name}</artifactId><version>1</version><dependencies>{wanted}</dependencies>
@@ -38,9 +40,12 @@ class CannotRun(RuntimeError):
 def jars(version: str) -> Path:
     """The folder of that version's jars, fetched with Maven the first time. Raises CannotRun."""
     slf4j = "2.0.16" if version.startswith("4.") else "1.7.36"
-    wanted = [("org.apache.kafka", "kafka_2.13", version), ("org.slf4j", "slf4j-simple", slf4j)]
-    if not version.startswith("2."):
+    scala = "2.12" if version in OLDER_VERSIONS else "2.13"
+    wanted = [("org.apache.kafka", f"kafka_{scala}", version), ("org.slf4j", "slf4j-simple", slf4j)]
+    if not on_zookeeper(version):
         wanted.append(("org.apache.kafka", "kafka-tools", version))
+    if version.startswith("0."):
+        wanted.append(("javax.xml.bind", "jaxb-api", "2.3.1"))  # was part of Java until 10
     folder = maven_jars(f"kafka-{version}", wanted)
     for other in folder.glob("slf4j-*4j*.jar"):
         if not other.name.startswith(("slf4j-simple", "slf4j-api")):
@@ -66,6 +71,11 @@ def maven_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
         raise CannotRun(f"Maven could not fetch {name}: {first}")
     (cache / "complete").touch()
     return cache / "lib"
+
+
+def on_zookeeper(version: str) -> bool:
+    """Whether that version is started here with a ZooKeeper beside it, rather than with a controller of its own."""
+    return int(version.partition(".")[0]) < 3
 
 
 def free_port() -> int:
@@ -100,7 +110,7 @@ def _properties(version: str, folder: Path, port: int, settings: Mapping[str, st
         "auto.create.topics.enable": "false",
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
     }
-    if version.startswith("2."):
+    if on_zookeeper(version):
         lines |= {"broker.id": "1", "zookeeper.connect": f"127.0.0.1:{free_port()}"}
     else:
         controller = free_port()
@@ -139,7 +149,7 @@ def running(
             if "zookeeper.connect" in lines:
                 zookeeper = lines["zookeeper.connect"].rpartition(":")[2]
                 main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-                quiet = ("-Dzookeeper.admin.enableServer=false",)
+                quiet = ("-Dzookeeper.admin.enableServer=false", "-Dzookeeper.jmx.log4j.disable=true")
                 start(java(version, main, zookeeper, str(folder / "zookeeper"), options=quiet))
                 wait_for_port(int(zookeeper), processes, log)
             elif not (folder / "data" / "meta.properties").exists():
