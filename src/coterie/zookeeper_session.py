@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from coterie.extras import require
 from coterie.zookeeper.operations import (
     ANY_VERSION,
     BadVersion,
@@ -37,11 +38,11 @@ class Unreachable(ZooKeeperError):
 
 
 def connect(address: str, session_timeout_ms: int, connection_timeout_ms: int) -> Any:
-    """A started kazoo client. Raises Unreachable where kazoo is missing, the address is none, or nobody answers there."""
-    try:
-        from kazoo.client import KazooClient
-    except ImportError as error:
-        raise Unreachable("ZooKeeper needs kazoo: pip install 'coterie[zookeeper]'") from error
+    """A started kazoo client. Raises Unreachable where the address is none or nobody answers there, ExtraMissing without
+    kazoo."""
+    require("zookeeper", "ZooKeeper")
+    from kazoo.client import KazooClient
+
     client = None
     try:
         client = KazooClient(hosts=address, timeout=session_timeout_ms / 1000, logger=_quiet())

@@ -50,6 +50,9 @@ def test_assignors_by_name_or_by_class_name() -> None:
     for wrong in ("java.lang.String", ["range", "nothing"], ""):
         with pytest.raises(ConfigError, match="there is no assignor"):
             assignors(wrong)
+    for no_name in (dict, ["range", dict], 5, None):
+        with pytest.raises(ConfigError, match=r"partition\.assignment\.strategy takes names of assignors"):
+            assignors(no_name)
 
 
 def test_a_join_may_wait_for_the_whole_group(broker: LocalBroker) -> None:

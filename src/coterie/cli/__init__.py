@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import click
 
@@ -33,6 +34,18 @@ class _Verbs(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(VERBS[name][0]), name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """A missing optional dependency ends a command with its sentence."""
+        try:
+            return super().invoke(ctx)
+        except ImportError as error:
+            from coterie.extras import explain
+
+            text = explain(error, f"coterie {ctx.invoked_subcommand}")
+            if text is None:
+                raise
+            raise click.ClickException(text) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -24,6 +24,8 @@ PART_NAMES = (
 )
 BY_DEFAULT = PART_NAMES[:-4]  # the others take minutes; clients wants the peers (`./run setup`), kafka java and mvn
 
+ON_SPARK = frozenset({"columnar", "spark", "history"})  # the parts that need the extra
+
 
 @click.command(
     epilog="""\b
@@ -44,6 +46,10 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
     """Measure: start, memory, produce, fetch, heartbeats, commits, rebalances, Spark. Takes about a minute and a half."""
     from coterie.bench.measure import Row, run_parts
     from coterie.conformance.kafka import CannotRun
+    from coterie.extras import require
+
+    if ON_SPARK & set(parts or BY_DEFAULT):
+        require("spark", f"coterie bench --part {' --part '.join(sorted(ON_SPARK))}")
 
     def tell(row: Row) -> None:
         if not as_json:

@@ -54,6 +54,7 @@ def broker(
     Prints "listening on HOST:PORT" when it is ready. Stops in order on SIGTERM and SIGINT.
     """
     from coterie.broker.settings import BrokerSettings, SettingError, read_properties
+    from coterie.extras import require
 
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
@@ -74,6 +75,10 @@ def broker(
     except SettingError as error:
         raise click.ClickException(str(error)) from error
     http_address = None if http is None else parse_address(http)
+    if http is not None:
+        require("http", "coterie broker --http")
+    if checked["zookeeper.connect"]:
+        require("zookeeper", "zookeeper.connect")
     sys.exit(asyncio.run(_serve(checked, data, (host, port), http_address)))
 
 
@@ -126,11 +131,8 @@ async def _serve(
 
 async def _serve_http(broker: Broker, address: tuple[str, int]) -> bool:
     """Tells groups and metrics over HTTP too; False, with a sentence, where that cannot be."""
-    try:
-        from coterie.broker.http import HttpServer
-    except ImportError:
-        click.echo("Error: --http needs aiohttp and prometheus_client: pip install 'coterie[http]'", err=True)
-        return False
+    from coterie.broker.http import HttpServer
+
     try:
         host, port = await broker.serve_http(HttpServer(broker), *address)
     except OSError as error:

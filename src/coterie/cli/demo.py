@@ -37,10 +37,15 @@ def demo(input_: Path | None, key: str | None, out: Path | None, master: str, as
     from rich.console import Console
 
     from coterie.client.errors import KafkaError
-    from coterie.demo.story import Demo, DemoError, DemoOptions, main_task
+    from coterie.extras import require
 
     if key is not None and input_ is None:
         raise click.UsageError("--key goes with --input; the flights are keyed by tail number.")
+    require("spark", "coterie demo")
+    if input_ is None:
+        require("demo", "coterie demo without --input FILE")
+    from coterie.demo.story import Demo, DemoError, DemoOptions, main_task
+
     started = time.monotonic()
     out = (out or Path("coterie-demo") / time.strftime("%Y%m%d-%H%M%S")).absolute()
     if (out / "broker").exists():

@@ -26,7 +26,9 @@ def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:
     Exits 1 if a record was lost, or delivered twice without a kill that explains it."""
     from coterie.bench.soak import run_soak
     from coterie.conformance.kafka import free_port
+    from coterie.extras import require
 
+    require("spark", "coterie pipeline soak")
     folder = out or Path(tempfile.mkdtemp(prefix="coterie-soak-"))
     began_s = time.monotonic()
 

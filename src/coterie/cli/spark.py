@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from coterie.cli.running import busy, run
+from coterie.extras import require
 
 _SAID = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
 
@@ -26,8 +27,11 @@ def spark_options(command: Any) -> Any:
 
 
 def reach(client: Mapping[str, str]) -> None:
-    """Says at once that no broker answers, or that it lets nobody in: a job would wait for it, since brokers restart."""
+    """Refuses at once where PySpark is missing, no broker answers or it lets nobody in: a job would wait for a broker,
+    since brokers restart."""
     from coterie.client import Admin
+
+    require("spark", "a job on Spark")
 
     async def ask() -> None:
         async with Admin(client) as admin:
@@ -40,6 +44,8 @@ def run_on_spark(master: str, work: Callable[[Any], Any], *, short: bool = True)
     """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence. ``short``: a JVM that starts fast
     rather than runs fast."""
     from coterie.client.errors import KafkaError
+
+    require("spark", "a job on Spark")
     from coterie.pipeline.session import JavaMissing, make_session
 
     try:

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coterie.client.admin_each import Each
+from coterie.client import admin_older
+from coterie.client.admin_each import Each, NewTopic
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.errors import KafkaError, check
 from coterie.client.lint import Advice, lint_group
@@ -16,7 +17,6 @@ from coterie.client.offsets import commit_offsets, committed_offsets, list_offse
 from coterie.client.settings import ClientSettings
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -25,7 +25,7 @@ from coterie.wire.messages.describe_configs import DescribeConfigsRequest, Descr
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -35,6 +35,8 @@ from coterie.wire.messages.offset_delete import (
 )
 
 TOPIC_RESOURCE = 2
+STATES_FROM = 4  # the version of ListGroups that tells states (KIP-518)
+BATCHES_FROM = 3  # the version of LeaveGroup that takes several members (KIP-345)
 
 
 class Admin:
@@ -42,7 +44,7 @@ class Admin:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._cluster = Cluster(ClientSettings(settings))
-        self.each = Each(self, self._cluster.request)
+        self.each = Each(self, self._cluster)
 
     async def __aenter__(self) -> Admin:
         return self
@@ -54,6 +56,9 @@ class Admin:
         self._cluster.close()
 
     async def describe_cluster(self) -> DescribeClusterResponse:
+        """The cluster's id, controller and brokers."""
+        if not (await self._cluster.any_connection()).serves(DescribeClusterRequest):
+            return await admin_older.describe_cluster(self._cluster)
         response: DescribeClusterResponse = await self._cluster.request(DescribeClusterRequest())
         check(response.error_code, response.error_message)
         return response
@@ -65,10 +70,8 @@ class Admin:
         return await self._cluster.refresh(names)
 
     async def create_topic(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
-        items = [CreatableTopicConfig(k, v) for k, v in (configs or {}).items()]
-        request = CreateTopicsRequest([CreatableTopic(name, partitions, -1, [], items)])
-        for result in (await self._cluster.request(request)).topics:
-            check(result.error_code, result.error_message)
+        """``partitions`` -1: as many as the broker's num.partitions; as many replicas as its default.replication.factor."""
+        await self.each.create_topics([NewTopic(name, partitions, configs or {})])[name]
 
     async def delete_topic(self, name: str) -> None:
         request = DeleteTopicsRequest([DeleteTopicState(name)], [name], 30_000)
@@ -115,16 +118,19 @@ class Admin:
     # -- groups -------------------------------------------------------------------------------------------------------
 
     async def list_groups(self, states: Iterable[str] = ()) -> list[ListedGroup]:
-        """The groups of every broker."""
-        cluster = await self.describe_cluster()
-        found: list[ListedGroup] = []
+        """The groups of every broker, of all or of these states."""
+        wanted = frozenset(states)
+        listed: list[ListedGroup] = []
         await self._cluster.refresh([])
-        for broker in cluster.brokers:
-            request = ListGroupsRequest(list(states))
-            response: ListGroupsResponse = await self._cluster.request(request, broker.broker_id)
+        for node in self._cluster.node_ids():
+            connection = await self._cluster.connection(node)
+            response: ListGroupsResponse = await self._cluster.request(ListGroupsRequest(sorted(wanted)), node)
             check(response.error_code)
-            found += response.groups
-        return sorted(found, key=lambda g: g.group_id)
+            groups = response.groups
+            if connection.version_of(ListGroupsRequest) < STATES_FROM:
+                groups = await admin_older.with_states(self._cluster, node, groups)
+            listed += [g for g in groups if not wanted or g.group_state in wanted]
+        return sorted(listed, key=lambda g: g.group_id)
 
     async def _coordinator(self, group_id: str, request: Any) -> Any:
         node = await self._cluster.find_coordinator(group_id)
@@ -170,7 +176,11 @@ class Admin:
             MemberIdentity("", m, reason or None) if m in static else MemberIdentity(m, None, reason or None)
             for m in wanted
         ]
-        response: LeaveGroupResponse = await self._coordinator(group_id, LeaveGroupRequest(group_id, "", identities))
+        node = await self._cluster.find_coordinator(group_id)
+        if (await self._cluster.connection(node)).version_of(LeaveGroupRequest) < BATCHES_FROM:
+            response = await admin_older.leave_one_by_one(self._cluster, node, group_id, identities)
+        else:
+            response = await self._cluster.request(LeaveGroupRequest(group_id, "", identities), node)
         check(response.error_code, group_id)
         return {m: error_of(r.error_code) for m, r in zip(wanted, response.members, strict=True)}
 

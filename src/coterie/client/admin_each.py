@@ -12,11 +12,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from coterie.client.admin_older import with_broker_defaults
+from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
 from coterie.client.listener import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from coterie.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.describe_groups import DescribedGroup
@@ -50,8 +57,8 @@ class NewTopic:
 class Each:
     """Every method returns at once; a key's future has its result, or its KafkaError."""
 
-    def __init__(self, admin: Admin, request: Callable[[Any], Awaitable[Any]]) -> None:
-        self._admin, self._request = admin, request
+    def __init__(self, admin: Admin, cluster: Cluster) -> None:
+        self._admin, self._cluster = admin, cluster
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- topics -------------------------------------------------------------------------------------------------------
@@ -68,18 +75,22 @@ class Each:
             )
             for t in wanted
         ]
-        request = CreateTopicsRequest(items, TIMEOUT_MS)
-        return self._together([t.name for t in wanted], request, lambda a: {t.name: t for t in a.topics})
+        return self._together([t.name for t in wanted], self._create(items), lambda a: {t.name: t for t in a.topics})
+
+    async def _create(self, items: list[CreatableTopic]) -> CreateTopicsResponse:
+        complete = await with_broker_defaults(self._cluster, items)
+        response: CreateTopicsResponse = await self._cluster.request(CreateTopicsRequest(complete, TIMEOUT_MS))
+        return response
 
     def delete_topics(self, names: Iterable[str]) -> Futures[str]:
         wanted = list(names)
         request = DeleteTopicsRequest([DeleteTopicState(n) for n in wanted], wanted, TIMEOUT_MS)
-        return self._together(wanted, request, lambda a: {t.name: t for t in a.responses})
+        return self._together(wanted, self._cluster.request(request), lambda a: {t.name: t for t in a.responses})
 
     def create_partitions(self, counts: Mapping[str, int]) -> Futures[str]:
         """Topic -> how many it is to have."""
         request = CreatePartitionsRequest([CreatePartitionsTopic(n, c) for n, c in counts.items()], TIMEOUT_MS)
-        return self._together(counts, request, lambda a: {t.name: t for t in a.results})
+        return self._together(counts, self._cluster.request(request), lambda a: {t.name: t for t in a.results})
 
     def topic_configs(self, names: Iterable[str]) -> Futures[str]:
         """The result: setting -> value."""
@@ -87,7 +98,7 @@ class Each:
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, n, None) for n in wanted])
         return self._together(
             wanted,
-            request,
+            self._cluster.request(request),
             lambda a: {r.resource_name: r for r in a.results},
             lambda r: {c.name: c.value for c in r.configs},
         )
@@ -101,7 +112,9 @@ class Each:
             for name, configs in changes.items()
         ]
         request = IncrementalAlterConfigsRequest(resources)
-        return self._together(changes, request, lambda a: {r.resource_name: r for r in a.responses})
+        return self._together(
+            changes, self._cluster.request(request), lambda a: {r.resource_name: r for r in a.responses}
+        )
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -154,7 +167,7 @@ class Each:
     def _together(
         self,
         keys: Iterable[K],
-        request: Any,
+        response: Awaitable[Any],
         parts: Callable[[Any], Mapping[K, Any]],
         result: Callable[[Any], Any] = lambda part: None,
     ) -> Futures[K]:
@@ -162,7 +175,7 @@ class Each:
 
         async def work() -> dict[K, Any]:
             found: dict[K, Any] = {}
-            for key, part in parts(await self._request(request)).items():
+            for key, part in parts(await response).items():
                 code = error_of(part.error_code)
                 found[key] = KafkaError(code, part.error_message) if code else result(part)
             return found
@@ -178,12 +191,12 @@ class Each:
         async def resolve() -> None:
             try:
                 found = await work
-            except KafkaError as error:
+            except Exception as error:  # also a bug: a future without an end would hide it
                 found = dict.fromkeys(keys, error)
             for key, future in futures.items():
                 value = found.get(key, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker did not speak of {key}"))
                 if not future.done():
-                    future.set_exception(value) if isinstance(value, KafkaError) else future.set_result(value)
+                    future.set_exception(value) if isinstance(value, Exception) else future.set_result(value)
 
         task = asyncio.ensure_future(resolve())
         self._tasks.add(task)

@@ -168,6 +168,10 @@ class Cluster:
         self._known.brokers[found.node_id] = (found.host, found.port)
         return int(found.node_id)
 
+    def node_ids(self) -> list[int]:
+        """The brokers that the newest metadata names."""
+        return sorted(self._known.brokers)
+
     def address(self, node_id: int | None) -> tuple[str, int] | None:
         """Where that broker is, if it is known."""
         return None if node_id is None else self._known.brokers.get(node_id)

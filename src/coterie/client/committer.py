@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -18,6 +19,8 @@ from coterie.wire.errors import ErrorCode
 Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 Callback = Callable[[dict[TopicPartition, int], "Exception | None"], object]
 
+logger = logging.getLogger(__name__)
+
 
 class Committer:
     """Commits for a group, as its member while ``membership`` is set."""
@@ -29,6 +32,7 @@ class Committer:
         self._coordinator = Coordinator(cluster, group_id or "")
         self._pending: set[asyncio.Task[None]] = set()
         self._fenced: KafkaError | None = None
+        self._stable_only = cluster.settings.committed_only
 
     def group_id(self) -> str:
         if self._group_id is None:
@@ -36,14 +40,21 @@ class Committer:
         return self._group_id
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Raises KafkaError."""
+        """With isolation.level=read_committed it waits for pending offsets, where the broker can say which are (Kafka 2.5;
+        on an older one it goes on without, as Apache Kafka's consumer). Raises KafkaError."""
         wanted, group_id = list(partitions), self.group_id()
 
         async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
-            stable = self._cluster.settings.committed_only
-            return await committed_offsets(self._cluster, node, group_id, wanted, require_stable=stable)
+            return await committed_offsets(self._cluster, node, group_id, wanted, require_stable=self._stable_only)
 
-        return await self._coordinator.until_done(ask)
+        try:
+            return await self._coordinator.until_done(ask)
+        except KafkaError as error:
+            if not self._stable_only or error.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            logger.warning("group %s: %s; offsets of open transactions are not waited for", group_id, error)
+            self._stable_only = False
+            return await self._coordinator.until_done(ask)
 
     async def commit(self, offsets: Offsets, timeout_s: float) -> None:
         """Retried until it is made or the time is over; async commits made before are waited for first. Raises

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import Any, TypeVar
 
+from coterie.client.api_history import FIRST_KAFKA
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.apis import APIS
@@ -31,15 +32,29 @@ class VersionTable:
         """The broker's oldest and newest version of an API; (0, -1) where it has none."""
         return self._broker.get(api_key, (0, -1))
 
+    def serves(self, request: type[Message]) -> bool:
+        """Whether the broker has a version of this request that we speak."""
+        first, last = self.range(request.api_key)
+        return max(first, request.versions.first) <= min(last, request.versions.last)
+
     def choose(self, request: type[Message], highest: int | None = None) -> int:
         """The newest common version, at most ``highest``. Raises KafkaError UNSUPPORTED_VERSION."""
         first, last = self.range(request.api_key)
         ours = request.versions
         version = min(last, ours.last, ours.last if highest is None else highest)
         if version < max(first, ours.first):
-            name = request.__name__.removesuffix("Request")
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the broker and this client share no version of {name}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, self._not_served(request, first, last))
         return version
+
+    @staticmethod
+    def _not_served(request: type[Message], first: int, last: int) -> str:
+        name, ours = request.__name__.removesuffix("Request"), request.versions
+        if last >= first:
+            return (
+                f"the broker serves {name} in versions {first} to {last}, this client needs {ours.first} to {ours.last}"
+            )
+        since = FIRST_KAFKA.get(request.api_key)
+        return f"the broker does not serve {name}" + (f", which Apache Kafka has from {since} on" if since else "")
 
 
 class Connection(asyncio.Protocol):
@@ -145,6 +160,11 @@ class Connection(asyncio.Protocol):
         future = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
         if future is not None and not future.done():
             future.set_result(frame)
+
+    def serves(self, request: type[Message]) -> bool:
+        """Whether the broker has a version of this request that we speak."""
+        assert self.versions is not None
+        return self.versions.serves(request)
 
     def version_of(self, request: type[Message]) -> int:
         """The version in which such a request goes out. Raises KafkaError UNSUPPORTED_VERSION."""

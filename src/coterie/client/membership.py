@@ -18,6 +18,7 @@ from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.connection import answer_type
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
+from coterie.client.lint import STATIC_FROM
 from coterie.client.settings import ClientSettings, assignor_names
 from coterie.member.config import MemberConfig, Stage
 from coterie.member.effects import (
@@ -231,6 +232,8 @@ class Membership:
         assert self._coordinator is not None, "the machine sends only once the coordinator is found"
         try:
             connection = await self._cluster.coordinator_connection(self._coordinator)
+            if isinstance(request, JoinGroupRequest):
+                _check_static(request, connection.version_of(JoinGroupRequest))
             response = await connection.request(request, answer_type(request), timeout_s)
             if isinstance(response, LeaveGroupResponse):
                 code = leave_refusal(response)
@@ -310,6 +313,13 @@ class Membership:
         if pattern is not None:
             matching = (n for n, info in infos.items() if pattern.fullmatch(n) and (with_internal or not info.internal))
             self._subscribe(frozenset(matching))
+
+
+def _check_static(request: JoinGroupRequest, version: int) -> None:
+    """A broker that does not know static members would take it for a dynamic one. Raises KafkaError."""
+    if request.group_instance_id is not None and version < STATIC_FROM:
+        text = "group.instance.id needs JoinGroup version 5, which Apache Kafka has from 2.3 on"
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
 def _now_ms() -> int:

@@ -99,7 +99,7 @@ async def committed_offsets(
     request = fetch_request(group_id, partitions, require_stable=require_stable)
     connection = await cluster.coordinator_connection(coordinator)
     if require_stable and connection.version_of(OffsetFetchRequest) < STABLE_FROM:
-        text = "read_committed needs OffsetFetch version 7; this broker is older"
+        text = "offsets without pending ones need OffsetFetch version 7, which Apache Kafka has from 2.5 on"
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
     response = await connection.request(request, OffsetFetchResponse, cluster.timeout_s, highest=NAMES_UP_TO)
     return fetched_offsets(response, group_id)

@@ -40,6 +40,7 @@ from coterie.wire.messages.produce import (
 RECORD_OVERHEAD_BYTES = 20
 NAMES_UP_TO = 11  # v12 means transactions of version 2 (KIP-890), from v13 on topics go by id
 Partitioner = Callable[[str, bytes | None, int], int]  # (topic, key, number of partitions) -> partition
+ZSTD_FROM = 7
 _SEQUENCES = 2**31
 
 
@@ -252,6 +253,7 @@ class Producer:
                 await self._get_producer_id()
             request = self._request(batches)
             connection = await self._cluster.connection(leader)
+            self._check_codec(connection.version_of(ProduceRequest))
             if self._acks == 0:
                 connection.tell(request)
                 for batch in batches:
@@ -269,6 +271,12 @@ class Producer:
             for batch in batches:
                 self._in_flight.discard((batch.topic, batch.partition))
             self._wake.set()
+
+    def _check_codec(self, version: int) -> None:
+        """An older broker would store what its consumers cannot read (KIP-110). Raises KafkaError."""
+        if self.settings["compression.type"] == "zstd" and version < ZSTD_FROM:
+            text = "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
 
     async def _get_producer_id(self) -> None:
         response = await self._cluster.request(InitProducerIdRequest(None, 0))

@@ -74,6 +74,11 @@ _CHOICES = {
 
 
 _OBJECTS = frozenset({"interceptor.classes", "partitioner"})  # Python's, not text
+# Text with commas, or a list of texts: for each what its items are.
+_LISTS = {
+    "bootstrap.servers": "addresses, such as 127.0.0.1:9092",
+    "partition.assignment.strategy": f"names of assignors ({', '.join(ASSIGNORS)}) or of Kafka's Java classes",
+}
 _JAVA = "org.apache.kafka.clients.consumer."
 _JAVA_ASSIGNORS = {
     "RangeAssignor": "range",
@@ -95,6 +100,14 @@ def assignor_names(text: str) -> tuple[str, ...]:
             raise ConfigError(f"assignor {name} is listed twice")
         found.append(name)
     return tuple(found)
+
+
+def _joined(name: str, value: Any) -> str:
+    """A list setting as text with commas. Raises ConfigError."""
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(item, str) for item in items):
+        raise ConfigError(f"{name} takes {_LISTS[name]}, not {value!r}")
+    return ",".join(items)
 
 
 class ClientSettings:
@@ -127,16 +140,15 @@ class ClientSettings:
         if isinstance(default, int):
             try:
                 return int(value)
-            except ValueError:
+            except (TypeError, ValueError):
                 raise ConfigError(f"{name} must be a whole number, not {value!r}") from None
         if name in _OBJECTS:
             return value
-        if name == "partition.assignment.strategy":
-            names = ",".join(value) if not isinstance(value, str) else value
-            assignor_names(names)
-            return names
-        if name == "bootstrap.servers" and not isinstance(value, str):
-            return ",".join(value)
+        if name in _LISTS:
+            text = _joined(name, value)
+            if name == "partition.assignment.strategy":
+                assignor_names(text)
+            return text
         return value if value is None else str(value)
 
     def __getitem__(self, name: str) -> Any:

@@ -38,6 +38,7 @@ FATAL = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
+MEMBER_FROM = 3  # the version of TxnOffsetCommit that names the member and its generation (KIP-447)
 _GROUP_TXN_VERSION = 4  # the newest TxnOffsetCommit that does not imply a transaction of version 2 (KIP-890)
 
 
@@ -176,12 +177,21 @@ class TransactionManager:
     async def _until_done(self, coordinator: Coordinator, request: Message, highest: int | None = None) -> Any:
         async def once(node: int) -> Any:
             connection = await self._cluster.coordinator_connection(node)
+            if isinstance(request, TxnOffsetCommitRequest):
+                _check_member(request, connection.version_of(TxnOffsetCommitRequest))
             answer = await connection.request(request, answer_type(request), self._cluster.timeout_s, highest=highest)
             for code in _codes(answer):
                 check(code)
             return answer
 
         return await coordinator.until_done(once)
+
+
+def _check_member(request: TxnOffsetCommitRequest, version: int) -> None:
+    """A broker that does not check the member would let one commit that is no longer in the group. Raises KafkaError."""
+    if version < MEMBER_FROM and (request.member_id or request.generation_id >= 0 or request.group_instance_id):
+        text = "offsets of a group's member need TxnOffsetCommit version 3, which Apache Kafka has from 2.5 on"
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
 def _codes(answer: Any) -> Iterable[ErrorCode]:

@@ -110,6 +110,8 @@ def _properties(version: str, folder: Path, port: int, settings: Mapping[str, st
         "auto.create.topics.enable": "false",
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
     }
+    if version.startswith("0."):
+        lines["delete.topic.enable"] = "true"  # the default from 1.0 on
     if on_zookeeper(version):
         lines |= {"broker.id": "1", "zookeeper.connect": f"127.0.0.1:{free_port()}"}
     else:

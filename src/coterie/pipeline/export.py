@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from coterie.extras import require
+
 FORMATS = ("delta", "iceberg")
 NAMESPACE = "coterie"
 
 
 class ExportError(ValueError):
-    """Something is missing; says what to install or to make first."""
+    """There is no such history; says how to make one."""
 
 
 def tables_in(history: Path) -> Iterator[tuple[str, Any]]:
@@ -30,7 +32,7 @@ def tables_in(history: Path) -> Iterator[tuple[str, Any]]:
 
 
 def export(history: Path, form: str, out: Path) -> dict[str, int]:
-    """Writes all tables; returns their row counts. Raises ExportError."""
+    """Writes all tables; returns their row counts. Raises ExportError, and ExtraMissing without the format's package."""
     out.mkdir(parents=True, exist_ok=True)
     found = list(tables_in(history))
     write = _delta(out) if form == "delta" else _iceberg(out)
@@ -42,10 +44,8 @@ def export(history: Path, form: str, out: Path) -> dict[str, int]:
 
 
 def _delta(out: Path) -> Any:
-    try:
-        import deltalake
-    except ImportError as error:
-        raise ExportError("Delta tables need the package deltalake: pip install 'coterie[delta]'") from error
+    require("delta", "a Delta table")
+    import deltalake
 
     def write(name: str, dataset: Any) -> None:
         reader = dataset.scanner().to_reader()
@@ -55,10 +55,9 @@ def _delta(out: Path) -> Any:
 
 
 def _iceberg(out: Path) -> Any:
-    try:
-        from pyiceberg.catalog.sql import SqlCatalog
-    except ImportError as error:
-        raise ExportError("Iceberg tables need the package pyiceberg: pip install 'coterie[iceberg]'") from error
+    require("iceberg", "an Iceberg table")
+    from pyiceberg.catalog.sql import SqlCatalog
+
     catalog = SqlCatalog("coterie", uri=f"sqlite:///{out.resolve() / 'catalog.db'}", warehouse=out.resolve().as_uri())
     catalog.create_namespace_if_not_exists(NAMESPACE)
 

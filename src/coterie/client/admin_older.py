@@ -1,0 +1,86 @@
+"""The admin's requests where a broker is older than the request of today: the same result by what that broker serves.
+
+Each function names the first Apache Kafka that does not need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from coterie.client.cluster import Cluster
+from coterie.client.errors import check
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from coterie.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from coterie.wire.messages.list_groups import ListedGroup
+from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+BROKER_RESOURCE = 4
+NO_CLUSTER_ID = ""
+
+
+async def describe_cluster(cluster: Cluster) -> DescribeClusterResponse:
+    """The brokers as Metadata names them (DescribeCluster: Kafka 2.8). Raises KafkaError."""
+    response: MetadataResponse = await cluster.request(MetadataRequest([]))
+    brokers = [DescribeClusterBroker(b.node_id, b.host, b.port, b.rack) for b in response.brokers]
+    return DescribeClusterResponse(
+        cluster_id=response.cluster_id or NO_CLUSTER_ID,
+        controller_id=response.controller_id,
+        brokers=brokers,
+        cluster_authorized_operations=response.cluster_authorized_operations,
+    )
+
+
+async def with_broker_defaults(cluster: Cluster, topics: Sequence[CreatableTopic]) -> list[CreatableTopic]:
+    """The topics with -1 partitions or replicas replaced by the broker's own settings (CreateTopics version 4: Kafka 2.4).
+    Raises KafkaError."""
+    connection = await cluster.any_connection()
+    is_complete = all(t.num_partitions >= 0 and t.replication_factor >= 0 for t in topics)
+    if is_complete or connection.version_of(CreateTopicsRequest) >= 4:
+        return list(topics)
+    await cluster.refresh([])
+    node = cluster.node_ids()[0]
+    names = ["num.partitions", "default.replication.factor"]
+    request = DescribeConfigsRequest([DescribeConfigsResource(BROKER_RESOURCE, str(node), names)])
+    response: DescribeConfigsResponse = await cluster.request(request, node)
+    (result,) = response.results
+    check(result.error_code, result.error_message)
+    values = {c.name: int(c.value) for c in result.configs if c.value}
+    partitions, replicas = (values.get(name, 1) for name in names)
+    return [
+        replace(
+            t,
+            num_partitions=partitions if t.num_partitions < 0 else t.num_partitions,
+            replication_factor=replicas if t.replication_factor < 0 else t.replication_factor,
+        )
+        for t in topics
+    ]
+
+
+async def with_states(cluster: Cluster, node: int, groups: Sequence[ListedGroup]) -> list[ListedGroup]:
+    """The groups of one broker with their states, which ListGroups does not tell before version 4 (Kafka 2.6). Raises
+    KafkaError."""
+    if not groups:
+        return []
+    request = DescribeGroupsRequest([g.group_id for g in groups])
+    response: DescribeGroupsResponse = await cluster.request(request, node)
+    states = {g.group_id: g.group_state for g in response.groups}
+    return [replace(g, group_state=states[g.group_id]) for g in groups]
+
+
+async def leave_one_by_one(
+    cluster: Cluster, node: int, group_id: str, members: Iterable[MemberIdentity]
+) -> LeaveGroupResponse:
+    """Removes members by member id, one request each (LeaveGroup version 3: Kafka 2.4). Raises KafkaError."""
+    responses = []
+    for member in members:
+        response: LeaveGroupResponse = await cluster.request(LeaveGroupRequest(group_id, member.member_id), node)
+        responses.append(MemberResponse(member.member_id, None, response.error_code))
+    return LeaveGroupResponse(members=responses)

@@ -1,0 +1,143 @@
+"""Every command of ours that talks to a broker, run as a user runs it, on whichever broker: the table says what each prints,
+and from which Apache Kafka on it works. On an older one it must end with the sentence that says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST = "0.11"
+LIMIT_S = 120.0
+TRACEBACK = "Traceback (most recent call last)"
+OFFSETS_TOPIC_VERSION = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One row: what is typed (``{folder}`` is a folder to write to), and a pattern that the output must hold.
+
+    Below Kafka ``since`` the command must end with exit code 1 and ``refusal`` in what it prints; ``code`` is the exit code
+    otherwise.
+    """
+
+    line: str
+    prints: str
+    stdin: str = ""
+    since: str = OLDEST
+    refusal: str = ""
+    code: int = 0
+
+
+NEEDS_CREATE_PARTITIONS = "does not serve CreatePartitions, which Apache Kafka has from 1.0 on"
+NEEDS_ZSTD = "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"
+NEEDS_STATIC = "group.instance.id needs JoinGroup version 5, which Apache Kafka has from 2.3 on"
+NEEDS_DELETE_GROUPS = "does not serve DeleteGroups, which Apache Kafka has from 1.1 on"
+COTERIE_ONLY = "this broker is not coterie and cannot be asked that"
+NEVER = "999"
+
+# In order: each row builds on those before it.
+COMMANDS: tuple[Command, ...] = (
+    Command("topics create orders --partitions 3 --config retention.ms=86400000", "^created orders$"),
+    Command("topics create few", "^created few$"),
+    Command("topics list --json", r'"topic": "orders",\s+"partitions": 3'),
+    Command("topics describe orders", r"(?m)^retention.ms=86400000$"),
+    Command("topics describe orders --json", r'"partition": 2,\s+"leader": \d+,\s+"start": 0,\s+"end": 0'),
+    Command("topics describe nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
+    Command("produce orders --key-separator :", "^3 records acknowledged", stdin="a:1\nb:2\nc:3\n"),
+    Command("produce orders --compression gzip", "^2 records acknowledged", stdin="4\n5\n"),
+    Command(
+        "produce orders --compression zstd", "^1 records acknowledged", stdin="6\n", since="2.1", refusal=NEEDS_ZSTD
+    ),
+    Command("produce nothing", "UNKNOWN_TOPIC_OR_PARTITION", stdin="1\n", code=1),
+    Command("consume orders --from-beginning --max-messages 5 --json", r'"key": "c",\s+"value": "3"'),
+    Command("consume orders --from-beginning --timeout-ms 3000 --group shop", "(?m)^5$"),
+    Command(
+        "consume orders --from-beginning --timeout-ms 3000 --group careful --set isolation.level=read_committed",
+        r"(?m)^5$",
+    ),
+    Command(
+        "consume orders --from-beginning --timeout-ms 3000 --group static --instance-id one",
+        r"(?m)^5$",
+        since="2.3",
+        refusal=NEEDS_STATIC,
+    ),
+    Command("groups list", r"(?m)^shop +Empty +consumer"),
+    Command("groups list --state PreparingRebalance", "^there are no groups"),
+    Command("groups list --state Empty --json", r'"group": "shop",\s+"state": "Empty"'),
+    Command("groups describe shop", r"(?s)^shop: Empty.*orders +0 .*total lag: 0"),
+    Command("groups describe shop --json", r'"state": "Empty"'),
+    Command("groups lint shop", "its members are of type|the group is Empty", code=1),
+    Command("groups history shop", "journal says nothing of shop|GENERATION"),
+    Command("groups why shop", "generation", since=NEVER, refusal=COTERIE_ONLY),
+    Command("groups watch shop --times 1", "generation", since=NEVER, refusal=COTERIE_ONLY),
+    Command("groups reset shop --to earliest --dry-run", r"(?m)^orders +0 +\d+ +0 *$"),
+    Command("groups reset shop --to earliest", r"(?m)^orders +0 +\d+ +0 *$"),
+    Command("groups describe shop", r"(?m)^total lag: [56]$"),
+    Command("groups reset shop --topic orders --to 2026-01-01T00:00", r"(?m)^orders +2 +0 +\d+ *$"),
+    Command("groups reset shop --as-of 2999-01-01T00:00", r"(?m)^orders +1 +\d+ +0 *$"),
+    Command("groups reset nobody --as-of 2026-01-01T00:00", "nobody had committed nothing by then"),
+    Command(
+        "topics grow orders --partitions 4", "^orders has 4 partitions$", since="1.0", refusal=NEEDS_CREATE_PARTITIONS
+    ),
+    Command("groups delete shop", "^deleted shop$", since="1.1", refusal=NEEDS_DELETE_GROUPS),
+    Command("groups delete nobody", "GROUP_ID_NOT_FOUND", since="1.1", refusal=NEEDS_DELETE_GROUPS, code=1),
+    Command("topics delete few", "^deleted few$"),
+    Command("topics delete nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
+)
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether one version of Kafka, such as 0.11.0.3, comes before another, such as 1.1."""
+    return _numbers(version) < _numbers(than)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def wrong(command: Command, version: str, code: int, output: str) -> str:
+    """What is wrong with a command's end on that version of Kafka ("" for nothing); ``output`` is both streams'."""
+    text = output.strip()
+    if TRACEBACK in output:
+        return f"a traceback: {text}"
+    refused = is_older(version, command.since)
+    if refused and (code != 1 or command.refusal not in " ".join(output.split())):
+        return f"exit code {code}, wanted 1 and {command.refusal!r}: {text}"
+    if not refused and (code != command.code or re.search(command.prints, text) is None):
+        return f"exit code {code}, wanted {command.code} and {command.prints!r}: {text}"
+    return ""
+
+
+def run_commands(
+    address: str,
+    version: str,
+    folder: Path,
+    tell: Callable[[str, str], None],
+    commands: Sequence[Command] = COMMANDS,
+) -> dict[str, bool]:
+    """Each command with whether it was right; ``tell`` hears it and what was wrong."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "COTERIE_BOOTSTRAP_SERVER": address}
+    results: dict[str, bool] = {}
+    for number, command in enumerate(commands, 1):
+        words = [word.replace("{folder}", str(folder)) for word in command.line.split()]
+        process = subprocess.run(
+            [sys.executable, "-m", "coterie", *words],
+            input=command.stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        failure = wrong(command, version, process.returncode, process.stdout)
+        name = f"{number} coterie {command.line}"
+        results[name] = not failure
+        tell(name, failure)
+    return results

@@ -1,0 +1,151 @@
+"""The client on a broker that serves what Apache Kafka 0.11 or 2.2 serves: our broker, of whose versions the client sees
+no more than those. The real ones are asked by `./run conformance --part cli`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from coterie.client import Admin, Consumer, KafkaError, Producer
+from coterie.client.connection import VersionTable
+from coterie.client.listener import ConsumerGroupMetadata
+from coterie.testing import LocalBroker
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.api_versions import ApiVersionsResponse
+
+# The newest version of each API in Kafka 0.11.0.3's own ApiVersions; those that are not here it does not have.
+# DescribeConfigs is 0 there, for which only conformance has a broker.
+NEWEST_0_11 = dict(
+    [(0, 3), (1, 5), (2, 2), (3, 4), (8, 3), (9, 3), (10, 1), (11, 2), (12, 1), (13, 1), (14, 1), (15, 1), (16, 1)]
+    + [(18, 1), (19, 2), (20, 1), (21, 0), (22, 0), (23, 0), (24, 0), (25, 0), (26, 0), (27, 0), (28, 0), (32, 1)]
+)
+Work = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+@pytest.fixture
+def old(coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> LocalBroker:
+    before = VersionTable.__init__
+
+    def see_less(table: VersionTable, response: ApiVersionsResponse) -> None:
+        before(table, response)
+        table._broker = {
+            key: (first, min(last, NEWEST_0_11[key]))
+            for key, (first, last) in table._broker.items()
+            if key in NEWEST_0_11
+        }
+
+    monkeypatch.setattr(VersionTable, "__init__", see_less)
+    return coterie_broker
+
+
+def settings(broker: LocalBroker, **more: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": broker.bootstrap_servers} | {k.replace("_", "."): v for k, v in more.items()}
+
+
+def test_the_cluster_is_described_by_metadata(old: LocalBroker) -> None:
+    async def story() -> None:
+        async with Admin(settings(old)) as admin:
+            cluster = await admin.describe_cluster()
+            assert [f"{b.host}:{b.port}" for b in cluster.brokers] == [old.bootstrap_servers]
+            assert cluster.controller_id == cluster.brokers[0].broker_id
+            assert cluster.cluster_id
+
+    asyncio.run(story())
+
+
+def test_a_topic_without_a_number_of_partitions_takes_the_brokers_settings(old: LocalBroker) -> None:
+    async def story() -> None:
+        async with Admin(settings(old)) as admin:
+            await admin.create_topic("t")
+            assert len((await admin.topics(["t"]))["t"].leaders) == 3
+            await admin.create_topic("u", 2)
+            assert len((await admin.topics(["u"]))["u"].leaders) == 2
+
+    asyncio.run(story())
+
+
+def test_groups_are_listed_with_their_states_and_members_removed_one_by_one(old: LocalBroker) -> None:
+    async def story() -> None:
+        old.create_topic("t")
+        async with Admin(settings(old)) as admin, Consumer(settings(old, group_id="g")) as consumer:
+            consumer.subscribe(["t"])
+            while not consumer.assignment():
+                await consumer.poll(50)
+            assert [(g.group_id, g.group_state) for g in await admin.list_groups()] == [("g", "Stable")]
+            assert await admin.list_groups(["Empty"]) == []
+            member = (await admin.describe_group("g")).members[0].member_id
+            assert await admin.remove_members("g", [member, "nobody"]) == {
+                member: ErrorCode.NONE,
+                "nobody": ErrorCode.UNKNOWN_MEMBER_ID,
+            }
+
+    asyncio.run(story())
+
+
+async def _grow(given: dict[str, Any]) -> None:
+    async with Admin(given) as admin:
+        await admin.create_partitions("t", 2)
+
+
+async def _delete_group(given: dict[str, Any]) -> None:
+    async with Admin(given) as admin:
+        await admin.delete_group("g")
+
+
+async def _join_as_static_member(given: dict[str, Any]) -> None:
+    async with Consumer(given | {"group.id": "g", "group.instance.id": "one"}) as consumer:
+        consumer.subscribe(["t"])
+        for _ in range(20):
+            await consumer.poll(50)
+
+
+async def _produce_zstd(given: dict[str, Any]) -> None:
+    async with Producer(given | {"compression.type": "zstd"}) as producer:
+        await (await producer.send("t", b"v"))
+
+
+async def _commit_a_members_offsets_in_a_transaction(given: dict[str, Any]) -> None:
+    async with Producer(given | {"transactional.id": "x"}) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction({("t", 0): 1}, ConsumerGroupMetadata("g", 1, "m"))
+
+
+@pytest.mark.parametrize(
+    ("work", "sentence"),
+    [
+        (_grow, "the broker does not serve CreatePartitions, which Apache Kafka has from 1.0 on"),
+        (_delete_group, "the broker does not serve DeleteGroups, which Apache Kafka has from 1.1 on"),
+        (_join_as_static_member, "group.instance.id needs JoinGroup version 5, which Apache Kafka has from 2.3 on"),
+        (_produce_zstd, "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"),
+        (_commit_a_members_offsets_in_a_transaction, "need TxnOffsetCommit version 3, which Apache Kafka has from 2.5"),
+    ],
+)
+def test_what_the_broker_cannot_do_names_the_kafka_that_can(old: LocalBroker, work: Work, sentence: str) -> None:
+    old.create_topic("t")
+    with pytest.raises(KafkaError, match=sentence) as refused:
+        asyncio.run(_within(work(settings(old))))
+    assert refused.value.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+async def _within(work: Awaitable[None]) -> None:
+    async with asyncio.timeout(20):
+        await work
+
+
+def test_read_committed_goes_on_without_knowing_pending_offsets(old: LocalBroker) -> None:
+    """As Apache Kafka's consumer: OffsetFetch version 7 (Kafka 2.5) tells which offsets are pending."""
+
+    async def story() -> None:
+        old.create_topic("t")
+        old.produce("t", b"v")
+        given = settings(old, group_id="g", isolation_level="read_committed", auto_offset_reset="earliest")
+        async with Consumer(given) as consumer:
+            consumer.subscribe(["t"])
+            while not await consumer.poll(100):
+                pass
+
+    asyncio.run(_within(story()))
