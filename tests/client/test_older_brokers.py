@@ -17,10 +17,9 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsResponse
 
 # The newest version of each API in Kafka 0.11.0.3's own ApiVersions; those that are not here it does not have.
-# DescribeConfigs is 0 there, for which only conformance has a broker.
 NEWEST_0_11 = dict(
     [(0, 3), (1, 5), (2, 2), (3, 4), (8, 3), (9, 3), (10, 1), (11, 2), (12, 1), (13, 1), (14, 1), (15, 1), (16, 1)]
-    + [(18, 1), (19, 2), (20, 1), (21, 0), (22, 0), (23, 0), (24, 0), (25, 0), (26, 0), (27, 0), (28, 0), (32, 1)]
+    + [(18, 1), (19, 2), (20, 1), (21, 0), (22, 0), (23, 0), (24, 0), (25, 0), (26, 0), (27, 0), (28, 0), (32, 0)]
 )
 Work = Callable[[dict[str, Any]], Awaitable[None]]
 

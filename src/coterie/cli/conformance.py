@@ -11,7 +11,7 @@ import click
 
 from coterie.cli.conformance_parts import KAFKA_PARTS, OTHER_PARTS, Asked
 from coterie.cli.running import json_option
-from coterie.conformance.kafka import VERSIONS, CannotRun
+from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 
 PARTS = (*KAFKA_PARTS, *OTHER_PARTS)
 CANNOT_RUN_EXIT = 3
@@ -25,6 +25,7 @@ Examples:
   coterie conformance --part requests --seed 4711 --steps 1
   coterie conformance --part assignors --part client --kafka 4.3.0
   coterie conformance --part everything --kafka 3.9.1 --questions 5000
+  coterie conformance --part cli --kafka 0.11.0.3
   coterie conformance --part zookeeper --part rocketmq
 
 \b
@@ -33,7 +34,11 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
 """
 )
 @click.option(
-    "--kafka", "versions", multiple=True, type=click.Choice(VERSIONS), help="Only this version; may be given again."
+    "--kafka",
+    "versions",
+    multiple=True,
+    type=click.Choice(EVERY_VERSION),
+    help="Only this version; may be given again.",
 )
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part; may be given again.")
 @click.option("--steps", type=click.IntRange(1), default=20_000, show_default=True, help="Requests per version.")
@@ -56,7 +61,7 @@ def conformance(versions: tuple[str, ...], parts: tuple[str, ...], as_json: bool
     results, exit_code = list[dict[str, Any]](), 0
     wanted = parts or PARTS
     with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
-        for version in versions or VERSIONS:
+        for version in versions or EVERY_VERSION:
             names = [name for name in KAFKA_PARTS if name in wanted and version in KAFKA_PARTS[name].versions]
             if names:
                 asked = Asked(Path(folder) / version, version, as_json=as_json, **asked_for)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.conformance_programs import commands_part, commands_sentences
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
 from coterie.conformance.assignors import JAVA_LIMIT_S
-from coterie.conformance.kafka import VERSIONS, CannotRun
+from coterie.conformance.kafka import EVERY_VERSION, VERSIONS, CannotRun
 
 if TYPE_CHECKING:
     from coterie.conformance.format import Check
@@ -251,6 +252,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "client": KafkaPart(_client, _client_sentences, NEWER),
     "requests": KafkaPart(_requests, _requests_sentences),
     "tools": KafkaPart(_tools, _tools_sentences, NEWER),
+    "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
     "everything": KafkaPart(_everything, _everything_sentences),
 }
 # (what is asked, the results so far, to be added to) -> exit code

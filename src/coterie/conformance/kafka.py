@@ -25,6 +25,7 @@ from coterie.client.errors import KafkaError
 VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
 # Where old protocols begin and change: 0.11 has the first record batches and transactions, 1.1 the first DeleteGroups.
 OLDER_VERSIONS = ("0.11.0.3", "1.1.1")
+EVERY_VERSION = (*OLDER_VERSIONS, *VERSIONS)
 START_S = 90.0
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>coterie</groupId><artifactId>{name}</artifactId><version>1</version><dependencies>{wanted}</dependencies>

@@ -1,0 +1,27 @@
+"""The parts of `coterie conformance` that run whole programs: our own commands, on every version of Apache Kafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.cli.conformance_parts import Asked
+
+Figures = dict[str, Any]
+# Topics without a number of partitions get more than one here, and a group of one member does not wait for others.
+BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}
+
+
+def commands_part(asked: Asked) -> Figures:
+    """Every command of ours that talks to a broker."""
+    from coterie.cli.conformance_parts import tell_named
+    from coterie.conformance.commands import run_commands
+    from coterie.conformance.kafka import running
+
+    with running(asked.version, asked.folder / "cli", BROKER_SETTINGS) as (host, port):
+        checks = run_commands(f"{host}:{port}", asked.version, tell_named)
+    return {"commands": checks, "failed": sum(not right for right in checks.values())}
+
+
+def commands_sentences(figures: Figures) -> list[str]:
+    return [f"  our commands: {sum(figures['commands'].values())} of {len(figures['commands'])} right"]
