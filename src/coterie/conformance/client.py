@@ -60,10 +60,10 @@ class Place:
         return name
 
 
-async def until(done: Callable[[], Awaitable[bool]], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
+async def until(done: Callable[[], Awaitable[bool]], what: str, patience_s: float = PATIENCE_S) -> None:
+    deadline_s = time.monotonic() + patience_s
     while not await done():
-        assert time.monotonic() < deadline_s, f"not within {PATIENCE_S:g} s: {what}"
+        assert time.monotonic() < deadline_s, f"not within {patience_s:g} s: {what}"
         await asyncio.sleep(0.02)
 
 

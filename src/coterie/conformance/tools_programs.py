@@ -144,7 +144,7 @@ async def _watch_mirror(server: str) -> list[str]:
         async def altered() -> bool:
             return await _settings(admin, _AFTER) == _AFTER
 
-        await until(exists, f"{_MIRROR_TOPIC} exists")
+        await until(exists, f"{_MIRROR_TOPIC} exists", PROGRAM_LIMIT_S)
         async with Consumer({"bootstrap.servers": server, "auto.offset.reset": "earliest"}) as consumer:
             await consumer.assign([(_MIRROR_TOPIC, p) for p in range(2)])
             lines += sorted(str(record.value) for record in await read(consumer, MIRRORED_RECORDS))

@@ -42,6 +42,15 @@ class Compare(Flag):
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Lines of a tool's output that are not compared: those that match ``pattern``, of either side."""
+
+    tool: str
+    pattern: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """Why coterie's output may differ, and a regular expression that it must match all the same."""
 
@@ -107,6 +116,8 @@ TOOLS = {
     "kafka-topics": Tool(f"{_TOOLS}.TopicCommand"),
     "kafka-transactions": Tool(f"{_TOOLS}.TransactionsCommand"),
 }
+
+LEFT_OUT: tuple[LeftOut, ...] = ()
 
 # Files in {folder} that commands read.
 FILES = {
