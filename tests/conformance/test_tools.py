@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from coterie.conformance.tools import Output, Side, compare
 from coterie.conformance.tools_commands import COMMANDS
 from coterie.conformance.tools_programs import PROGRAMS
-from coterie.conformance.tools_table import FILES, TOOLS, VERSIONS, Accepted, Command, Compare
+from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, VERSIONS, Accepted, Command, Compare
 
 SIDE = Side("127.0.0.1:9092", Path("/tmp/x/files"), Path("/tmp/x/data"))
 
@@ -82,6 +83,14 @@ def test_shared_keys_leave_out_what_only_one_side_prints() -> None:
     theirs, shared = Output("0", "a=1 x\nonly.kafkas=2", ""), Compare.SHARED_KEYS
     assert _status(theirs, Output("0", "only.ours=3\na=1 x", ""), shared) == "same"
     assert _status(theirs, Output("0", "a=2 x", ""), shared) == "DIFFERENT"
+
+
+def test_lines_that_are_left_out_have_a_reason_and_a_command() -> None:
+    for left_out in LEFT_OUT:
+        assert len(left_out.reason) > 20
+        assert any(re.match(left_out.commands, c.name) for c in COMMANDS), left_out
+    theirs, ours = Output("0", "__consumer_offsets:0:43\norders:0:1", ""), Output("0", "orders:0:1", "")
+    assert compare(Command("kafka-get-offsets"), theirs, ours).status == "same"
 
 
 def test_the_same_refusal_in_other_words_is_named_so() -> None:

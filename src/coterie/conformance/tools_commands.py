@@ -221,7 +221,7 @@ _RECORDS = (
     Command(
         "kafka-dump-log --files {data}/__consumer_offsets-0/00000000000000000000.log --offsets-decoder",
         limit_s=60,
-        compare=Compare.NUMBERS_MASKED,
+        compare=_MASKED,
     ),
     Command(
         "kafka-dump-log --files {data}/__transaction_state-0/00000000000000000000.log --transaction-log-decoder",
