@@ -52,6 +52,7 @@ def test_a_command_names_its_server_and_its_files() -> None:
     [
         ("at 127.0.0.1:40001, localhost:40001", "at {address}, {address}"),
         ("TopicId: 7m1JBUOVTSm5CVqrIrW4vg PartitionCount", "TopicId: {id} PartitionCount"),
+        ("TopicId: HCLStujdQKWOJ-nYWozwww", "TopicId: {id}"),
         ("tools-0a1b2c3d-0000-1111-2222-0123456789ab /127.0.0.1", "tools-{uuid} /127.0.0.1"),
         ("CreateTime: 1763760000123", "CreateTime: {time_ms}"),
         ("[2026-11-21 21:14:13,794] x", "[{time}] x"),

@@ -28,8 +28,12 @@ from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, Command, Com
 # Both brokers are started with these.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
+    "node.id": "1",
     "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
     "auto.create.topics.enable": "false",
 }
 ATTEMPTS = 3  # of a command that only reads: Kafka's metadata follows a change after the change is answered
@@ -41,7 +45,8 @@ MASKS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("stack frames", re.compile(r"(?m)^\s+(at .*|\.\.\. \d+ more)\n?"), ""),
     ("member ids", re.compile(r"\b([\w.-]+)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), r"\1-{uuid}"),
     ("a commit's topic id", re.compile(r',"topicId":"[A-Za-z0-9_-]{22}"'), ""),  # a tagged field since Kafka 4.1
-    ("unique ids", re.compile(r"(?<![\w-])(?=[\w-]*\d)[A-Za-z0-9_-]{22}(?![\w-])"), "{id}"),
+    ("unique ids", re.compile(r"(?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{21}[AQgw](?![\w-])"), "{id}"),
+    ("the logger's start", re.compile(r"(?m)^SLF4J: .*\n?"), ""),
     ("coterie's journal", re.compile(r"(?m)^.*__coterie_journal.*\n?"), ""),
     ("ports", re.compile(r"\b(127\.0\.0\.1|localhost)[:\s]+\d{4,5}\b"), "{address}"),
     ("times", re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d([.,:]\d+)?(Z|[+-]\d\d:?\d\d)?"), "{time}"),
@@ -52,7 +57,7 @@ MASKS: tuple[tuple[str, re.Pattern[str], str], ...] = (
 )
 # The sentence of a refusal, which is the broker's own; what counts is that there is one, and the error's class.
 _SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(\b[\w.]+\.errors\.\w+Exception): .*"), r"\1: {sentence}"),
+    (re.compile(r"(\b[\w.]+\.errors\.\w+Exception):.*"), r"\1: {sentence}"),
     (re.compile(r"^(Error while executing [\w ]+ command) ?: .*"), r"\1: {sentence}"),
 )
 _DEFECT = re.compile(r"NullPointerException|Cannot invoke|ClassCastException|IndexOutOfBounds|does not support|Timeout")

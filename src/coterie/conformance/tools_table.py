@@ -119,7 +119,15 @@ TOOLS = {
 }
 
 _FIRST_RECORD = "Apache Kafka 4 writes a record for a group that was only just created, coterie does not"
+_BROKER_ALL = "kafka-configs --describe --entity-type brokers --entity-name 1 --all"
 LEFT_OUT = (
+    LeftOut(
+        _BROKER_ALL,
+        r"^(broker\.id|listeners|log\.dirs|process\.roles|controller\..*)=",
+        "coterie is told its address and its folder on the command line, and has no controller",
+    ),
+    LeftOut(_BROKER_ALL, r"^zookeeper\.", "Apache Kafka 3.9 runs without ZooKeeper here; coterie has its own timeouts"),
+    LeftOut(_BROKER_ALL, r"^max\.connections=", "coterie's default is what one process holds"),
     LeftOut("kafka-get-offsets", r"^__consumer_offsets:", _FIRST_RECORD),
     LeftOut("kafka-console-consumer .*OffsetsMessageFormatter", r"^Processed a total of", _FIRST_RECORD),
     LeftOut("kafka-dump-log .*--offsets-decoder", r'"protocolType":"","generation', _FIRST_RECORD),
