@@ -45,6 +45,7 @@ MASKS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("stack frames", re.compile(r"(?m)^\s+(at .*|\.\.\. \d+ more)\n?"), ""),
     ("member ids", re.compile(r"\b([\w.-]+)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), r"\1-{uuid}"),
     ("a commit's topic id", re.compile(r',"topicId":"[A-Za-z0-9_-]{22}"'), ""),  # a tagged field since Kafka 4.1
+    ("transaction version 2", re.compile(r'"(previousProducerId|clientTransactionVersion)":-?\d+,?'), ""),
     ("unique ids", re.compile(r"(?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{21}[AQgw](?![\w-])"), "{id}"),
     ("the logger's start", re.compile(r"(?m)^SLF4J: .*\n?"), ""),
     ("coterie's journal", re.compile(r"(?m)^.*__coterie_journal.*\n?"), ""),
@@ -53,12 +54,15 @@ MASKS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("timestamps in ms", re.compile(r"\b1[789]\d{11}\b"), "{time_ms}"),
     ("clients' numbers", re.compile(r"\b(adminclient|consumer|producer|console-consumer)-\d+"), r"\1-N"),
     ("columns' widths", re.compile(r"[ \t]+"), " "),
+    ("transactions' ages", re.compile(r"((?:Ongoing|Complete\w+) \d+ \{time_ms\}) \d+"), r"\1 {ms}"),
     ("ends of lines", re.compile(r" *\r?\n"), "\n"),
 )
 # The sentence of a refusal, which is the broker's own; what counts is that there is one, and the error's class.
 _SENTENCES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\b[\w.]+\.errors\.\w+Exception):.*"), r"\1: {sentence}"),
     (re.compile(r"^(Error while executing [\w ]+ command) ?: .*"), r"\1: {sentence}"),
+    (re.compile(r"^((?:Could|Can) not \w+ [\w.]+( to \w+)?\.) .*"), r"\1 {sentence}"),  # kafka-features
+    (re.compile(r"^(\[.*\] ERROR .* failed): .*"), r"\1: {sentence}"),
 )
 _DEFECT = re.compile(r"NullPointerException|Cannot invoke|ClassCastException|IndexOutOfBounds|does not support|Timeout")
 _NUMBER = re.compile(r"-?\b\d+([.,]\d+)*\b")

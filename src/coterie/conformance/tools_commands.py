@@ -6,9 +6,16 @@ from coterie.conformance.tools_table import NEW, OLD, Accepted, Command, Compare
 
 _SHARED = Compare.SHARED_KEYS | Compare.ANY_ORDER
 _MASKED = Compare.NUMBERS_MASKED | Compare.ANY_ORDER
-_SHARE = Accepted("coterie has no share groups (KIP-932)", "(?s).*")
+_FEATURES = Accepted(
+    "coterie's features are its own: no Raft, share groups, streams groups, nor transactions of version 2",
+    r"exit 0\n(?s:.*)Feature: metadata\.version .* FinalizedVersionLevel: (4\.3-IV0|UNKNOWN 30) ",
+)
+_DISABLED = Accepted("Kafka 3.9 takes an unknown feature at level 0 for disabled; coterie refuses, as 4.3", "exit 1")
+_LOGGERS = Accepted("each program has its own loggers", r"\nroot=(WARN|INFO|ERROR) ")
+_QUORUM = Accepted("coterie has no Raft quorum; DescribeQuorum is not advertised", "UnsupportedVersionException")
+_SHARE = Accepted("coterie has no share groups (KIP-932)", "UnsupportedVersionException")
 _VERSIONS = Accepted("part `everything` compares the versions of each API", r"exit 0\n(?s:.*)Produce\(0\): 0 to 1\d ")
-_STREAMS = Accepted("coterie has no groups of the streams protocol (KIP-1071)", "(?s).*")
+_STREAMS = Accepted("coterie has no groups of the streams protocol (KIP-1071)", "UnsupportedVersionException")
 
 _TOPICS = (
     # Kafka 4.3 sets it by itself, for its eligible leader replicas; with it on both sides topics read the same.
@@ -80,7 +87,7 @@ _TOPIC_CONFIGS = (
     Command("kafka-configs --alter --entity-type topics --entity-name orders --delete-config cleanup.policy"),
     Command("kafka-configs --alter --entity-type topics --entity-name orders --delete-config segment.ms"),
     Command("kafka-configs --describe --topic orders", when="reset"),
-    Command("kafka-configs --describe --entity-type topics"),
+    Command("kafka-configs --describe --entity-type topics", compare=Compare.ANY_ORDER),
 )
 
 _BROKER_CONFIGS = (
@@ -98,7 +105,7 @@ _BROKER_CONFIGS = (
     Command("kafka-configs --alter --entity-type brokers --entity-name 1 --delete-config log.retention.ms"),
     Command("kafka-configs --alter --entity-type brokers --entity-default --delete-config message.max.bytes"),
     Command("kafka-configs --describe --entity-type brokers", when="reset"),
-    Command("kafka-configs --describe --entity-type broker-loggers --entity-name 1"),
+    Command("kafka-configs --describe --entity-type broker-loggers --entity-name 1", accepted=_LOGGERS),
     Command("kafka-configs --alter --entity-type broker-loggers --entity-name 1 --add-config kafka.server=DEBUG"),
     Command("kafka-configs --alter --entity-type broker-loggers --entity-name 1 --add-config kafka.server=LOUD"),
     Command("kafka-configs --alter --entity-type broker-loggers --entity-name 1 --delete-config kafka.server"),
@@ -325,18 +332,20 @@ _CLUSTER = (
     Command("kafka-acls --list --topic orders"),
     Command("kafka-acls --add --allow-principal User:anna --operation Read --topic orders"),
     Command("kafka-acls --remove --force --allow-principal User:anna --operation Read --topic orders"),
-    Command("kafka-features describe", compare=Compare.ANY_ORDER),
+    Command("kafka-features describe", accepted=_FEATURES),
     Command("kafka-features upgrade --feature no.such.feature=1"),
     Command("kafka-features upgrade --feature metadata.version=1"),
     Command("kafka-features upgrade --release-version 3.7-IV0 --dry-run", versions=NEW),
     Command("kafka-features downgrade --feature group.version=0 --dry-run"),
-    Command("kafka-features disable --feature no.such.feature"),
+    Command("kafka-features disable --feature no.such.feature", versions=OLD, accepted=_DISABLED),
+    Command("kafka-features disable --feature no.such.feature", versions=NEW),
     Command("kafka-features version-mapping --release-version 3.9", versions=NEW),
     Command("kafka-features feature-dependencies --feature transaction.version=2", versions=NEW),
-    Command("kafka-metadata-quorum describe --status", compare=Compare.NUMBERS_MASKED),
-    Command("kafka-metadata-quorum describe --replication", compare=Compare.NUMBERS_MASKED),
+    Command("kafka-metadata-quorum describe --status", accepted=_QUORUM),
+    Command("kafka-metadata-quorum describe --replication", accepted=_QUORUM),
     Command(
-        "kafka-metadata-quorum remove-controller --controller-id 9 --controller-directory-id AAAAAAAAAAAAAAAAAAAAAQ"
+        "kafka-metadata-quorum remove-controller --controller-id 9 --controller-directory-id AAAAAAAAAAAAAAAAAAAAAQ",
+        accepted=_QUORUM,
     ),
     Command("kafka-cluster cluster-id"),
     Command("kafka-cluster unregister --id 9"),
@@ -366,14 +375,14 @@ _CLUSTER = (
 
 _OTHER_GROUPS = (
     Command("kafka-share-groups --list", versions=NEW),
-    Command("kafka-share-groups --describe --group shared", versions=NEW),
+    Command("kafka-share-groups --describe --group shared", versions=NEW, accepted=_SHARE),
     Command("kafka-share-groups --describe --all-groups", versions=NEW),
     Command("kafka-share-groups --delete --group shared", versions=NEW),
     Command(
         "kafka-console-share-consumer --topic records --group shared --timeout-ms 2000", versions=NEW, accepted=_SHARE
     ),
     Command("kafka-streams-groups --list", versions=NEW),
-    Command("kafka-streams-groups --describe --group app", versions=NEW),
+    Command("kafka-streams-groups --describe --group app", versions=NEW, accepted=_STREAMS),
     Command("kafka-streams-groups --delete --group app", versions=NEW),
 )
 

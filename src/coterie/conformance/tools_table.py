@@ -118,6 +118,7 @@ TOOLS = {
     "kafka-transactions": Tool(f"{_TOOLS}.TransactionsCommand"),
 }
 
+_OF_39 = "the default, or the setting itself, changed between Kafka 3.9 and 4.3; coterie has 3.9's"
 _FIRST_RECORD = "Apache Kafka 4 writes a record for a group that was only just created, coterie does not"
 _BROKER_ALL = "kafka-configs --describe --entity-type brokers --entity-name 1 --all"
 LEFT_OUT = (
@@ -127,7 +128,24 @@ LEFT_OUT = (
         "coterie is told its address and its folder on the command line, and has no controller",
     ),
     LeftOut(_BROKER_ALL, r"^zookeeper\.", "Apache Kafka 3.9 runs without ZooKeeper here; coterie has its own timeouts"),
-    LeftOut(_BROKER_ALL, r"^max\.connections=", "coterie's default is what one process holds"),
+    LeftOut(
+        _BROKER_ALL,
+        r"^(max\.connections|node\.id|offsets\.topic\.replication\.factor)=",
+        "coterie's defaults are those of one process, the only broker",
+    ),
+    LeftOut(
+        _BROKER_ALL,
+        r"^(group\.(consumer\.assignors|coordinator\.(append\.linger\.ms|rebalance\.protocols|threads)"
+        r"|share\.partition\.max\.record\.locks)|log\.message\.timestamp\.after\.max\.ms|metric\.reporters"
+        r"|num\.recovery\.threads\.per\.data\.dir|remote\.log\.manager\..*thread\.pool\.size"
+        r"|sasl\.oauthbearer\.expected\.audience)=",
+        _OF_39,
+    ),
+    LeftOut(
+        "kafka-configs --describe --entity-type topics --entity-name orders --all",
+        r"^message\.(downconversion\.enable|format\.version|timestamp\.(after|difference)\.max\.ms)=",
+        _OF_39,
+    ),
     LeftOut("kafka-get-offsets", r"^__consumer_offsets:", _FIRST_RECORD),
     LeftOut("kafka-console-consumer .*OffsetsMessageFormatter", r"^Processed a total of", _FIRST_RECORD),
     LeftOut("kafka-dump-log .*--offsets-decoder", r'"protocolType":"","generation', _FIRST_RECORD),
