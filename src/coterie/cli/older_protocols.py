@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +13,40 @@ from coterie.conformance.kafka import CannotRun
 
 ALLOCATION_CASES = 5_000
 CANNOT_RUN_EXIT = 3
+RunChecks = Callable[[Callable[[str, str], None]], dict[str, bool]]
 
 
 def zookeeper_part(folder: Path, said: list[dict[str, Any]], as_json: bool) -> int:
-    """Our high-level consumer in one group with Apache Kafka's own; the exit code that this calls for."""
-    from coterie.conformance.high_level_consumer import KAFKA, run_checks
+    """Our high-level consumer in one group with Apache Kafka's own, on Kafka's broker and on coterie's; and what clients of
+    that age read from coterie. The exit code that this calls for."""
+    from coterie.conformance import high_level_consumer, old_formats
 
-    def tell(name: str, wrong: str) -> None:
-        click.echo(f"{'WRONG' if wrong else 'right'}  ZooKeeper, {name}{': ' + wrong if wrong else ''}", err=True)
+    parts = [
+        (broker, partial(high_level_consumer.run_checks, folder / broker.replace(" ", "-"), broker))
+        for broker in high_level_consumer.BROKERS
+    ]
+    parts.append(
+        (f"old formats beside Kafka {old_formats.BESIDE}", partial(old_formats.run_checks, folder / "formats"))
+    )
+    return max(_zookeeper_checks(name, run, said, as_json) for name, run in parts)
+
+
+def _zookeeper_checks(name: str, run: RunChecks, said: list[dict[str, Any]], as_json: bool) -> int:
+    def tell(check: str, wrong: str) -> None:
+        click.echo(
+            f"{'WRONG' if wrong else 'right'}  ZooKeeper, {name}: {check}{': ' + wrong if wrong else ''}", err=True
+        )
 
     try:
-        found = run_checks(folder, tell)
+        checks = run(tell)
     except CannotRun as reason:
-        click.secho(f"SKIPPED the high-level consumer of Kafka {KAFKA}: {reason}", fg="red", bold=True, err=True)
-        said.append({"high_level_consumer": KAFKA, "skipped": str(reason)})
+        click.secho(f"SKIPPED ZooKeeper, {name}: {reason}", fg="red", bold=True, err=True)
+        said.append({"zookeeper": name, "skipped": str(reason)})
         return CANNOT_RUN_EXIT
-    said.append({"high_level_consumer": KAFKA, "checks": found})
+    said.append({"zookeeper": name, "checks": checks})
     if not as_json:
-        right = sum(found.values())
-        click.echo(f"ZooKeeper, with the Java consumer of Apache Kafka {KAFKA}: {right} of {len(found)} checks right")
-    return 0 if all(found.values()) else 1
+        click.echo(f"ZooKeeper, {name}: {sum(checks.values())} of {len(checks)} checks right")
+    return 0 if all(checks.values()) else 1
 
 
 def rocketmq_part(folder: Path, seed: int, said: list[dict[str, Any]], as_json: bool) -> int:

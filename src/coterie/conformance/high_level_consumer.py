@@ -1,5 +1,5 @@
 """Our ZooKeeper consumer in one group with Apache Kafka's own: the Java high-level consumer of 1.1.1, the last but one
-line that has it, on a Kafka 1.1.1 broker and a real ZooKeeper.
+line that has it, on a Kafka 1.1.1 broker and on coterie's, with a real ZooKeeper.
 
 They share partitions out by what each computes for itself, wait for each other's releases, and go on from each other's
 offsets; Kafka's own tool reads what ours wrote.
@@ -20,6 +20,7 @@ from coterie.client import Admin, KafkaError, NewTopic, Producer
 from coterie.client.zookeeper.groups import GroupInZooKeeper, ZooKeeperGroups
 from coterie.conformance.kafka import CannotRun, end, free_port, maven_jars, wait_for_port
 from coterie.pipeline.session import JavaMissing
+from coterie.testing.local_broker import LocalBroker
 from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.zookeeper.assignment import share, threads_by_topic
 
@@ -39,7 +40,8 @@ def jars() -> Path:
     return folder
 
 
-def _java(main: str, *args: str) -> list[str]:
+def java(main: str, *args: str) -> list[str]:
+    """The command line of a class of that Kafka."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     return ["java", "-Xmx512m", quiet, "-cp", f"{jars()}/*", main, *args]
 
@@ -63,7 +65,7 @@ class Together:
             "rebalance.max.retries=10",
         ):
             words += ["--consumer-property", setting]
-        return self._start("theirs", _java("kafka.tools.ConsoleConsumer", *words))
+        return self._start("theirs", java("kafka.tools.ConsoleConsumer", *words))
 
     def start_ours(self) -> subprocess.Popen[bytes]:
         words = [
@@ -151,7 +153,7 @@ class Together:
 
     def wrong_tool(self) -> str:
         """What Kafka's own tool says of the owners, beside the nodes."""
-        command = _java(
+        command = java(
             "kafka.admin.ConsumerGroupCommand", "--zookeeper", self.zookeeper, "--describe", "--group", GROUP
         )
         said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
@@ -169,34 +171,59 @@ def _until(what: Callable[[], bool]) -> None:
 
 
 @contextlib.contextmanager
-def _running(folder: Path) -> Iterator[Together]:
-    """A ZooKeeper, a Kafka, and a topic."""
-    folder.mkdir(parents=True, exist_ok=True)
+def local_zookeeper(folder: Path) -> Iterator[str]:
+    """The address of a ZooKeeper for the length of a with-block. Raises CannotRun."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        zookeeper = LocalZooKeeper(folder / "zookeeper").start()
+        zookeeper = LocalZooKeeper(folder).start()
     except (JavaMissing, RuntimeError) as reason:
         raise CannotRun(str(reason)) from reason
-    processes: list[subprocess.Popen[bytes]] = []
-    together: Together | None = None
     try:
-        port, log = free_port(), folder / "kafka.log"
-        (folder / "server.properties").write_text(
-            f"broker.id=1\nlisteners=PLAINTEXT://127.0.0.1:{port}\nzookeeper.connect={zookeeper.address}\n"
-            f"log.dirs={folder / 'data'}\noffsets.topic.replication.factor=1\noffsets.topic.num.partitions=1\n"
-        )
+        yield zookeeper.address
+    finally:
+        zookeeper.stop()
+
+
+@contextlib.contextmanager
+def _kafka(folder: Path, zookeeper: str) -> Iterator[str]:
+    """Kafka's bootstrap server, registered in that ZooKeeper."""
+    port, log = free_port(), folder / "kafka.log"
+    (folder / "server.properties").write_text(
+        f"broker.id=1\nlisteners=PLAINTEXT://127.0.0.1:{port}\nzookeeper.connect={zookeeper}\n"
+        f"log.dirs={folder / 'data'}\noffsets.topic.replication.factor=1\noffsets.topic.num.partitions=1\n"
+    )
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
         with log.open("ab") as out:
-            command = _java("kafka.Kafka", str(folder / "server.properties"))
+            command = java("kafka.Kafka", str(folder / "server.properties"))
             processes.append(subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL))
         wait_for_port(port, processes, log)
-        bootstrap = f"127.0.0.1:{port}"
-        asyncio.run(_create(bootstrap))
-        together = Together(folder, zookeeper.address, bootstrap)
-        yield together
+        yield f"127.0.0.1:{port}"
     finally:
-        if together is not None:
-            together.close()
         end(processes)
-        zookeeper.stop()
+
+
+@contextlib.contextmanager
+def _coterie(folder: Path, zookeeper: str) -> Iterator[str]:
+    """The same of coterie's broker."""
+    with LocalBroker({"zookeeper.connect": zookeeper}) as broker:
+        yield broker.bootstrap_servers
+
+
+BROKERS = {f"Kafka {KAFKA}": _kafka, "coterie": _coterie}
+
+
+@contextlib.contextmanager
+def _running(folder: Path, broker: str) -> Iterator[Together]:
+    """A ZooKeeper, one of `BROKERS`, and a topic."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with local_zookeeper(folder / "zookeeper") as zookeeper, BROKERS[broker](folder, zookeeper) as bootstrap:
+        asyncio.run(_create(bootstrap))
+        together = Together(folder, zookeeper, bootstrap)
+        try:
+            yield together
+        finally:
+            together.close()
 
 
 async def _create(bootstrap: str) -> None:
@@ -212,15 +239,16 @@ async def _create(bootstrap: str) -> None:
             await asyncio.sleep(0.5)
 
 
-def run_checks(folder: Path, tell: Callable[[str, str], None]) -> dict[str, bool]:
-    """Each check with whether it was right; ``tell`` hears its name and what was wrong. Raises CannotRun."""
+def run_checks(folder: Path, broker: str, tell: Callable[[str, str], None]) -> dict[str, bool]:
+    """Each check on one of `BROKERS` with whether it was right; ``tell`` hears its name and what was wrong. Raises
+    CannotRun."""
     found: dict[str, bool] = {}
 
     def check(name: str, wrong: str) -> None:
         found[name] = not wrong
         tell(name, wrong)
 
-    with _running(folder) as group:
+    with _running(folder, broker) as group:
         theirs = group.start_theirs(first=True)
         check("theirs alone owns every partition", group.wrong_owners(1))
         group.start_ours()
