@@ -41,7 +41,7 @@ TOPICS: dict[str, dict[str, str]] = {
 }
 NOW = 1_700_000_000_000
 TRANSACTION_WITHIN_S = 30.0
-CONSOLE_S = 60.0
+CONSOLE_S = 120.0
 PRINTED = {TOPIC: 12, SMALL_SEGMENTS: 8}  # topic -> its records
 IN_TRANSACTIONS = 6
 Message = tuple[int, int, int, int | None, bytes | None, bytes | None]

@@ -48,17 +48,12 @@ def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int,
         next_offset = last + 1
 
 
-def read_within(log: PartitionLog, offset: int, max_bytes: int, magic: int) -> bytes:
-    """As `read_message_set` for Fetch 0 to 2, whose limit also holds for the first batch: a larger one is reported by a
-    message that is cut short."""
-    message_set = read_message_set(log, offset, max_bytes, magic, at_least_one=False)
-    if not message_set and max_bytes > 0 and _next_batch_is_larger(log, offset, max_bytes):
+def cut_short(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
+    """What Fetch 0 to 2, whose limit also holds for the first batch, return instead of a larger one: a message that is cut
+    short; nothing where no batch is larger."""
+    if max_bytes > 0 and any(header.size > max_bytes for _, header in batches(log.read(offset, 1))):
         return OVERSIZED
-    return message_set
-
-
-def _next_batch_is_larger(log: PartitionLog, offset: int, max_bytes: int) -> bool:
-    return any(header.size > max_bytes for _, header in batches(log.read(offset, 1)))
+    return b""
 
 
 def offsets_before(log: PartitionLog, timestamp: int, limit: int, now_ms: int) -> list[int]:

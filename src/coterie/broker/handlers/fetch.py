@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read
@@ -11,7 +10,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import Partition, Topics
 from coterie.log.partition_log import PartitionLog
-from coterie.log.reading import read_committed, read_message_set, read_within
+from coterie.log.reading import cut_short, read_committed, read_message_set
 from coterie.records.compression import ZSTD
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 MESSAGE_FORMATS = {0: 0, 1: 0, 2: 1, 3: 1}  # of the versions before record batches
-RESPONSE_LIMIT_FROM = 3
-ZSTD_FROM = 10
+RESPONSE_LIMIT_FROM, BATCHES_FROM, ZSTD_FROM = 3, 4, 10
 
 
 def handle_fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Pending:
@@ -103,7 +101,7 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
             unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
             continue
         try:
-            data = _read_log(partition.log, fetched, _Terms(version, committed, left, nothing_read=size == 0))
+            data = _read_log(partition.log, fetched, version, left, committed=committed, first=size == 0)
             assert data.records is not None
             size += len(data.records)
             left -= len(data.records)
@@ -116,39 +114,26 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     return read, failed or bool(unknown) or size >= request.min_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """How one partition is read: ``left_bytes`` of the response, and whether nothing is in it so far."""
-
-    version: int
-    committed: bool
-    left_bytes: int
-    nothing_read: bool
-
-
-def _read_log(log: PartitionLog, fetched: FetchedPartition, terms: _Terms) -> PartitionData:
-    """Raises Refusal."""
+def _read_log(
+    log: PartitionLog, fetched: FetchedPartition, version: int, left: int, *, committed: bool, first: bool
+) -> PartitionData:
+    """A partition's records and offsets, ``left`` bytes at most unless it is the ``first`` with any. Raises Refusal."""
     wanted = fetched.wanted
     check_leader_epoch(wanted.current_leader_epoch)
-    data = PartitionData(
-        wanted.partition,
-        high_watermark=log.end_offset,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        aborted_transactions=None,
-    )
-    if terms.version < ZSTD_FROM and log.config.compression == ZSTD:
+    if version < ZSTD_FROM and log.config.compression == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    offset, limit = wanted.fetch_offset, min(wanted.partition_max_bytes, terms.left_bytes)
-    magic = MESSAGE_FORMATS.get(terms.version)
+    offset, limit, aborted = wanted.fetch_offset, min(wanted.partition_max_bytes, left), None
     # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.
-    if magic is None and terms.committed:
-        data.records, aborted = read_committed(log, offset, limit, at_least_one=terms.nothing_read)
-        data.aborted_transactions = [AbortedTransaction(a.producer_id, a.first_offset) for a in aborted]
-    elif magic is None:
-        data.records = log.read(offset, limit, at_least_one=terms.nothing_read)
-    elif terms.version < RESPONSE_LIMIT_FROM:
-        data.records = read_within(log, offset, limit, magic)
+    if version < BATCHES_FROM:
+        whole = first and version >= RESPONSE_LIMIT_FROM
+        records = read_message_set(log, offset, limit, MESSAGE_FORMATS[version], at_least_one=whole)
+        if version < RESPONSE_LIMIT_FROM and not records:
+            records = cut_short(log, offset, limit)
+    elif committed:
+        records, transactions = read_committed(log, offset, limit, at_least_one=first)
+        aborted = [AbortedTransaction(t.producer_id, t.first_offset) for t in transactions]
     else:
-        data.records = read_message_set(log, offset, limit, magic, at_least_one=terms.nothing_read)
+        records = log.read(offset, limit, at_least_one=first)
+    data = PartitionData(wanted.partition, ErrorCode.NONE, log.end_offset, log.last_stable_offset, log.log_start_offset)
+    data.records, data.aborted_transactions = records, aborted
     return data
