@@ -31,7 +31,7 @@ def test_each_version_has_its_commands() -> None:
 
 def test_every_accepted_difference_has_a_reason_and_a_pattern() -> None:
     accepted = [c.accepted for c in COMMANDS if c.accepted]
-    assert all(len(a.reason) > 20 and a.ours for a in accepted)
+    assert all(len(a.reason) > 20 and a.ours and a.versions for a in accepted)
 
 
 def test_the_files_of_the_commands_exist() -> None:
@@ -109,3 +109,11 @@ def test_an_accepted_difference_is_still_checked() -> None:
     assert _status(Output("0", "a", ""), Output("1", "refused", ""), accepted=accepted) == "accepted"
     assert _status(Output("0", "a", ""), Output("1", "crashed", ""), accepted=accepted) == "DIFFERENT"
     assert _status(Output("0", "a", ""), Output("0", "a", ""), accepted=accepted) == "DIFFERENT"
+
+
+def test_what_is_accepted_of_one_version_is_compared_with_the_other() -> None:
+    command = Command("kafka-topics --list", accepted=Accepted("3.9 does this in another way", "a", ("3.9.1",)))
+    theirs, ours = Output("0", "b", ""), Output("0", "a", "")
+    assert compare(command.of("3.9.1"), theirs, ours).status == "accepted"
+    assert compare(command.of("4.3.0"), theirs, ours).status == "DIFFERENT"
+    assert compare(command.of("4.3.0"), ours, ours).status == "same"

@@ -198,7 +198,7 @@ def compare(command: Command, theirs: Output, ours: Output) -> Result:
     difference = "" if lines[0] == lines[1] else _difference(*lines)
     if command.accepted is None:
         same_refusal = _without_sentences(lines[0]) == _without_sentences(lines[1])
-        return Result(command, difference, reworded=same_refusal and not _DEFECT.search(difference))
+        return Result(command, difference, reworded=same_refusal and not _DEFECT.search("\n".join(lines[1])))
     if not difference:
         return Result(command, "both print the same, so that the accepted difference is out of date")
     if not re.search(command.accepted.ours, "\n".join(ours.lines(command))):
@@ -247,7 +247,7 @@ def run_tools(version: str, folder: Path, tell: Callable[[Result], None]) -> Rep
         stack.callback(java.close)
         for command in COMMANDS:
             if version in command.versions:
-                result = _run_one(java, command, sides)
+                result = _run_one(java, command.of(version), sides)
                 report.results.append(result)
                 tell(result)
     report.seconds = time.monotonic() - started

@@ -94,11 +94,11 @@ emit.checkpoints.interval.seconds = 2
 _BEFORE = {"retention.ms": "-1", "min.insync.replicas": "1", "compression.type": "gzip"}
 _AFTER = {"retention.ms": "-1", "min.insync.replicas": "1", "compression.type": "zstd"}
 _MIRROR_TOPIC = "source.mirrored"
-_ERROR_LINE = re.compile(r"^\[[^\]]*\] ERROR (\S+)", re.MULTILINE)
+_ERROR_LINE = re.compile(r"^\[.*\] ERROR (org\.apache\.kafka\.connect\.mirror\.\S+)", re.MULTILINE)
 
 
 def mirror_maker(server: str, folder: Path) -> Printed:
-    """MirrorMaker 2 from the broker to itself: records, settings before and after a change, and which of its classes
+    """MirrorMaker 2 from the broker to itself: records, settings before and after a change, and which of its own classes
     logged an error. Raises CannotRun."""
     wanted = [("org.apache.kafka", name, MIRROR) for name in ("connect-mirror", "connect-runtime")]
     lib = maven_jars(f"connect-mirror-{MIRROR}", [*wanted, ("org.slf4j", "slf4j-simple", "1.7.36")])

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from coterie.conformance.tools_table import Accepted, Command, Compare
+from coterie.conformance.tools_table import OLD, Accepted, Command, Compare
 
+_SYNONYMS = Accepted(
+    "Kafka 3.9 names no synonyms of client metrics' settings; coterie names them, as 4.3",
+    r"interval\.ms=10000 sensitive=false synonyms=\{DYNAMIC_CLIENT_METRICS_CONFIG:interval\.ms=10000\}",
+    OLD,
+)
 _LOGGERS = Accepted("each program has its own loggers", r"\nroot=(WARN|INFO|ERROR) ")
 
 _TOPICS = (
@@ -135,8 +140,8 @@ _OTHER_CONFIGS = (
         "kafka-configs --alter --entity-type client-metrics --entity-name watch --add-config interval.ms=10000,metrics=[a,b]"
     ),
     Command("kafka-configs --alter --entity-type client-metrics --entity-name watch --add-config interval.ms=1"),
-    Command("kafka-configs --describe --entity-type client-metrics"),
-    Command("kafka-configs --describe --entity-type client-metrics --entity-name watch"),
+    Command("kafka-configs --describe --entity-type client-metrics", accepted=_SYNONYMS),
+    Command("kafka-configs --describe --entity-type client-metrics --entity-name watch", accepted=_SYNONYMS),
     Command(
         "kafka-configs --alter --entity-type client-metrics --entity-name watch --delete-config interval.ms,metrics"
     ),

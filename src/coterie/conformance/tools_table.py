@@ -9,7 +9,7 @@ transactional ids `open` (one record in `ledger`) and `done` exist on both sides
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Flag, auto
 
 VERSIONS = ("3.9.1", "4.3.0")
@@ -53,10 +53,11 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Why coterie's output may differ, and a regular expression that it must match all the same."""
+    """Why coterie's output may differ from these versions', and a regular expression that it must match all the same."""
 
     reason: str
     ours: str
+    versions: tuple[str, ...] = VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ class Command:
     @property
     def name(self) -> str:
         return f"{self.line} ({self.when})" if self.when else self.line
+
+    def of(self, version: str) -> Command:
+        """The command as it is compared with that version."""
+        return self if self.accepted is None or version in self.accepted.versions else replace(self, accepted=None)
 
     @property
     def tool(self) -> str:
