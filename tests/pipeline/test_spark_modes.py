@@ -264,7 +264,7 @@ def test_a_batch_that_is_run_again_is_written_once(spark: Any, broker: BrokerPro
     [
         ({"topc": "out"}, "no option topc; did you mean topic"),
         ({}, "give the option topic, or a column topic"),
-        ({"topic": "out", "exactlyOnce": "yes"}, "exactlyOnce must be false or true"),
+        ({"topic": "out", "exactlyOnce": "yes"}, "exactlyOnce must be true or false"),
         ({"topic": "out", "kafka.acks": "some"}, "acks must be one of"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_second_address_is_tried(broker: LocalBroker) -> None:
 def test_what_became_of_the_topic(broker: LocalBroker) -> None:
     stream = AssignedStream(options(broker))
     with pytest.raises(
-        DataLossError, match="t-0 ends at 0, before the checkpoint's offset 7; set failOnDataLoss=false"
+        DataLossError, match="t-0 ends at 0, before offset 7, where this query goes on; set failOnDataLoss=false"
     ):
         stream.latest({"t": {"0": 7, "1": 0}}, Limits())
     with pytest.raises(DataLossError, match="t-2 is gone"):

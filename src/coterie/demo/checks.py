@@ -62,13 +62,13 @@ def topic_content(address: str, topic: str) -> tuple[int, int, dict[int, int]]:
     asked = source_options(options, streaming=False)
     reader = TopicReader(asked)
     records = checksum = 0
-    start, ends = reader.starting(), reader.ending()
-    for r in reader.plan_ranges({tp: (start[tp], end) for tp, end in ends.items()}):
+    bounds = reader.bounds()
+    for r in reader.plan_ranges(bounds):
         for columns in read_range(r, asked.settings(), with_headers=False, fail_on_data_loss=True):
             records += len(columns)
             checksum += sum(zlib.crc32(v) for v in columns.values.to_pylist())
     reader.close()
-    return records, checksum, {p: end for (_, p), end in ends.items()}
+    return records, checksum, {p: end for (_, p), (_, end) in bounds.items()}
 
 
 def check_topic(expected: Expected, records: int, checksum: int) -> list[Check]:

@@ -1,8 +1,9 @@
-"""How much a micro-batch may take: at most so many rows or bytes, and not before there are so many (Spark's Kafka source:
-maxOffsetsPerTrigger, minOffsetsPerTrigger with maxTriggerDelay; Kinesis and file sources: bytes)."""
+"""How much a micro-batch may take: at most so many rows or bytes, and not before there are so many (maxOffsetsPerTrigger,
+minOffsetsPerTrigger and maxTriggerDelay as in Spark's KafkaMicroBatchStream; the bytes are ours)."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from coterie.pipeline.options import SourceOptions
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What Spark allows in this trigger; None for no limit."""
+    """What Spark allows in this trigger; None for no limit. ``at_once``: it does not wait for a minimum."""
 
     rows: int | None = None
     size_bytes: int | None = None
+    at_once: bool = False
 
 
 class Sampler(Protocol):
@@ -31,7 +33,7 @@ class Admission:
 
     def __init__(self, options: SourceOptions, sampler: Sampler, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._options, self._sampler, self._clock_s = options, sampler, clock_s
-        self._last_s = clock_s()
+        self._last_s = -math.inf  # the first batch does not wait
 
     def admit(
         self, start: Mapping[TopicPartition, int], ends: dict[TopicPartition, int], limits: Limits, *, now: bool = False
@@ -41,7 +43,7 @@ class Admission:
         available = _available(start, ends)
         total = sum(available.values())
         fewest, now_s = self._options.min_offsets_per_trigger, self._clock_s()
-        waits = fewest is not None and total < fewest and not now
+        waits = fewest is not None and total < fewest and not now and not limits.at_once
         if not total or (waits and now_s - self._last_s < self._options.max_trigger_delay_s):
             return {tp: start.get(tp, 0) for tp in ends}
         self._last_s = now_s
@@ -60,12 +62,13 @@ def _available(start: Mapping[TopicPartition, int], ends: Mapping[TopicPartition
 def limit_rows(
     start: Mapping[TopicPartition, int], ends: dict[TopicPartition, int], rows: int
 ) -> dict[TopicPartition, int]:
-    """Ends that are at most about ``rows`` records away, each partition in proportion to what it has."""
+    """Ends about ``rows`` records away in all: each partition in proportion to what it has, but at least one record of each
+    that has any, so that none waits for the others (more than ``rows``, then, where there are more partitions)."""
     available = _available(start, ends)
     total = sum(available.values())
     if total <= rows:
         return ends
-    return _at_least_one(start, available, {tp: size * rows // total for tp, size in available.items()})
+    return {tp: start.get(tp, 0) + _share(size, size * rows // total) for tp, size in available.items()}
 
 
 def limit_bytes(
@@ -79,13 +82,8 @@ def limit_bytes(
     total = sum(size * record_bytes.get(tp, 0.0) for tp, size in available.items())
     if total <= size_bytes:
         return ends
-    return _at_least_one(start, available, {tp: int(size * size_bytes / total) for tp, size in available.items()})
+    return {tp: start.get(tp, 0) + _share(size, int(size * size_bytes / total)) for tp, size in available.items()}
 
 
-def _at_least_one(
-    start: Mapping[TopicPartition, int], available: dict[TopicPartition, int], taken: dict[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Less allowed than one record each: still one record, so that the query goes on."""
-    if not any(taken.values()):
-        taken[next(tp for tp, size in available.items() if size)] = 1
-    return {tp: start.get(tp, 0) + count for tp, count in taken.items()}
+def _share(size: int, share: int) -> int:
+    return max(share, 1) if size else 0

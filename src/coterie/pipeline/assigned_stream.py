@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline.admission import Admission, Limits
-from coterie.pipeline.offsets import Offset, TopicOffsets, TopicPartition, as_json, from_json
+from coterie.pipeline.offsets import EARLIEST, Offset, TopicOffsets, TopicPartition, as_json, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import EARLIEST, DataLossError, TopicReader
+from coterie.pipeline.topics import DataLossError, TopicReader
 
 
 class AssignedStream:
@@ -59,7 +59,7 @@ class AssignedStream:
             if end is None:
                 self.reader.lost(f"{topic}-{partition} is gone")
             elif end < offset:
-                self.reader.lost(f"{topic}-{partition} ends at {end}, before the checkpoint's offset {offset}")
+                self.reader.lost(f"{topic}-{partition} ends at {end}, before offset {offset}, where this query goes on")
 
     def _beginnings(
         self, before: dict[TopicPartition, int], ends: dict[TopicPartition, int]

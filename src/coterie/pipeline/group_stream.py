@@ -12,10 +12,10 @@ import math
 
 from coterie.pipeline.admission import Admission, Limits
 from coterie.pipeline.group_member import GroupMember
-from coterie.pipeline.offsets import Offset, TopicPartition, as_json
+from coterie.pipeline.offsets import LATEST, Offset, TopicPartition, as_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import LATEST, DataLossError, TopicReader
+from coterie.pipeline.topics import DataLossError, TopicReader
 
 Ranges = dict[TopicPartition, tuple[int, int]]
 NOTHING: Offset = {"generation": -1, "member": "", "ranges": {}}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+EARLIEST, LATEST = -2, -1  # instead of an offset: in ListOffsets, and in the JSON of options
+
 TopicPartition = tuple[str, int]
 Offset = dict[str, Any]  # what Spark keeps: TopicOffsets in assign mode, the ranges of a batch in group mode
 TopicOffsets = dict[str, dict[str, int]]  # topic -> partition (as text) -> offset

@@ -28,12 +28,19 @@ from coterie.client.offsets import committed_offsets
 from coterie.client.producer import Producer
 from coterie.client.settings import ClientSettings
 from coterie.client.transactions import OpenTransaction
-from coterie.pipeline.options import OptionError, client_settings, flag, sink_options
+from coterie.pipeline.options import OptionError, SinkOptions, sink_options, warn
 
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.
 _DEFAULTS = {"batch.size": "500000", "linger.ms": "20", "client.id": "coterie-spark-sink"}
 TRANSACTION_TIMEOUT_MS = "900000"  # brokers allow 15 minutes at most unless told otherwise
-_COLUMNS = {"key", "value", "topic", "partition", "headers"}
+# What a column may be, as Spark's simpleString has it; other columns are left out, as in Spark's Kafka sink (KafkaWriter).
+_COLUMNS = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
 
 
 @dataclass
@@ -46,10 +53,11 @@ class Written(WriterCommitMessage):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go; plain data that travels to the tasks."""
+    """Where rows go, and what of them; plain data that travels to the tasks."""
 
     client: dict[str, str] = field(repr=False)
     topic: str | None
+    columns: tuple[str, ...]  # those that become part of a record
     exactly_once: bool
     write_id: str  # stands for the query in a batch write, which has no id of its own
 
@@ -73,18 +81,19 @@ class TaskPlace:
         return f"coterie-sink-{self.query_id}-{self.task}"
 
 
-def target(options: dict[str, str], schema: StructType) -> Target:
+def target(options: SinkOptions, schema: StructType) -> Target:
     """Raises OptionError."""
-    given = sink_options(options)
-    names = set(schema.fieldNames())
-    if "value" not in names:
+    columns = {f.name: f.dataType.simpleString() for f in schema.fields if f.name in _COLUMNS}
+    if "value" not in columns:
         raise OptionError("the coterie sink needs a column named value (binary or string)")
-    if names - _COLUMNS:
-        strange = sorted(names - _COLUMNS)[0]
-        raise OptionError(f"the coterie sink has no column {strange}; it has {', '.join(sorted(_COLUMNS))}")
-    if "topic" not in names and "topic" not in given:
+    if options.topic is not None:
+        columns.pop("topic", None)  # the option wins
+    elif "topic" not in columns:
         raise OptionError("say where the rows go: give the option topic, or a column topic")
-    return Target(client_settings(given), given.get("topic"), flag(given, "exactlyOnce", False), uuid.uuid4().hex)
+    for name, kind in columns.items():
+        if kind not in _COLUMNS[name]:
+            raise OptionError(f"the column {name} is {kind}, and must be {' or '.join(_COLUMNS[name])}: cast it")
+    return Target(options.client, options.topic, tuple(columns), options.exactly_once, uuid.uuid4().hex)
 
 
 def _place(write_id: str) -> TaskPlace:
@@ -101,7 +110,7 @@ def _place(write_id: str) -> TaskPlace:
 async def write_rows(to: Target, batches: Iterator[Any]) -> Written:
     """All rows of the task, at least once. Raises KafkaError, OptionError."""
     async with Producer(to.producer_settings()) as producer:
-        return Written(await _send_all(producer, to.topic, batches, []))
+        return Written(await _send_all(producer, to, batches, []))
 
 
 async def write_transaction(to: Target, place: TaskPlace, batches: Iterator[Any]) -> Written:
@@ -115,7 +124,7 @@ async def write_transaction(to: Target, place: TaskPlace, batches: Iterator[Any]
         producer.begin_transaction()
         topics: list[str] = []
         try:
-            count = await _send_all(producer, to.topic, batches, topics)
+            count = await _send_all(producer, to, batches, topics)
             if place.batch_id >= 0 and topics:
                 group = ConsumerGroupMetadata(place.name)
                 said = OffsetAndMetadata(place.batch_id, -1, f"{count} rows")
@@ -151,7 +160,7 @@ def _the_same(recorded: OffsetAndMetadata, place: TaskPlace, rows: int) -> int:
     return rows
 
 
-async def _send_all(producer: Producer, topic: str | None, batches: Iterator[Any], topics: list[str]) -> int:
+async def _send_all(producer: Producer, to: Target, batches: Iterator[Any], topics: list[str]) -> int:
     """Returns the number of rows; ``topics`` receives the first row's topic."""
     count = 0
     failures: list[KafkaError] = []
@@ -161,10 +170,10 @@ async def _send_all(producer: Producer, topic: str | None, batches: Iterator[Any
             failures.append(error)
 
     for batch in batches:
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        columns = {name: batch.column(name).to_pylist() for name in to.columns}
         rows: int = batch.num_rows
         nothing: Sequence[Any] = [None] * rows
-        given = [topic] * rows if topic is not None else columns["topic"]
+        given = [to.topic] * rows if to.topic is not None else columns["topic"]
         keys, partitions, headers = (columns.get(n, nothing) for n in ("key", "partition", "headers"))
         for where, key, value, partition, told in zip(given, keys, columns["value"], partitions, headers, strict=True):
             if where is None:
@@ -212,7 +221,8 @@ class _Writer:
     """What both writers do."""
 
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
-        self.target = target(options, schema)
+        parsed = sink_options(options)
+        self.target, self.warnings = target(parsed, schema), parsed.warnings
 
     def write(self, iterator: Iterator[Any]) -> Written:
         if not self.target.exactly_once:
@@ -227,6 +237,10 @@ class _Writer:
 class CoterieWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
     """`df.write.format("coterie")`."""
 
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        warn(self.warnings)
+
     def commit(self, messages: list[Any]) -> None:
         self.end(messages, committed=True)
 
@@ -240,6 +254,8 @@ class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore
     """`df.writeStream.format("coterie")`."""
 
     def commit(self, messages: list[Any], batchId: int) -> None:
+        if batchId == 0:
+            warn(self.warnings)  # a writer is made anew for every batch
         self.end(messages, committed=True)
 
     def abort(self, messages: list[Any], batchId: int) -> None:

@@ -12,6 +12,7 @@ import gc
 import re
 import signal
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -33,7 +35,7 @@ from coterie.pipeline.fetching import read_range, to_arrow
 from coterie.pipeline.group_stream import GroupStream
 from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders, pieces
 from coterie.pipeline.offsets import from_json
-from coterie.pipeline.options import OptionError, SourceOptions, flag, source_options
+from coterie.pipeline.options import OptionError, SourceOptions, flag, source_options, warn
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.pushdown import Bounds, bounds
 from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
@@ -50,20 +52,23 @@ class CoterieDataSource(DataSource):  # type: ignore[misc]
         return "coterie"
 
     def schema(self) -> str:
-        with_headers = flag({n.lower(): v for n, v in self.options.items()}, "includeHeaders", False)
+        with_headers = flag(dict(self.options), "includeHeaders", False)
         return f"{COLUMNS}, {HEADERS}" if with_headers else COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = source_options(dict(self.options), streaming=False)
+        warn(options.warnings)
         if options.log_folder is not None:
             return FolderReader(options, schema)
         # Spark refuses a reader that can take filters where its own switch for that is off: hence two classes.
         return FilteringReader(options, schema) if options.push_down else CoterieReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return CoterieStreamReader(source_options(dict(self.options), streaming=True), schema)
+        return CoterieStreamReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> CoterieWriter:
+        if overwrite:
+            raise OptionError("the coterie sink adds records to a topic and cannot overwrite it: use mode append")
         return CoterieWriter(dict(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> CoterieStreamWriter:
@@ -106,8 +111,7 @@ class CoterieReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> list[Task]:
         reader = TopicReader(self.options)
         try:
-            start, end = reader.starting(), reader.ending()
-            wanted = {tp: (start.get(tp, 0), last) for tp, last in end.items() if self.bounds.admits(tp)}
+            wanted = {tp: bounds for tp, bounds in reader.bounds().items() if self.bounds.admits(tp)}
             since_ms = self.bounds.since_ms
             if since_ms is not None and wanted:
                 times = reader.offsets_of(dict.fromkeys(wanted, since_ms))
@@ -140,7 +144,7 @@ class FolderReader(DataSourceReader):  # type: ignore[misc]
         o, found = self.options, list[Files]()
         start, end = (from_json(side) if isinstance(side, dict) else {} for side in (o.starting, o.ending))
         for (topic, partition), path in partition_folders(Path(o.log_folder or "")).items():
-            if o.pattern is not None and not re.fullmatch(o.pattern, topic):
+            if o.pattern is not None and not re.search(o.pattern, topic):
                 continue
             if o.pattern is None and topic not in (*o.subscribe, *o.assign):
                 continue
@@ -177,20 +181,27 @@ class FilteringReader(CoterieReader):
 
 class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """A streaming read. Lives in one process for the whole query; connects when first asked, since a second reader is
-    made elsewhere only to be pickled."""
+    made elsewhere only to be pickled. Options are checked then as well: where a reader cannot be made, Spark 4.3 reports an
+    UnboundLocalError of its own instead of the reason."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self.options, self.schema = options, schema
+    def __init__(self, given: dict[str, str], schema: StructType) -> None:
+        self.given, self.schema = given, schema
         self._stream: Stream | None = None
 
+    @cached_property
+    def options(self) -> SourceOptions:
+        """Raises OptionError."""
+        return source_options(self.given, streaming=True)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "schema": self.schema}
+        return {"given": self.given, "schema": self.schema}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["options"], state["schema"])  # type: ignore[misc]
+        self.__init__(state["given"], state["schema"])  # type: ignore[misc]
 
     def _connected(self) -> Stream:
         if self._stream is None:
+            warn(self.options.warnings)
             self._stream = GroupStream(self.options) if self.options.in_group else AssignedStream(self.options)
             _stop_in_order()
         return self._stream
@@ -205,11 +216,13 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         o = self.options
         if o.max_offsets_per_trigger is not None:
             return ReadMaxRows(o.max_offsets_per_trigger)
-        return ReadAllAvailable() if o.max_bytes_per_trigger is None else ReadMaxBytes(o.max_bytes_per_trigger)
+        if o.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(o.max_bytes_per_trigger)
+        return ReadAllAvailable() if o.min_offsets_per_trigger is None else ReadMinRows(o.min_offsets_per_trigger)
 
     def _limits(self, limit: ReadLimit) -> Limits:
         if isinstance(limit, ReadAllAvailable):
-            return Limits()
+            return Limits(at_once=True)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self.options.max_offsets_per_trigger
         size_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self.options.max_bytes_per_trigger
         return Limits(rows, size_bytes)

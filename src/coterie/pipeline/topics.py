@@ -12,8 +12,8 @@ from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.offsets import NAMES_UP_TO, check_committed, commit_request, fetch_request, fetched_offsets
 from coterie.client.settings import ClientSettings
-from coterie.pipeline.offsets import TopicOffsets, TopicPartition, from_json
-from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
+from coterie.pipeline.options import OptionError, SourceOptions
 from coterie.pipeline.planning import OffsetRange, divide
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode
@@ -23,7 +23,6 @@ from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsets
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 R = TypeVar("R")
-EARLIEST, LATEST = -2, -1
 FETCH_NAMES_UP_TO = 12
 SAMPLE_BYTES = 64 * 1024
 CLIENT_ID = "coterie-spark"
@@ -114,12 +113,14 @@ class TopicReader:
     def _partitions(self) -> list[TopicPartition]:
         o = self.options
         names = list(o.subscribe) or list(o.assign)
+        if not names and not o.pattern:
+            return []
         asked = None if o.pattern else [MetadataRequestTopic(name=n) for n in names]
         response = self._socket().request(MetadataRequest(asked, False))
         brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
         found: list[TopicPartition] = []
         for topic in response.topics:
-            if o.pattern and (topic.is_internal or not re.fullmatch(o.pattern, topic.name or "")):
+            if o.pattern and (topic.is_internal or not re.search(o.pattern, topic.name or "")):
                 continue
             check(topic.error_code, f"topic {topic.name}: {_ADVICE.get(topic.error_code, 'it cannot be read now')}")
             for p in topic.partitions:
@@ -158,7 +159,7 @@ class TopicReader:
         return self.offsets_of(dict.fromkeys(self.partitions(), LATEST))
 
     def starting(self) -> dict[TopicPartition, int]:
-        """Where to begin, by the options: timestamps, the group's commits, or offsets."""
+        """Where to begin, by the options: timestamps, the group's commits, or offsets. Raises OptionError, DataLossError."""
         o, partitions = self.options, self.partitions()
         if o.starting_timestamps is None and o.starting == "committed":
             known = {tp: offset for tp, offset in self.committed(partitions).items() if offset >= 0}
@@ -169,37 +170,47 @@ class TopicReader:
         """The same for these partitions, without asking the group."""
         o = self.options
         if o.starting_timestamps is not None:
-            return self._at_times(o.starting_timestamps, partitions, o.late_is_an_error)
-        return self._resolve(o.starting, partitions, EARLIEST)
+            return self._at_times("startingOffsetsByTimestamp", o.starting_timestamps, partitions, o.late_is_an_error)
+        return self._resolve("startingOffsets", o.starting, partitions)
 
-    def ending(self) -> dict[TopicPartition, int]:
-        o, partitions = self.options, self.partitions()
+    def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Of a batch read: where each partition begins and ends. Raises OptionError, DataLossError."""
+        o, start, log_ends = self.options, self.starting(), self.ends()
+        partitions = sorted(start)
         if o.ending_timestamps is not None:
-            return self._at_times(o.ending_timestamps, partitions, late_is_an_error=False)
-        return self._resolve(o.ending, partitions, LATEST)
+            ends = self._at_times("endingOffsetsByTimestamp", o.ending_timestamps, partitions, late_is_an_error=False)
+        else:
+            ends = log_ends if o.ending == "latest" else self._resolve("endingOffsets", o.ending, partitions)
+        for (topic, partition), first in start.items():
+            log_end, end = log_ends[topic, partition], ends[topic, partition]
+            if first > log_end:
+                raise OptionError(f"{topic}-{partition} ends at {log_end}, and startingOffsets begins it at {first}")
+            if first > end:
+                raise OptionError(f"{topic}-{partition} begins at {first} and ends at {end}: correct the options")
+            if end > log_end:
+                self.lost(f"{topic}-{partition} ends at {log_end}, before the {end} of endingOffsets")
+        return {tp: (start[tp], min(ends[tp], log_ends[tp])) for tp in partitions}
 
     def _at_times(
-        self, asked: int | TopicOffsets, partitions: list[TopicPartition], late_is_an_error: bool
+        self, name: str, asked: int | TopicOffsets, partitions: list[TopicPartition], late_is_an_error: bool
     ) -> dict[TopicPartition, int]:
-        """The first record at or after a time; where there is none, the end, or an error. Partitions without a time begin
-        at the end (as Spark's Kafka source has it)."""
-        times = dict.fromkeys(partitions, asked) if isinstance(asked, int) else from_json(asked)
-        found = self.offsets_of({tp: times.get(tp, LATEST) for tp in partitions})
-        late = [tp for tp, offset in found.items() if offset < 0]
+        """The first record at or after a time; where there is none, the end, or an error."""
+        times = dict.fromkeys(partitions, asked) if isinstance(asked, int) else _each(name, asked, partitions)
+        offsets = self.offsets_of(times)
+        late = [tp for tp, offset in offsets.items() if offset < 0]
         if late and late_is_an_error:
             topic, partition = late[0]
             text = f"{topic}-{partition} has no record at or after {times[late[0]]} ms"
             raise DataLossError(f"{text}; set startingOffsetsByTimestampStrategy=latest to begin at its end")
-        return found | self.offsets_of(dict.fromkeys(late, LATEST)) if late else found
+        return offsets | self.offsets_of(dict.fromkeys(late, LATEST)) if late else offsets
 
     def _resolve(
-        self, asked: str | TopicOffsets, partitions: list[TopicPartition], other: int
+        self, name: str, asked: str | TopicOffsets, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, int]:
         if isinstance(asked, str):
             return self.offsets_of(dict.fromkeys(partitions, LATEST if asked == "latest" else EARLIEST))
-        given = from_json(asked)
-        symbolic = {tp: given.get(tp, other) for tp in partitions if given.get(tp, other) < 0}
-        return {tp: given[tp] for tp in partitions if tp not in symbolic} | self.offsets_of(symbolic)
+        offsets = _each(name, asked, partitions)
+        return offsets | self.offsets_of({tp: offset for tp, offset in offsets.items() if offset < 0})
 
     def record_bytes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
         """The mean size of the records there, stored as they are, from the first batches of each partition."""
@@ -255,6 +266,17 @@ class TopicReader:
             self.partitions()
         whole = [OffsetRange(*tp, *r, *self._leaders[tp]) for tp, r in sorted(ranges.items())]
         return divide(whole, self.options.min_partitions, self.options.max_records_per_partition)
+
+
+def _each(name: str, asked: TopicOffsets, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Raises OptionError unless the option names each partition that is read, and no other, as the connector has it."""
+    given = from_json(asked)
+    missing, others = sorted(set(partitions) - given.keys()), sorted(given.keys() - set(partitions))
+    if missing or others:
+        groups = {"missing": missing, "not read": others}
+        lists = [f"{what}: {', '.join(f'{t}-{p}' for t, p in tps)}" for what, tps in groups.items() if tps]
+        raise OptionError(f"option {name} must name every partition that is read and no other; {'; '.join(lists)}")
+    return given
 
 
 _ADVICE = {

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from coterie.client.errors import KafkaError
+from coterie.pipeline.offsets import LATEST
 from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.topics import LATEST, TopicReader
+from coterie.pipeline.topics import TopicReader
 from coterie.records.batch import HEADER_BYTES, read_header
 
 ENDS = "topic string, partition int, time_ms bigint, end_offset bigint"

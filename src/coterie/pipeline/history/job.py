@@ -115,7 +115,8 @@ def _advance(facts: Any, progress: Progress) -> None:
 
 def _journal(spark: Any, client: Mapping[str, str], since: int) -> Any:
     """JOURNAL; None where the broker keeps none (Apache Kafka does not)."""
-    from coterie.pipeline.topics import LATEST, TopicReader
+    from coterie.pipeline.offsets import LATEST
+    from coterie.pipeline.topics import TopicReader
 
     reader = TopicReader(SourceOptions(dict(client), assign={JOURNAL_TOPIC: [0]}))
     try:

@@ -15,9 +15,10 @@ from coterie.pipeline.history.decoding import OffsetsDecoder
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
 from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders
 from coterie.pipeline.log_folders import pieces as file_pieces
+from coterie.pipeline.offsets import EARLIEST, LATEST
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import EARLIEST, LATEST, TopicReader
+from coterie.pipeline.topics import TopicReader
 from coterie.records.batch import read_header
 from coterie.records.columnar import Columns, unfold
 

@@ -1,0 +1,130 @@
+"""What each option does, by the table that conformance's part `spark` asks of Spark's own connector as well: reads call by call
+as Spark makes them, writes on a real Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.conformance.spark_case_runner import run_case
+from coterie.conformance.spark_cases import CASES, Case
+from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic
+from coterie.pipeline import option_table, source
+from coterie.pipeline.fetching import read_range
+from coterie.pipeline.options import source_options
+from coterie.pipeline.source import CoterieReader, CoterieStreamReader, Task
+from coterie.testing import LocalBroker
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with LocalBroker() as running:
+        make_topics(running.bootstrap_servers, [OURS])
+        yield running.bootstrap_servers
+
+
+def named(use: str) -> list[Any]:
+    return [pytest.param(case, id=case.name) for case in CASES if case.use == use]
+
+
+def rows(tasks: list[Task], options: dict[str, str], *, streaming: bool) -> list[str]:
+    parsed = source_options(options, streaming=streaming)
+    return [
+        f"{task.offsets.topic}-{task.offsets.partition} {offset}"
+        for task in tasks
+        for columns in read_range(
+            task.offsets, parsed.settings(), with_headers=False, fail_on_data_loss=parsed.fail_on_data_loss
+        )
+        for offset in columns.offsets.tolist()
+    ]
+
+
+def read_batch(options: dict[str, str]) -> tuple[list[str], list[int]]:
+    tasks = CoterieReader(source_options(options, streaming=False), None).partitions()
+    return rows(tasks, options, streaming=False), []
+
+
+def read_stream(options: dict[str, str]) -> tuple[list[str], list[int]]:
+    reader = CoterieStreamReader(options, None)
+    try:
+        reader.prepareForTriggerAvailableNow()
+        limit, at = reader.getDefaultReadLimit(), reader.initialOffset()
+        batches: list[list[str]] = []
+        while (end := reader.latestOffset(at, limit)) != at:
+            batches.append(rows(reader.partitions(at, end), options, streaming=True))
+            at = end
+        return [row for batch in batches for row in batch], [len(batch) for batch in batches if batch]
+    finally:
+        reader.stop()
+
+
+@pytest.mark.parametrize(("use", "case"), [(u, *c.values) for u in ("batch", "stream") for c in named(u)], ids=str)
+def test_a_read(use: str, case: Case, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_stop_in_order", lambda: None)  # the tests' own process is not stopped by Spark
+    options = {"kafka.bootstrap.servers": address, **case.options}
+    read = read_batch if use == "batch" else read_stream
+    if case.refused:
+        with pytest.raises(Exception, match=case.refused):
+            read(options)
+        return
+    found, batches = read(options)
+    assert sorted(found) == expected_rows(case)
+    assert not case.batches or tuple(batches) == case.batches
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", named("write"))
+def test_a_write(spark: Any, case: Case, address: str, tmp_path: Path) -> None:
+    result = run_case(spark, OURS, address, as_dict(case), output_topic(OURS, CASES.index(case)), tmp_path)
+    if case.refused:
+        assert case.refused in result.get("refused", "not refused")
+    else:
+        assert result == {"rows": expected_rows(case), "batches": []}
+
+
+@pytest.mark.spark
+def test_a_streams_mistake_ends_in_its_sentence(spark: Any, address: str, tmp_path: Path) -> None:
+    """Not in the UnboundLocalError of PySpark's own runner."""
+    case = next(c for c in CASES if c.use == "stream" and c.name == "from offsets of one partition")
+    result = run_case(spark, OURS, address, as_dict(case), "mistake", tmp_path)
+    assert case.refused in result["refused"]
+    assert "UnboundLocalError" not in result["refused"]
+
+
+@pytest.mark.spark
+def test_a_stream_on_spark_has_the_same_batches(spark: Any, address: str, tmp_path: Path) -> None:
+    case = next(c for c in CASES if c.use == "stream" and c.name == "a minimum")
+    result = run_case(spark, OURS, address, as_dict(case), "minimum", tmp_path)
+    assert result == {"rows": expected_rows(case), "batches": list(case.batches)}
+
+
+def test_what_has_no_effect_is_warned_of_once_each() -> None:
+    given = {
+        "kafka.bootstrap.servers": "h:1",
+        "subscribe": "t",
+        "kafka.receive.buffer.bytes": "1",
+        "kafka.session.timeout": "1",
+        "groupIdPrefix": "p",
+        "maxOffsetsPerTrigger": "5",
+        "spark.kafka.consumer.cache.capacity": "1",
+    }
+    warnings = source_options(given, streaming=False).warnings
+    assert len(warnings) == 5
+    for part in (
+        "receive.buffer.bytes",
+        "did you mean kafka.session.timeout.ms",
+        "groupIdPrefix",
+        "maxOffsetsPerTrigger",
+        "consumer.cache",
+    ):
+        assert sum(part in text for text in warnings) == 1, part
+
+
+def test_the_documented_table_is_the_one_in_force() -> None:
+    """To write it anew: python -m coterie.pipeline.option_table > docs/spark-options.md"""
+    assert (ROOT / "docs" / "spark-options.md").read_text() == option_table.markdown()
