@@ -122,6 +122,9 @@ def test_the_laboratory_from_the_command_line() -> None:
     done = coterie("lab", "fuzz", "--seeds", "4", "--minutes", "1", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["failed"] == 0
+    done = coterie("lab", "fuzz", "--of", "producers", "--seeds", "4", "--minutes", "1", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["commits"] > 10
 
 
 def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:
@@ -251,7 +254,7 @@ def test_a_failing_seed_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch, 
     from coterie.laboratory import fuzz
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lab_module, "_on_cores", lambda seeds, minutes: iter([(3, {}, "seed 3: a rule was broken")]))
+    monkeypatch.setattr(lab_module, "_on_cores", lambda *_: iter([(3, {}, "seed 3: a rule was broken")]))
     monkeypatch.setattr(fuzz, "shrunk_scenario", lambda seed, minutes: (["join a", "heartbeat a"], True))
     result = CliRunner().invoke(lab_module.lab, ["fuzz", "--seeds", "1"])
     assert result.exit_code == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from coterie.broker.clock import Clock
@@ -51,7 +51,8 @@ class OpenTransactions(Protocol):
     def verify_offsets(self, request: TxnOffsetCommitRequest, version: int) -> None:
         """Raises Refusal where the request is not part of an ongoing transaction."""
 
-    def is_open(self, producer_id: int, epoch: int, partition: tuple[str, int]) -> bool: ...
+    def orphans(self, pending: Iterable[tuple[int, int]], partition: tuple[str, int]) -> list[tuple[int, int]]:
+        """Producers (id, epoch) without an open transaction that has the partition."""
 
     @property
     def loaded(self) -> bool: ...
@@ -307,18 +308,17 @@ class GroupCoordinator:
 
     def _abort_orphans(self, seat: _Seat, transactions: OpenTransactions) -> None:
         index = seat.partition.index
-        for producer_id, epoch in seat.shard.pending_producers():
-            if not transactions.is_open(producer_id, epoch, (OFFSETS_TOPIC, index)):
-                logger.warning(
-                    "%s-%d: dropping offsets of producer %d, which has no open transaction",
-                    OFFSETS_TOPIC,
-                    index,
-                    producer_id,
-                )
-                try:
-                    self.end_transaction(index, WritableTxnMarker(producer_id, epoch, False))
-                except Refusal as refusal:
-                    logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, index, refusal)
+        for producer_id, epoch in transactions.orphans(seat.shard.pending_producers(), (OFFSETS_TOPIC, index)):
+            logger.warning(
+                "%s-%d: dropping offsets of producer %d, which has no open transaction",
+                OFFSETS_TOPIC,
+                index,
+                producer_id,
+            )
+            try:
+                self.end_transaction(index, WritableTxnMarker(producer_id, epoch, False))
+            except Refusal as refusal:
+                logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, index, refusal)
 
     def expire_member(self, group_id: str, member_id: str) -> None:
         """Ends a member's session now, as if it had been silent for its whole length. Raises Refusal."""

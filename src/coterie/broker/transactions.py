@@ -120,14 +120,15 @@ class TransactionCoordinator:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self.by_id.values()
 
-    def is_open(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
-        return self.machine.is_open(producer_id, epoch, partition)
+    def orphans(self, pending: Iterable[tuple[int, int]], partition: TopicPartition) -> list[tuple[int, int]]:
+        return self.machine.orphans(pending, partition)
 
     def abort_timed_out(self) -> None:
         """Every transaction.abort.timed.out.transaction.cleanup.interval.ms; what a failing disk left prepared is tried
         again."""
         now_ms = self._clock.now_ms()
         self.machine.complete_prepared(now_ms)
+        self._groups.abort_orphans(self)
         for aborted in self.machine.abort_timed_out(now_ms):
             logger.info(
                 "aborted the transaction of %s: open for more than %d ms", aborted.transactional_id, aborted.timeout_ms

@@ -42,21 +42,31 @@ def lab() -> None:
 lab.add_command(study)
 
 
+# Whose story a seed tells -> what is summed over the seeds.
+STORIES = {
+    "members": ("events", "rebalances", "broker_crashes", "compactions"),
+    "producers": ("events", "commits", "aborts", "refused", "broker_crashes"),
+}
+
+
 @lab.command()
+@click.option(
+    "--of", "story", type=click.Choice(list(STORIES)), default="members", show_default=True, help="Whose story."
+)
 @click.option("--seeds", "-n", type=click.IntRange(1), default=100, show_default=True, help="How many.")
 @click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
 @click.option("--minutes", type=float, default=10.0, show_default=True, help="Virtual minutes of trouble per seed.")
 @click.option("--spark", metavar="MASTER", help="Run the seeds on this Spark master instead of this machine's cores.")
 @json_option
-def fuzz(seeds: int, first: int, minutes: float, spark: str | None, as_json: bool) -> None:
-    """Members and broker under random faults; exits 1 and shows each seed that breaks a rule.
+def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, as_json: bool) -> None:
+    """Members, or transactional producers, and broker under random faults; exits 1 and shows each seed that breaks a rule.
 
-    A failure is printed with its seed, the commit, and its story in the language of tests/spec, made as short as it
-    could be.
+    A failure is printed with its seed and the commit; one of members also with its story in the language of tests/spec,
+    made as short as it could be.
     """
     started, reports, failures = time.monotonic(), list[dict[str, Any]](), list[tuple[int, str]]()
     wanted = range(first, first + seeds)
-    results = _on_spark(wanted, minutes, spark) if spark else _on_cores(wanted, minutes)
+    results = _on_spark(story, wanted, minutes, spark) if spark else _on_cores(story, wanted, minutes)
     with click.progressbar(length=seeds, label="seeds", file=sys.stderr) as bar:
         for seed, report, failure in results:
             bar.update(1)
@@ -66,15 +76,12 @@ def fuzz(seeds: int, first: int, minutes: float, spark: str | None, as_json: boo
                 reports.append(report)
     for number, (seed, failure) in enumerate(failures):
         click.secho(f"{failure} (commit {_commit()}, --minutes {minutes:g})", fg="red", err=True)
-        if number < FAILURES_SHRUNK:
+        if story == "members" and number < FAILURES_SHRUNK:
             _tell_story(seed, minutes)
     said = {
         "seeds": seeds,
         "failed": len(failures),
-        "events": sum(r["events"] for r in reports),
-        "rebalances": sum(r["rebalances"] for r in reports),
-        "broker_crashes": sum(r["broker_crashes"] for r in reports),
-        "compactions": sum(r["compactions"] for r in reports),
+        **{name: sum(r[name] for r in reports) for name in STORIES[story]},
         "seconds": round(time.monotonic() - started, 1),
     }
     click.echo(json.dumps(said) if as_json else ", ".join(f"{v} {k.replace('_', ' ')}" for k, v in said.items()))
@@ -129,22 +136,24 @@ def migration(members: int, partitions: int, bounces: int, as_json: bool) -> Non
 Result = tuple[int, dict[str, Any], str]
 
 
-def _on_cores(seeds: range, minutes: float) -> Iterator[Result]:
+def _on_cores(story: str, seeds: range, minutes: float) -> Iterator[Result]:
     with ProcessPoolExecutor(initializer=gc.set_threshold, initargs=(GC_THRESHOLD,)) as pool:
-        yield from pool.map(_one, seeds, [minutes] * len(seeds), chunksize=4)
+        yield from pool.map(_one, [story] * len(seeds), seeds, [minutes] * len(seeds), chunksize=4)
 
 
-def _one(seed: int, minutes: float) -> Result:
-
+def _one(story: str, seed: int, minutes: float) -> Result:
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
+    from coterie.laboratory.transaction_fuzz import run_transaction_seed
 
     try:
+        if story == "producers":
+            return seed, asdict(run_transaction_seed(seed, minutes)), ""
         return seed, asdict(run_seed(seed, minutes)), ""
     except FuzzFailure as failure:
         return seed, {}, str(failure)
 
 
-def _on_spark(seeds: range, minutes: float, master: str) -> Iterator[Result]:
+def _on_spark(story: str, seeds: range, minutes: float, master: str) -> Iterator[Result]:
     """The same seeds give the same reports, whatever the partitioning."""
     from tempfile import TemporaryDirectory
 
@@ -156,7 +165,7 @@ def _on_spark(seeds: range, minutes: float, master: str) -> Iterator[Result]:
         gc.set_threshold(GC_THRESHOLD)
         for batch in batches:
             for seed in batch["id"]:
-                number, report, failure = _one(int(seed), minutes)
+                number, report, failure = _one(story, int(seed), minutes)
                 yield pandas.DataFrame({"seed": [number], "report": [json.dumps(report)], "failure": [failure]})
 
     with TemporaryDirectory(prefix="coterie-lab-") as folder:

@@ -39,7 +39,7 @@ class Durability(StrEnum):
     LYING = "lying"
 
 
-class _Died(Exception):
+class Died(Exception):
     """The broker's process ended in the middle of a step."""
 
 
@@ -88,7 +88,7 @@ class BrokerActor:
             delete_retention_ms=0,
         )
         self.log = OffsetsLog(PartitionLog.open(self.fs, "__consumer_offsets-0", config, clean=False))
-        self.shard = Shard(self.config)
+        self.shard = self._new_shard()
         self.log.load(self.shard)
         self.ledger, self.generations = Ledger(), GenerationChecker()
         self.up = True
@@ -99,11 +99,18 @@ class BrokerActor:
         if self.durability == Durability.LYING:
             self.committed = OffsetChecker()  # what the disk forgot was promised in vain
         self.committed.check(self.shard)
+        self._recover()
         for decision in self.shard.loaded(self.now_ms()):
             self._drive(decision)
         self._arm()
         if self._compacts:
             self._compact_later(self.incarnation)
+
+    def _new_shard(self) -> Shard:
+        return Shard(self.config)
+
+    def _recover(self) -> None:
+        """What else a broker loads, once its groups are there."""
 
     def crash(self) -> None:
         """The process ends, or the machine; sometimes with half of a write on the disk."""
@@ -134,7 +141,7 @@ class BrokerActor:
         self._changed = False
         try:
             drive(self.shard, decision, self._append, self._kept)
-        except _Died:
+        except Died:
             self.crash()
             return False
         if self._changed and self._checks:  # a heartbeat or a commit changes nothing that these look at
@@ -149,18 +156,19 @@ class BrokerActor:
                 self.recorder.append_failed()
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
         self.log.append(decision)
-        if self.durability != Durability.PROCESS:
-            self._sync()
+        self._durable(self.log.log)
 
-    def _sync(self) -> None:
+    def _durable(self, log: PartitionLog) -> None:
         """Before the answer. A failed sync ends the broker, since nobody knows what the disk holds."""
+        if self.durability == Durability.PROCESS:
+            return
         if self.failing_syncs > 0:
             self.failing_syncs -= 1
-            raise _Died
+            raise Died
         if self.durability == Durability.LYING and self.forgetful_syncs > 0:
             self.forgetful_syncs -= 1
             return
-        self.log.log.sync()
+        log.sync()
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:

@@ -72,9 +72,8 @@ class ScenarioTransactions:
             stored = decode_transaction(key, value)
             machine.by_id[stored.transactional_id] = stored
         machine.complete_prepared(self._now_ms())
-        for producer_id, epoch in shard.pending_producers():
-            if not machine.is_open(producer_id, epoch, OFFSETS_PARTITION):
-                self._write(producer_id, epoch, False)
+        for producer_id, epoch in machine.orphans(shard.pending_producers(), OFFSETS_PARTITION):
+            self._write(producer_id, epoch, False)
 
     def _started(self) -> TransactionMachine:
         if self._machine is None:

@@ -1,0 +1,116 @@
+"""What must hold of producers and transactions, judged by what was appended and answered, not by what the machine thinks.
+
+- No two answers to InitProducerId without transactional id share a producer id, nor one with a transactional producer.
+- No TxnOffsetCommit is accepted outside an ongoing transaction of its producer that has the group's partition.
+- No offset is pending without a transaction that is ongoing, or decided and not yet marked.
+- What a group has committed is, of the offsets accepted in committed transactions, the one appended last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coterie.coordinator.events import Event, TransactionalOffsetStored
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.transactions.state import PREPARED, Status, TopicPartition, Transaction
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+OFFSETS_PARTITION = ("__consumer_offsets", 0)
+GROUP = "transactional"
+Producer = tuple[int, int]  # producer id and epoch
+
+
+class TransactionChecker:
+    """``certain`` False where the disk may forget what it synced: then nothing is asked of committed offsets and ids."""
+
+    def __init__(self, *, certain: bool) -> None:
+        self.certain = certain
+        self.states: dict[str, Transaction] = {}
+        self.commits = self.aborts = 0
+        self._ids_without_name: set[int] = set()
+        self._ids_with_name: set[int] = set()
+        self._order = 0
+        self._undecided: dict[Producer, list[tuple[TopicPartition, int]]] = {}
+        self._committed: dict[TopicPartition, tuple[int, int]] = {}  # (order, offset) of the newest
+        self._order_of: dict[int, int] = {}  # offset -> order; offsets are unique in a story
+
+    # -- what happened ------------------------------------------------------------------------------------------------
+
+    def initialized(self, request: InitProducerIdRequest, response: InitProducerIdResponse) -> None:
+        if response.error_code:
+            return
+        producer_id = response.producer_id
+        if request.transactional_id is not None:
+            self._ids_with_name.add(producer_id)
+            assert producer_id not in self._ids_without_name, f"producer id {producer_id} has two owners"
+            return
+        assert producer_id not in self._ids_without_name, f"producer id {producer_id} was given to two producers"
+        assert producer_id not in self._ids_with_name, f"producer id {producer_id} has two owners"
+        assert response.producer_epoch == 0, f"a new producer id begins with epoch {response.producer_epoch}"
+        self._ids_without_name.add(producer_id)
+
+    def accepted(self, producer: Producer, events: Iterable[Event]) -> None:
+        """Offsets of a TxnOffsetCommit were appended, and will be answered so."""
+        mine = [t for t in self.states.values() if (t.producer_id, t.epoch) == producer]
+        good = any(t.status == Status.ONGOING and OFFSETS_PARTITION in t.partitions for t in mine)
+        assert good, f"an offset of producer {producer} was accepted outside an ongoing transaction"
+        for event in events:
+            if isinstance(event, TransactionalOffsetStored):
+                self._order += 1
+                self._order_of[event.committed.offset] = self._order
+                offsets = self._undecided.setdefault(producer, [])
+                offsets.append(((event.topic, event.partition), event.committed.offset))
+
+    def kept(self, transaction: Transaction) -> None:
+        """A state was appended; a prepared one decides what was accepted in it."""
+        before = self.states.get(transaction.transactional_id)
+        self.states[transaction.transactional_id] = transaction
+        if transaction.status in PREPARED:
+            assert before is not None, f"{transaction.transactional_id} is prepared without a beginning"
+            self._decide((before.producer_id, before.epoch), transaction.status == Status.PREPARE_COMMIT)
+
+    def reloaded(self, states: Mapping[str, Transaction]) -> None:
+        """The broker is back: what its log says of decisions that nobody was told of is so from now on."""
+        self.states = dict(states)
+        if not self.certain:
+            self._undecided.clear()
+            self._committed.clear()
+            return
+        for producer in list(self._undecided):
+            mine = [t for t in self.states.values() if (t.producer_id, t.epoch) == producer]
+            if any(t.status == Status.ONGOING for t in mine):
+                continue
+            self._decide(producer, any(t.status in (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT) for t in mine))
+
+    def _decide(self, producer: Producer, committed: bool) -> None:
+        offsets = self._undecided.pop(producer, [])
+        if committed:
+            self.commits += 1
+            for partition, offset in offsets:
+                self._committed[partition] = max(
+                    self._committed.get(partition, (0, 0)), (self._order_of[offset], offset)
+                )
+        else:
+            self.aborts += 1
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def check(self, shard: Shard) -> None:
+        for group in shard.groups.values():
+            for producer_id in group.pending_offsets:
+                self._check_pending(producer_id, group.group_id)
+        for producer_id, _ in shard.pending_producers():
+            self._check_pending(producer_id, "the partition")
+        if self.certain and not any(t.status in PREPARED for t in self.states.values()):
+            self._check_committed(shard)
+
+    def _check_pending(self, producer_id: int, where: str) -> None:
+        mine = [t for t in self.states.values() if t.producer_id == producer_id]
+        good = any(t.status in (Status.ONGOING, *PREPARED) for t in mine)
+        assert good, f"{where} has offsets of producer {producer_id} pending, which has no open transaction"
+
+    def _check_committed(self, shard: Shard) -> None:
+        group = shard.groups.get(GROUP)
+        held = {} if group is None else {partition: o.offset for partition, o in group.offsets.items()}
+        expected = {partition: offset for partition, (_, offset) in self._committed.items()}
+        assert held == expected, f"{GROUP} has committed {held}, its transactions {expected}"

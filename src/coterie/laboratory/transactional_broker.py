@@ -1,0 +1,186 @@
+"""The laboratory's broker with a transaction coordinator beside its groups: the real machine over a real log, on the same
+failing disk. It dies also between a decision, its markers and its end.
+"""
+
+from __future__ import annotations
+
+from coterie.coordinator.events import OffsetStored
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.state import CommittedOffset
+from coterie.coordinator.stored import to_record
+from coterie.coordinator.transactions.machine import TransactionMachine
+from coterie.coordinator.transactions.producer_ids import ProducerIds
+from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
+from coterie.coordinator.transactions.steps import Claim, offsets_claim
+from coterie.laboratory.broker_actor import Answer, BrokerActor, Died, Durability
+from coterie.laboratory.transaction_checker import OFFSETS_PARTITION, TransactionChecker
+from coterie.laboratory.world import World
+from coterie.log.config import LogConfig
+from coterie.log.partition_log import PartitionLog
+from coterie.records.batch import TRANSACTIONAL_BIT, batches, decode_keys_and_values, encode_batch
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+MAX_TIMEOUT_MS = 900_000
+UPKEEP_MS = 10_000  # transaction.abort.timed.out.transaction.cleanup.interval.ms
+INIT_VERSION = 5
+BACK_AFTER_MS = 1_000
+
+
+class TransactionalBroker(BrokerActor):
+    """``dies_after_writes``: in so many appends of the transaction coordinator; 0 for never."""
+
+    def __init__(self, world: World, config: CoordinatorConfig, durability: Durability) -> None:
+        self.checker = TransactionChecker(certain=durability != Durability.LYING)
+        self.dies_after_writes = 0
+        super().__init__(world, config, {}, durability)
+
+    def start(self) -> None:
+        try:
+            super().start()
+        except Died:
+            self.crash()
+            self.world.after(BACK_AFTER_MS, self._come_back)
+
+    def _new_shard(self) -> Shard:
+        return Shard(self.config, self._verify)
+
+    def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
+        self.machine.verify(request.transactional_id, offsets_claim(request, version), OFFSETS_PARTITION)
+
+    def _recover(self) -> None:
+        """In the real broker's order: groups, transactions, what was decided, what belongs to no transaction."""
+        self._transaction_log = PartitionLog.open(self.fs, "__transaction_state-0", LogConfig(), clean=False)
+        self._producer_ids = ProducerIds(self.fs)
+        self.machine = TransactionMachine(self, MAX_TIMEOUT_MS)
+        offset = self._transaction_log.log_start_offset
+        while offset < self._transaction_log.end_offset:
+            data = self._transaction_log.read(offset, 1_000_000)
+            for position, header in batches(data):
+                for key, value, _ in decode_keys_and_values(data, position, header):
+                    assert key is not None
+                    assert value is not None
+                    stored = decode_transaction(key, value)
+                    self.machine.by_id[stored.transactional_id] = stored
+                offset = header.last_offset + 1
+        self.checker.reloaded(self.machine.by_id)
+        self.failing_appends = 0  # the disk works while it is loaded
+        self.machine.complete_prepared(self.now_ms())
+        for producer_id, epoch in self.machine.orphans(self.shard.pending_producers(), OFFSETS_PARTITION):
+            self.write_marker(OFFSETS_PARTITION, producer_id, epoch, False)
+        self.machine.loaded = True
+        self.checker.check(self.shard)
+        self._upkeep_later(self.incarnation)
+
+    def _upkeep_later(self, incarnation: int) -> None:
+        def upkeep() -> None:
+            if not self.up or self.incarnation != incarnation:
+                return
+            try:
+                self.machine.complete_prepared(self.now_ms())
+                self.machine.abort_timed_out(self.now_ms())
+            except Died:
+                self._die()
+                return
+            self.checker.check(self.shard)
+            self._upkeep_later(incarnation)
+
+        self.world.after(UPKEEP_MS, upkeep)
+
+    def _die(self) -> None:
+        self.crash()
+        self.world.after(self.world.between(100, 5_000), self._come_back)
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def transact(self, request: Message, answer: Answer) -> None:
+        """Of a producer, other than TxnOffsetCommit."""
+        self.requests += 1
+        try:
+            response = self._transact(request)
+        except Died:
+            self._die()
+            return
+        self.checker.check(self.shard)
+        answer(response)
+
+    def _transact(self, request: Message) -> Message:
+        now_ms = self.now_ms()
+        match request:
+            case InitProducerIdRequest():
+                response = self.machine.init_producer_id(request, INIT_VERSION, now_ms)
+                self.checker.initialized(request, response)
+                return response
+            case AddOffsetsToTxnRequest():
+                claim = Claim(request.producer_id, request.producer_epoch)
+                try:
+                    self.machine.add_partitions(request.transactional_id, claim, [OFFSETS_PARTITION], now_ms)
+                except Refusal as refusal:
+                    return AddOffsetsToTxnResponse(error_code=refusal.code)
+                return AddOffsetsToTxnResponse()
+            case EndTxnRequest():
+                claim = Claim(request.producer_id, request.producer_epoch)
+                try:
+                    self.machine.end(request.transactional_id, claim, request.committed, now_ms)
+                except Refusal as refusal:
+                    return EndTxnResponse(error_code=refusal.code)
+                return EndTxnResponse()
+            case _:
+                raise AssertionError(f"{request} is not for the transaction coordinator")
+
+    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+        if decision.outcome.producer is not None and decision.outcome.events:
+            self.checker.accepted(decision.outcome.producer, decision.outcome.events)
+        super()._kept(decision, steps)
+
+    def _drive(self, decision: Decision) -> bool:
+        alive = super()._drive(decision)
+        if alive and decision.outcome.producer is not None:
+            self.checker.check(self.shard)
+        return alive
+
+    # -- the machine's log ------------------------------------------------------------------------------------------
+
+    def new_producer_id(self) -> int:
+        return self._producer_ids.take()
+
+    def keep(self, transaction: Transaction) -> None:
+        self._before_write()
+        record = (transaction.updated_ms, transaction.key(), transaction.value(), ())
+        self._transaction_log.append_own(encode_batch([record]), transaction.updated_ms)
+        self._durable(self._transaction_log)
+        self.checker.kept(transaction)
+
+    def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
+        self._before_write()
+        self.log.append_marker(producer_id, epoch, committed, 0, self.now_ms())
+        self._durable(self.log.log)
+        self.shard.end_transaction(producer_id, committed, self.now_ms())
+
+    def _before_write(self) -> None:
+        if self.failing_appends > 0:
+            self.failing_appends -= 1
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self.dies_after_writes > 0:
+            self.dies_after_writes -= 1
+            if not self.dies_after_writes:
+                raise Died
+
+    def plant_orphan(self, group_id: str, producer_id: int, partition: TopicPartition, offset: int) -> None:
+        """An offset that no transaction will ever end, as a coordinator left it that did not check them."""
+        record = to_record(group_id, OffsetStored(*partition, CommittedOffset(offset, -1, "", self.now_ms())))
+        assert record is not None
+        batch = encode_batch(
+            [(self.now_ms(), record.key, record.value, ())],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            attributes=TRANSACTIONAL_BIT,
+        )
+        self.log.log.append_own(batch, self.now_ms())
+        self.log.log.sync()

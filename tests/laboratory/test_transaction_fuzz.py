@@ -1,0 +1,108 @@
+"""Stories of producers under seeds, and that the rules notice when a mend is taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie.coordinator.transactions.machine import TransactionMachine
+from coterie.coordinator.transactions.producer_ids import ProducerIds
+from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.transaction_fuzz import run_transaction_seed
+from coterie.laboratory.transactional_broker import TransactionalBroker
+from coterie.log.filesystem import FileSystem
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+# 34: after a power cut the laboratory's disk took back what the broker had read from it.
+ONCE_FAILED = (34,)
+ENOUGH_SEEDS = 10
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED)
+def test_a_seed_that_once_failed(seed: int) -> None:
+    run_transaction_seed(seed)
+
+
+def test_fresh_seeds() -> None:
+    reports = [run_transaction_seed(seed, minutes=2) for seed in range(1000, 1015)]
+    assert sum(r.commits for r in reports) > 200, "too few transactions are committed to say anything"
+    assert sum(r.aborts for r in reports) > 200, "too few transactions are aborted to say anything"
+    assert sum(r.refused for r in reports) > 100, "too few offsets come outside a transaction to say anything"
+    assert sum(r.broker_crashes for r in reports) > 20, "the broker dies too seldom to say anything"
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run_transaction_seed(7, minutes=1) == run_transaction_seed(7, minutes=1)
+
+
+def complaint() -> str:
+    """Of the first seeds; empty where all of them pass."""
+    for seed in range(ENOUGH_SEEDS):
+        try:
+            run_transaction_seed(seed, minutes=3)
+        except FuzzFailure as failure:
+            return str(failure)
+    return ""
+
+
+def old_init(
+    self: TransactionMachine, request: InitProducerIdRequest, version: int, now_ms: int
+) -> InitProducerIdResponse:
+    """What it was: the claimed id under the next epoch."""
+    if request.transactional_id is None and request.producer_id >= 0:
+        return InitProducerIdResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)
+    return _INIT(self, request, version, now_ms)
+
+
+def unreserved(self: ProducerIds, fs: FileSystem) -> None:
+    """No block is reserved on disk."""
+    self._fs, self._next, self._end = fs, 0, 10**9
+
+
+def unverified(self: TransactionMachine, *_: Any) -> None:
+    """Any TxnOffsetCommit is accepted."""
+
+
+def no_orphans(self: TransactionMachine, *_: Any) -> list[tuple[int, int]]:
+    """What is pending stays pending."""
+    return []
+
+
+def incomplete(self: TransactionMachine, now_ms: int) -> None:
+    """What was decided before a crash gets no markers."""
+
+
+_INIT = TransactionMachine.init_producer_id
+
+
+def test_with_every_mend_no_rule_is_broken() -> None:
+    assert complaint() == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "instead", "rule"),
+    [
+        (TransactionMachine, "init_producer_id", old_init, "was given to two producers"),
+        (ProducerIds, "__init__", unreserved, "producer id"),
+        (TransactionMachine, "verify", unverified, "accepted outside an ongoing transaction"),
+        (TransactionMachine, "orphans", no_orphans, "which has no open transaction"),
+        (TransactionMachine, "complete_prepared", incomplete, "are open"),
+    ],
+)
+def test_without_a_mend_a_rule_is_broken_within_a_few_seeds(
+    monkeypatch: pytest.MonkeyPatch, where: type, name: str, instead: Callable[..., Any], rule: str
+) -> None:
+    monkeypatch.setattr(where, name, instead)
+    assert rule in complaint()
+
+
+def test_an_aborted_offset_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_marker = TransactionalBroker.write_marker
+    monkeypatch.setattr(
+        TransactionalBroker,
+        "write_marker",
+        lambda self, where, pid, epoch, committed: write_marker(self, where, pid, epoch, True),
+    )
+    assert "has committed" in complaint()
