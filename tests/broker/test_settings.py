@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.settings import BrokerSettings, SettingError, read_properties
+from coterie.broker.settings import BrokerSettings, SettingError
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,3 @@ def test_a_topic_setting_goes_before_the_brokers() -> None:
     assert settings.log_config({"retention.ms": "7000"}).retention_ms == 7000
     with pytest.raises(SettingError, match=r"did you mean retention\.ms"):
         settings.check_topic_configs({"retention.mss": "1"})
-
-
-def test_properties() -> None:
-    text = "# a comment\n\n num.partitions = 3 \n! another\nlog.retention.ms=-1\n"
-    assert read_properties(text) == {"num.partitions": "3", "log.retention.ms": "-1"}
-    with pytest.raises(SettingError, match="line 1"):
-        read_properties("num.partitions 3")

@@ -28,7 +28,7 @@ from coterie.broker.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.quotas import ClientQuotas
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.server import Call, Connection
-from coterie.broker.settings import BrokerSettings, SettingError, read_properties
+from coterie.broker.settings import BrokerSettings, advertised_address, read_properties
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator
@@ -62,7 +62,7 @@ class Broker:
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self.failure: OSError | None = None
         self.failed: asyncio.Event = asyncio.Event()
-        self._advertised = _address(self.settings["advertised.listeners"])
+        self._advertised = advertised_address(self.settings)
         self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
         slots = self.settings["max.incremental.fetch.session.cache.slots"]
         self.fetch_sessions = FetchSessions(slots, lambda: random.randrange(1, 2**31))
@@ -258,13 +258,3 @@ async def _repeat(every_ms: int, what: object) -> None:
             what()
         except Exception:
             logger.exception("%s failed; it will be tried again", getattr(what, "__name__", what))
-
-
-def _address(text: str) -> tuple[str, int] | None:
-    """HOST:PORT, with or without a listener's name before it. Raises SettingError."""
-    if not text:
-        return None
-    host, colon, port = text.rpartition("://")[2].rpartition(":")
-    if not colon or not port.isdigit():
-        raise SettingError(f"advertised.listeners must be HOST:PORT, not {text!r}")
-    return host.strip("[]"), int(port)

@@ -13,12 +13,15 @@ import click
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
+    from coterie.broker.settings import BrokerSettings
 
+DEFAULT_LISTEN = "127.0.0.1:9092"
 EPILOG = """\b
 Examples:
   coterie broker --listen 127.0.0.1:9092 --data ./kafka-data
   coterie broker --memory --set group.initial.rebalance.delay.ms=0
   coterie broker --memory --http 127.0.0.1:8080
+  coterie broker --properties server.properties
   coterie broker --data d --properties server.properties --fsync
   coterie broker --memory --set zookeeper.connect=127.0.0.1:2181
 """
@@ -26,9 +29,15 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.option(
-    "--listen", default="127.0.0.1:9092", show_default=True, metavar="HOST:PORT", help="Port 0: any free one."
+    "--listen",
+    metavar="HOST:PORT",
+    help=f"Port 0: any free one.  [default: listeners of the settings, or {DEFAULT_LISTEN}]",
 )
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder for logs and groups.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for logs and groups.  [default: log.dirs of the settings]",
+)
 @click.option("--memory", is_flag=True, help="Keep everything in memory instead.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting, by Kafka's name.")
 @click.option(
@@ -40,7 +49,7 @@ Examples:
 )
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def broker(
-    listen: str,
+    listen: str | None,
     data: Path | None,
     memory: bool,
     settings: tuple[str, ...],
@@ -53,25 +62,16 @@ def broker(
 
     Prints "listening on HOST:PORT" when it is ready. Stops in order on SIGTERM and SIGINT.
     """
-    from coterie.broker.settings import BrokerSettings, SettingError, read_properties
+    from coterie.broker.settings import SettingError
     from coterie.extras import require
 
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
     )
-    if memory == (data is not None):
-        raise click.UsageError("Say where to keep the data: --data DIR, or --memory to keep none.")
-    host, port = parse_address(listen)
     try:
-        given = read_properties(properties.read_text()) if properties is not None else {}
-        for item in settings:
-            name, equals, value = item.partition("=")
-            if not equals:
-                raise SettingError(f"--set takes KEY=VALUE, not {item!r}")
-            given[name.strip()] = value.strip()
-        if fsync:
-            given["log.flush.interval.messages"] = "1"
-        checked = BrokerSettings(given)
+        checked = _settings(properties, settings, fsync)
+        folder = _data_folder(checked, data, memory)
+        address = _address(checked, listen)
     except SettingError as error:
         raise click.ClickException(str(error)) from error
     http_address = None if http is None else parse_address(http)
@@ -79,7 +79,51 @@ def broker(
         require("http", "coterie broker --http")
     if checked["zookeeper.connect"]:
         require("zookeeper", "zookeeper.connect")
-    sys.exit(asyncio.run(_serve(checked, data, (host, port), http_address)))
+    sys.exit(asyncio.run(_serve(checked, folder, address, http_address)))
+
+
+def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -> BrokerSettings:
+    """The settings of the command line over those of the file; one line of warning about what does nothing. Raises
+    SettingError."""
+    from coterie.broker.settings import BrokerSettings, SettingError, read_properties, server_properties
+
+    given: dict[str, str] = {}
+    if properties is not None:
+        # Java reads properties as Latin-1; other characters stand in them as \uXXXX.
+        of_file = server_properties(read_properties(properties.read_text("latin-1")))
+        given |= of_file.given
+        if of_file.warning():
+            click.echo(f"{properties}: settings {of_file.warning()}", err=True)
+    for item in settings:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise SettingError(f"--set takes KEY=VALUE, not {item!r}")
+        given[name.strip()] = value.strip()
+    if fsync:
+        given["log.flush.interval.messages"] = "1"
+    return BrokerSettings(given)
+
+
+def _data_folder(settings: BrokerSettings, data: Path | None, memory: bool) -> Path | None:
+    """--data, or the first of log.dirs; None with --memory."""
+    named = [settings[name] for name in ("log.dirs", "log.dir") if name in settings.given and settings[name]]
+    if (memory and data is not None) or not (memory or data or named):
+        raise click.UsageError("Say where to keep the data: --data DIR, or --memory to keep none.")
+    if memory or data is not None:
+        return data
+    folders = [folder.strip() for folder in named[0].split(",")]
+    if len(folders) > 1:
+        click.echo(f"log.dirs names {len(folders)} folders; coterie keeps everything in {folders[0]}", err=True)
+    return Path(folders[0])
+
+
+def _address(settings: BrokerSettings, listen: str | None) -> tuple[str, int]:
+    """--listen, or the first of listeners that coterie serves. Raises SettingError."""
+    from coterie.broker.settings import listen_address
+
+    if listen is None and "listeners" in settings.given:
+        return listen_address(settings)
+    return parse_address(listen or DEFAULT_LISTEN)
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -91,31 +135,30 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 async def _serve(
-    settings: object, data: Path | None, address: tuple[str, int], http_address: tuple[str, int] | None
+    settings: BrokerSettings, data: Path | None, address: tuple[str, int], http_address: tuple[str, int] | None
 ) -> int:
     from coterie.broker.broker import Broker
     from coterie.broker.disk import DataFolderInUse, raise_open_file_limit
-    from coterie.broker.settings import BrokerSettings
+    from coterie.broker.settings import SettingError
     from coterie.zookeeper_session import Unreachable
 
-    assert isinstance(settings, BrokerSettings)
     raise_open_file_limit()
     host, port = address
-    broker = Broker(settings, data)
+    try:
+        broker = Broker(settings, data)
+    except SettingError as error:
+        raise click.ClickException(str(error)) from error
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
         bound_host, bound_port = await broker.start(host, port)
-    except DataFolderInUse as error:
+    except (DataFolderInUse, SettingError, Unreachable) as error:
         click.echo(f"Error: {error}", err=True)
         return 1
     except OSError as error:
         click.echo(f"Error: cannot listen on {host}:{port}: {error.strerror}; choose another --listen", err=True)
-        return 1
-    except Unreachable as error:
-        click.echo(f"Error: {error}", err=True)
         return 1
     if http_address is not None and not await _serve_http(broker, http_address):
         await broker.stop()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from coterie.broker.settings.broker_settings import BrokerSettings, Source, Synonym
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
-from coterie.broker.settings.properties import read_properties
+from coterie.broker.settings.listeners import advertised_address, listen_address
+from coterie.broker.settings.properties import ServerProperties, read_properties, server_properties
 from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, Value, format_value, parse_value
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicSetting
 
@@ -13,6 +14,7 @@ __all__ = [
     "TOPIC_SETTINGS",
     "BrokerSettings",
     "Kind",
+    "ServerProperties",
     "Setting",
     "SettingError",
     "Source",
@@ -20,7 +22,10 @@ __all__ = [
     "TopicSetting",
     "Update",
     "Value",
+    "advertised_address",
     "format_value",
+    "listen_address",
     "parse_value",
     "read_properties",
+    "server_properties",
 ]

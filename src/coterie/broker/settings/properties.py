@@ -1,19 +1,54 @@
-"""Java's properties files, as Kafka's server.properties and meta.properties."""
+"""Java's properties files, as Kafka's server.properties and meta.properties, and what coterie makes of the former."""
 
 from __future__ import annotations
 
-from coterie.broker.settings.setting import SettingError
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import javaproperties
+
+from coterie.broker.settings.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.setting import SettingError, nearest
+
+_OF_LISTENER = "listener.name."
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Java properties, as in Kafka's server.properties: NAME=VALUE a line, # or ! begins a comment."""
-    values: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        name, equals, value = line.partition("=")
-        if not equals:
-            raise SettingError(f"line {number} of the properties is not NAME=VALUE: {line!r}")
-        values[name.strip()] = value.strip()
-    return values
+    """The names and values of a properties file as java.util.Properties reads it: with =, : or a space between, escapes,
+    lines that go on after a backslash; a name's last value counts. Raises SettingError for an escape that is none."""
+    try:
+        return javaproperties.loads(text)
+    except javaproperties.InvalidUEscapeError as error:
+        raise SettingError(
+            f"{error.escape} is no escape of a properties file: write \\u and four hex digits"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProperties:
+    """A server.properties: the settings that coterie has, and the names of those that change nothing here."""
+
+    given: dict[str, str]
+    no_effect: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    def warning(self) -> str:
+        """One line about what changes nothing; empty where all does."""
+        parts = []
+        if self.no_effect:
+            parts.append(f"without effect in coterie: {', '.join(self.no_effect)}")
+        if self.unknown:
+            guesses = [
+                name + nearest(name, BROKER_SETTINGS).replace("; ", " (").replace("?", "?)") for name in self.unknown
+            ]
+            parts.append(f"not known to coterie or Kafka: {', '.join(guesses)}")
+        return "; ".join(parts)
+
+
+def server_properties(properties: Mapping[str, str]) -> ServerProperties:
+    """Sorts the settings of a server.properties. Values are checked by `BrokerSettings`."""
+    known = {name: value for name, value in properties.items() if name in BROKER_SETTINGS}
+    of_listeners = [name for name in properties if name.startswith(_OF_LISTENER)]
+    no_effect = [name for name in known if BROKER_SETTINGS[name].no_effect] + of_listeners
+    unknown = [name for name in properties if name not in known and name not in of_listeners]
+    return ServerProperties(known, tuple(sorted(no_effect)), tuple(sorted(unknown)))

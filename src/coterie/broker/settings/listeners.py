@@ -1,0 +1,69 @@
+"""Where the broker listens and what it tells clients to connect to, out of Kafka's listeners and advertised.listeners.
+
+coterie has one listener for clients, without TLS and SASL: the first of `listeners` whose protocol is PLAINTEXT and
+which is not a controller's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.broker.settings.broker_settings import BrokerSettings
+from coterie.broker.settings.setting import SettingError
+
+_PLAINTEXT = "PLAINTEXT"
+_EVERY_ADDRESS = "0.0.0.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One of Kafka's listeners; an empty host means every address of the machine."""
+
+    name: str
+    host: str
+    port: int
+
+
+def parse_listeners(setting: str, text: str) -> list[Listener]:
+    """NAME://HOST:PORT, several with commas; a plain HOST:PORT is PLAINTEXT's. Raises SettingError, which names the
+    ``setting``."""
+    listeners = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, scheme, address = item.rpartition("://")
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+            raise SettingError(f"{setting} must be NAME://HOST:PORT or HOST:PORT, not {item!r}")
+        listeners.append(Listener(name.upper() if scheme else _PLAINTEXT, host.strip("[]"), int(port)))
+    return listeners
+
+
+def _of_clients(settings: BrokerSettings, setting: str) -> list[Listener]:
+    """The listeners of a setting that clients can use."""
+    controllers = [name.strip().upper() for name in (settings["controller.listener.names"] or "").split(",")]
+    pairs = [pair.strip().upper().partition(":") for pair in settings["listener.security.protocol.map"].split(",")]
+    protocols = {name.strip(): protocol.strip() for name, _colon, protocol in pairs}
+    every = parse_listeners(setting, settings[setting] or "")
+    return [one for one in every if one.name not in controllers and protocols.get(one.name, one.name) == _PLAINTEXT]
+
+
+def listen_address(settings: BrokerSettings) -> tuple[str, int]:
+    """Where to listen by `listeners`. Raises SettingError where none of them can be served."""
+    usable = _of_clients(settings, "listeners")
+    if not usable:
+        raise SettingError(
+            f"listeners has none of protocol PLAINTEXT, the only one that coterie serves: {settings['listeners']}; "
+            "add one, or say --listen HOST:PORT"
+        )
+    return usable[0].host or _EVERY_ADDRESS, usable[0].port
+
+
+def advertised_address(settings: BrokerSettings) -> tuple[str, int] | None:
+    """What clients are told to connect to; None where it is the address that they came in at. Raises SettingError."""
+    usable = _of_clients(settings, "advertised.listeners")
+    if not usable and settings["advertised.listeners"]:
+        raise SettingError(
+            f"advertised.listeners has none of protocol PLAINTEXT: {settings['advertised.listeners']}; add HOST:PORT"
+        )
+    names = [one.name for one in _of_clients(settings, "listeners")]
+    chosen = next((one for one in usable if one.name in names[:1]), usable[0] if usable else None)
+    return None if chosen is None else (chosen.host, chosen.port)
