@@ -279,3 +279,20 @@ def test_min_insync_replicas_waits_for_no_more_replicas_than_there_are() -> None
                 assert (await append(client, batch(b"a"), acks=acks)).error_code == ErrorCode.NONE
 
     run(story)
+
+
+def test_a_produce_that_wants_no_answer_loses_its_connection_when_it_fails() -> None:
+    """As Kafka does, so that the client looks for its leader again."""
+
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            await create(client, "t")
+            for records, closed in ((batch(b"a"), False), (batch(b"a")[:-1] + b"x", True)):
+                data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])]
+                client.send(ProduceRequest(None, 0, 1000, data), 9)
+                if not closed:
+                    assert messages(await fetch(client, 4)) == [(0, NOW, b"a")]
+            assert await client.is_closed()
+
+    run(story)

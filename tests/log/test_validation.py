@@ -18,6 +18,7 @@ from coterie.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     Record,
+    _sealed,
     batches,
     decode_records,
     encode_batch,
@@ -178,11 +179,23 @@ def test_a_batch_too_large_once_compressed_anew() -> None:
     assert refused(new_log(compression=NONE, max_message_bytes=1000), sent).code == ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_a_batch_too_short_for_the_records_it_claims() -> None:
+    """A few bytes must not use up two billion offsets."""
+    sent = encode_batch([(NOW, None, None, ())] * 2)
+    new_log().append(sent, NOW)
+    wrong = _sealed(sent[61:], read_header(sent)._replace(record_count=3, last_offset_delta=2))
+    assert refused(new_log(), wrong).code == ErrorCode.INVALID_RECORD
+
+
+def test_a_negative_timestamp_counts_as_none() -> None:
+    log = new_log()
+    log.append(batch(-5), NOW)
+    assert stored(log)[0][0].max_timestamp == -1
+
+
 def test_a_count_that_is_not_true_is_found_where_records_are_read() -> None:
     sent = batch(NOW, NOW)
     header = read_header(sent)
-    from coterie.records.batch import _sealed
-
     for count in (1, 3):
         wrong = _sealed(sent[61:], header._replace(record_count=count, last_offset_delta=count - 1))
         assert refused(new_log(compression=GZIP), wrong).code == ErrorCode.INVALID_RECORD

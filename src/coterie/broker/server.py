@@ -83,6 +83,10 @@ def _find_route(api_key: int, version: int) -> _Route | None:
     return route
 
 
+class CannotAnswer(Exception):
+    """A failed request whose client waits for no answer: the end of its connection tells it to look again."""
+
+
 Handler = Callable[["Broker", Any, Call], Message | Pending | None]
 
 
@@ -175,6 +179,9 @@ class Connection(asyncio.Protocol):
         call = Call(head.api_version, self.client_id, self._host, self._local, self.software, self._port)
         try:
             result = self._broker.handlers[head.api_key](self._broker, request, call)
+        except CannotAnswer as reason:
+            self._cut_off(str(reason))
+            return False
         except Exception:
             logger.exception("%s from %s failed; its connection is closed", route.name, self._host)
             self._transport.abort()

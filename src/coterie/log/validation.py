@@ -28,11 +28,12 @@ from coterie.records.batch import (
     recompressed,
     stamp_times,
 )
-from coterie.records.compression import ZSTD, CompressionError
+from coterie.records.compression import NONE, ZSTD, CompressionError
 from coterie.records.legacy import is_legacy, to_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
 ERRORS_IN_MESSAGE = 3
+SMALLEST_RECORD_BYTES = 7  # a byte for each field, the key and the value null
 BATCHES_FROM, ZSTD_FROM = 3, 7  # versions of Produce
 
 
@@ -105,6 +106,10 @@ def checked_header(data: bytes, config: LogConfig) -> BatchHeader:
             ErrorCode.INVALID_RECORD,
             f"the batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}",
         )
+    if header.codec == NONE and header.record_count * SMALLEST_RECORD_BYTES > header.size - HEADER_BYTES:
+        raise Refusal(
+            ErrorCode.INVALID_RECORD, f"the batch is too short for the {header.record_count} records it claims"
+        )
     if header.is_control:
         raise Refusal(ErrorCode.INVALID_RECORD, "a client may not write control batches")
     if header.producer_id >= 0 > header.base_sequence:
@@ -128,7 +133,7 @@ def prepared(data: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -
 def _records_matter(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     return (
         config.cleanup_compact
-        or header.max_timestamp - now_ms > config.timestamp_after_max_ms
+        or not NO_TIMESTAMP <= header.max_timestamp <= now_ms + config.timestamp_after_max_ms
         or config.timestamp_before_max_ms != NO_LIMIT
         or (config.compression is not None and config.compression != header.codec)
         or bool(header.attributes & TIMESTAMP_TYPE_BIT)

@@ -7,14 +7,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call
+from coterie.broker.server import Call, CannotAnswer
 from coterie.broker.topics import INTERNAL_TOPICS
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import BatchHeader
-from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -81,6 +81,7 @@ def handle_produce(broker: Broker, request: ProduceRequest, call: Call) -> Produ
             answered.partition_responses.append(_append(broker, request, data, partition_data, call, to_sync))
         response.responses.append(answered)
     if request.acks == 0:
+        _check_unacknowledged(response)
         return None
     if not to_sync:
         return response
@@ -95,6 +96,15 @@ def handle_produce(broker: Broker, request: ProduceRequest, call: Call) -> Produ
     for number, log in enumerate(to_sync):
         broker.flusher.after_sync(log, lambda number=number: synced(number))  # type: ignore[misc]
     return pending
+
+
+def _check_unacknowledged(response: ProduceResponse) -> None:
+    """With acks=0 the end of the connection is the only answer there is. Raises CannotAnswer if something failed."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                name = error_of(partition.error_code).name
+                raise CannotAnswer(f"a Produce with acks=0 failed for {topic.name}-{partition.index}: {name}")
 
 
 def _append(
@@ -212,15 +222,15 @@ def handle_offset_for_leader_epoch(
     for topic in request.topics:
         answered = OffsetForLeaderTopicResult(topic.topic)
         for asked in topic.partitions:
-            found = OffsetForLeaderPartitionResult(partition=asked.partition)
+            result = OffsetForLeaderPartitionResult(partition=asked.partition)
             try:
                 check_leader_epoch(asked.current_leader_epoch)
                 partition = broker.topics.partition(topic.topic, asked.partition)
                 if asked.leader_epoch == LEADER_EPOCH:
-                    found.leader_epoch, found.end_offset = LEADER_EPOCH, partition.log.end_offset
+                    result.leader_epoch, result.end_offset = LEADER_EPOCH, partition.log.end_offset
             except Refusal as refusal:
-                found.error_code = refusal.code
-            answered.partitions.append(found)
+                result.error_code = refusal.code
+            answered.partitions.append(result)
         response.topics.append(answered)
     return response
 
