@@ -23,6 +23,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.errors import ConfigError, KafkaError, check
 from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.client.partitioner import partition_for_key
+from coterie.client.sequences import Sequences
 from coterie.client.settings import ClientSettings
 from coterie.client.transactions import OpenTransaction, State, TransactionManager
 from coterie.records.batch import TRANSACTIONAL_BIT, Header, encode_batch
@@ -41,7 +42,6 @@ RECORD_OVERHEAD_BYTES = 20
 NAMES_UP_TO = 11  # v12 means transactions of version 2 (KIP-890), from v13 on topics go by id
 Partitioner = Callable[[str, bytes | None, int], int]  # (topic, key, number of partitions) -> partition
 ZSTD_FROM = 7
-_SEQUENCES = 2**31
 
 
 Report = Callable[["KafkaError | None", str, int, int], object]
@@ -103,8 +103,7 @@ class Producer:
                 raise ConfigError("a transactional.id needs acks=all and enable.idempotence=true")
             self._transactions = TransactionManager(self._cluster, transactional_id)
         self._partitioner: Partitioner | None = self.settings["partitioner"]
-        self._producer_id, self._epoch = -1, -1
-        self._sequences: dict[tuple[str, int], int] = {}
+        self._sequences = Sequences()
         self._open: dict[tuple[str, int], _Batch] = {}
         self._ready: dict[tuple[str, int], deque[_Batch]] = {}
         self._in_flight: set[tuple[str, int]] = set()
@@ -249,7 +248,7 @@ class Producer:
         try:
             if self._transactions is not None:
                 await self._transactions.add([(b.topic, b.partition) for b in batches])
-            elif self._idempotent and self._producer_id < 0:
+            elif self._idempotent and self._sequences.producer_id < 0:
                 await self._get_producer_id()
             request = self._request(batches)
             connection = await self._cluster.connection(leader)
@@ -281,25 +280,24 @@ class Producer:
     async def _get_producer_id(self) -> None:
         response = await self._cluster.request(InitProducerIdRequest(None, 0))
         check(response.error_code)
-        self._producer_id, self._epoch = response.producer_id, response.producer_epoch
+        self._sequences.identify(response.producer_id, response.producer_epoch)
 
     def _request(self, batches: list[_Batch]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
         transactional_id, attributes = None, 0
         if self._transactions is not None:
-            self._producer_id, self._epoch = self._transactions.producer_id, self._transactions.epoch
+            self._sequences.identify(self._transactions.producer_id, self._transactions.epoch)
             transactional_id, attributes = self._transactions.transactional_id, TRANSACTIONAL_BIT
         for batch in batches:
             if not batch.encoded:
                 where = (batch.topic, batch.partition)
                 if self._idempotent:
-                    batch.sequence = self._sequences.get(where, 0)
-                    self._sequences[where] = (batch.sequence + len(batch.items)) % _SEQUENCES
+                    batch.sequence = self._sequences.take(where, len(batch.items))
                 batch.encoded = encode_batch(
                     batch.items,
                     codec=self._codec,
-                    producer_id=self._producer_id,
-                    producer_epoch=self._epoch,
+                    producer_id=self._sequences.producer_id,
+                    producer_epoch=self._sequences.epoch,
                     base_sequence=batch.sequence,
                     attributes=attributes,
                 )
@@ -324,6 +322,8 @@ class Producer:
         self._remove(batch)
         if self._transactions is not None:
             self._transactions.failed(error)
+        elif batch.sequence >= 0:
+            self._sequences.lost()
         if not batch.done.done():
             batch.done.set_exception(error)
 
@@ -373,10 +373,7 @@ class Producer:
         manager = self._manager()
         manager.require(State.IN_TRANSACTION, State.ABORTABLE_ERROR)
         await self.flush()
-        epoch = manager.epoch
         await manager.end(committed=False)
-        if manager.epoch != epoch:
-            self._sequences.clear()
 
     async def leave_transaction_open(self) -> OpenTransaction:
         """Returns once everything sent is acknowledged; whoever gets the answer ends the transaction. Raises KafkaError."""

@@ -1,0 +1,65 @@
+"""A producer without transactions whose batch is lost goes on under its next epoch (KIP-360), without asking the broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coterie.client import KafkaError, Producer
+from coterie.client.sequences import LAST_EPOCH
+from coterie.testing import ErrorCode, LocalBroker
+
+
+def producer(broker: LocalBroker) -> Producer:
+    return Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "retry.backoff.ms": 10})
+
+
+async def sent(one: Producer, value: bytes, partition: int = 0) -> int:
+    """Its offset."""
+    _, offset = await (await one.send("t", value, partition=partition))
+    return offset
+
+
+def producers_of(broker: LocalBroker, partition: int) -> dict[int, tuple[int, int]]:
+    """Epoch and last sequence by producer id, as the partition's log knows them."""
+    by_id = broker.broker.topics.partition("t", partition).log.producers.by_id
+    return {producer_id: (p.epoch, p.last_sequence) for producer_id, p in by_id.items()}
+
+
+def test_a_lost_batch_does_not_keep_the_next_from_being_written(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 2)
+
+    async def story() -> None:
+        async with producer(coterie_broker) as one:
+            assert await sent(one, b"a") == 0
+            assert await sent(one, b"other", 1) == 0
+            (producer_id,) = producers_of(coterie_broker, 0)
+            coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+            with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+                await sent(one, b"lost")
+            assert [await sent(one, b"b"), await sent(one, b"c")] == [1, 2]
+            assert producers_of(coterie_broker, 0) == {producer_id: (1, 1)}
+            assert await sent(one, b"other", 1) == 1
+            assert producers_of(coterie_broker, 1) == {producer_id: (1, 0)}, "every partition begins anew"
+            assert coterie_broker.asked("InitProducerId") == 1
+
+    asyncio.run(story())
+
+
+def test_after_the_last_epoch_comes_another_producer_id(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 2)
+
+    async def story() -> None:
+        async with producer(coterie_broker) as one:
+            await sent(one, b"a")
+            (first_id,) = producers_of(coterie_broker, 0)
+            one._sequences.epoch = LAST_EPOCH
+            coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+            with pytest.raises(KafkaError):
+                await sent(one, b"lost")
+            assert await sent(one, b"b") == 1
+            (second_id,) = set(producers_of(coterie_broker, 0)) - {first_id}
+            assert producers_of(coterie_broker, 0)[second_id] == (0, 0)
+
+    asyncio.run(story())
