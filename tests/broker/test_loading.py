@@ -126,3 +126,12 @@ def test_nothing_is_compacted_before_the_groups_are_loaded() -> None:
         cleaning.cancel()
 
     run(story)
+
+
+def test_nothing_is_compacted_without_the_cleaner() -> None:
+    async def story() -> None:
+        settings = BrokerSettings({"log.cleaner.backoff.ms": "1", "log.cleaner.enable": "false"})
+        topics = SimpleNamespace(every_log=lambda: pytest.fail("the cleaner looks for logs"))
+        await Cleaner(topics, Clock(), settings).run(asyncio.sleep(0))  # type: ignore[arg-type]
+
+    run(story)

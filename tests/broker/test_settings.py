@@ -8,7 +8,7 @@ from coterie.broker.settings import BrokerSettings, SettingError
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"num.partition": "3"}, "there is no setting num.partition; did you mean num.partitions?"),
         ({"num.partitions": "many"}, "num.partitions must be a whole number of 32 bits, not 'many'"),
@@ -17,10 +17,10 @@ from coterie.broker.settings import BrokerSettings, SettingError
         ({"log.cleanup.policy": "shred"}, "log.cleanup.policy must be one of delete, compact"),
     ],
 )
-def test_a_mistake_is_said_in_a_sentence(given: dict[str, str], said: str) -> None:
+def test_a_mistake_is_refused_with_a_sentence(given: dict[str, str], message: str) -> None:
     with pytest.raises(SettingError) as error:
         BrokerSettings(given)
-    assert str(error.value).startswith(said)
+    assert str(error.value).startswith(message)
 
 
 def test_a_topic_setting_goes_before_the_brokers() -> None:

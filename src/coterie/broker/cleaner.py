@@ -27,7 +27,10 @@ class Cleaner:
         self._topics, self._clock, self._settings = topics, clock, settings
 
     async def run(self, groups_loaded: Awaitable[None]) -> None:
+        """Until it is cancelled; without log.cleaner.enable it has nothing to do."""
         await groups_loaded
+        if not self._settings["log.cleaner.enable"]:
+            return
         while True:
             await asyncio.sleep(max(self._settings["log.cleaner.backoff.ms"], SHORTEST_BACKOFF_MS) / 1000)
             for log in [log for log in self._topics.every_log() if log.config.cleanup_compact]:

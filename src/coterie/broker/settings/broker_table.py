@@ -89,6 +89,7 @@ _OWN = (
     _setting(
         "log.retention.check.interval.ms", Kind.LONG, 300_000, at_least(1), "How often old segments are looked for."
     ),
+    _setting("log.cleaner.enable", Kind.BOOLEAN, True, None, "Whether logs of cleanup.policy=compact are compacted."),
     _setting(
         "log.cleaner.backoff.ms",
         Kind.LONG,
