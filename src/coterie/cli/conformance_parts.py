@@ -170,6 +170,7 @@ def _seconds(ms: float) -> float | str:
 
 def _tools(asked: Asked) -> Figures:
     from coterie.conformance.tools import Result, run_tools
+    from coterie.conformance.tools_table import LEFT_OUT
 
     def tell(result: Result) -> None:
         click.echo(f"{result.status:9}  {result.command.name}", err=True)
@@ -181,7 +182,9 @@ def _tools(asked: Asked) -> Figures:
     report = run_tools(asked.version, asked.folder / "tools", tell)
     accepted = {r.command.name: r.accepted for r in report.results if r.accepted}
     counts = Counter(r.status for r in report.results)
+    left_out = [f"{row.pattern} of {row.commands}: {row.reason}" for row in LEFT_OUT]
     figures = {"commands": len(report.results), "seconds": round(report.seconds), "accepted": accepted}
+    figures["left_out"] = left_out
     statuses = {status: counts[status] for status in ("same", "reworded", "DIFFERENT", "SKIPPED")}
     return {"tools": figures | statuses, "failed": counts["DIFFERENT"]}
 
@@ -191,7 +194,8 @@ def _tools_sentences(figures: Figures) -> list[str]:
     counts = f"{t['same']} the same, {t['reworded']} the same refusal in other words, {len(t['accepted'])} accepted"
     counts += f", {t['DIFFERENT']} different, {t['SKIPPED']} skipped"
     lines = [f"  Kafka's own tools: {t['commands']} commands in {t['seconds']} s: {counts}"]
-    return lines + [f"    accepted: {name}: {reason}" for name, reason in t["accepted"].items()]
+    lines += [f"    accepted: {name}: {reason}" for name, reason in t["accepted"].items()]
+    return lines + [f"    lines left out: {row}" for row in t["left_out"]]
 
 
 def _spark(asked: Asked, results: list[Figures]) -> int:

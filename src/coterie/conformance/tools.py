@@ -190,18 +190,19 @@ class Result:
 
 
 def compare(command: Command, theirs: Output, ours: Output) -> Result:
-    """Masked outputs of the two sides."""
-    lines = theirs.lines(command), ours.lines(command)
+    """The masked outputs of Apache Kafka's side and of coterie's."""
+    expected, actual = theirs.lines(command), ours.lines(command)
     if Compare.SHARED_KEYS in command.compare:
-        keys = {_key(line) for line in lines[0]} & {_key(line) for line in lines[1]}
-        lines = tuple([line for line in side if _key(line) in keys] for side in lines)  # type: ignore[assignment]
-    difference = "" if lines[0] == lines[1] else _difference(*lines)
+        keys = {_key(line) for line in expected} & {_key(line) for line in actual}
+        expected = [line for line in expected if _key(line) in keys]
+        actual = [line for line in actual if _key(line) in keys]
+    difference = "" if expected == actual else _difference(expected, actual)
     if command.accepted is None:
-        same_refusal = _without_sentences(lines[0]) == _without_sentences(lines[1])
-        return Result(command, difference, reworded=same_refusal and not _DEFECT.search("\n".join(lines[1])))
+        same_refusal = _without_sentences(expected) == _without_sentences(actual)
+        return Result(command, difference, reworded=same_refusal and not _DEFECT.search("\n".join(actual)))
     if not difference:
         return Result(command, "both print the same, so that the accepted difference is out of date")
-    if not re.search(command.accepted.ours, "\n".join(ours.lines(command))):
+    if not re.search(command.accepted.ours, "\n".join(actual)):
         return Result(command, f"not what is accepted ({command.accepted.ours}):\n{difference}")
     return Result(command, difference, command.accepted.reason)
 
@@ -216,9 +217,9 @@ def _key(line: str) -> str:
     return re.split(r"[ =]", line, maxsplit=1)[0]
 
 
-def _difference(theirs: list[str], ours: list[str]) -> str:
+def _difference(expected: list[str], actual: list[str]) -> str:
     """Kafka's lines after "-", coterie's after "+"."""
-    lines = difflib.unified_diff(theirs, ours, n=0, lineterm="")
+    lines = difflib.unified_diff(expected, actual, n=0, lineterm="")
     return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
@@ -271,7 +272,7 @@ def _run_one(java: JavaTools, command: Command, sides: list[Side]) -> Result:
             time.sleep(ATTEMPT_PAUSE_S)
         theirs, ours = java.run(command, sides)
         result = compare(command, theirs, ours)
-        if not result.difference:
+        if result.status != "DIFFERENT":
             break
     return result
 
