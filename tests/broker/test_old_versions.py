@@ -145,7 +145,9 @@ def test_no_conversion_where_the_topic_forbids_it() -> None:
             client = await connect()
             await create(client, "t", message_downconversion_enable="false")
             await append(client, batch(b"a"))
-            assert (await fetch(client, 3)).error_code == ErrorCode.UNSUPPORTED_VERSION
+            refused = await fetch(client, 3)
+            assert (refused.error_code, refused.high_watermark) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+            assert refused.records is None
             assert (await fetch(client, 4)).error_code == ErrorCode.NONE
 
     run(story)

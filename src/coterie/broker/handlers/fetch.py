@@ -106,7 +106,7 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
             size += len(data.records)
             left -= len(data.records)
         except Refusal as refusal:
-            data, failed = PartitionData(index, refusal.code, aborted_transactions=None, records=b""), True
+            data, failed = _refused(index, refusal.code), True
         read.append((key, fetched, data))
     if unknown:
         unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
@@ -114,12 +114,20 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     return read, failed or bool(unknown) or size >= request.min_bytes
 
 
+def _refused(index: int, code: ErrorCode) -> PartitionData:
+    """As Kafka 3.9: no records at all where there are some that cannot be converted for the client."""
+    if code in (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.UNSUPPORTED_VERSION):
+        return PartitionData(index, code, records=None)
+    return PartitionData(index, code, aborted_transactions=None, records=b"")
+
+
 def _read_log(
     log: PartitionLog, fetched: FetchedPartition, version: int, left: int, *, committed: bool, first: bool
 ) -> PartitionData:
     """A partition's records and offsets, ``left`` bytes at most unless it is the ``first`` with any. Raises Refusal."""
     wanted = fetched.wanted
-    check_leader_epoch(wanted.current_leader_epoch)
+    if wanted.current_leader_epoch >= 0:
+        check_leader_epoch(wanted.current_leader_epoch)
     if version < ZSTD_FROM and log.config.compression == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     offset, limit, aborted = wanted.fetch_offset, min(wanted.partition_max_bytes, left), None

@@ -228,6 +228,8 @@ def handle_offset_for_leader_epoch(
                 partition = broker.topics.partition(topic.topic, asked.partition)
                 if asked.leader_epoch == LEADER_EPOCH:
                     result.leader_epoch, result.end_offset = LEADER_EPOCH, partition.log.end_offset
+                elif asked.leader_epoch < NO_LEADER_EPOCH:  # every epoch before the first ends where the first begins
+                    result.leader_epoch, result.end_offset = asked.leader_epoch, partition.log.log_start_offset
             except Refusal as refusal:
                 result.error_code = refusal.code
             answered.partitions.append(result)
