@@ -366,3 +366,12 @@ def test_delta_and_iceberg_hold_the_same(spark: Any, tmp_path: Path) -> None:
         main, ["pipeline", "export", "--history", str(tmp_path), "--format", "delta", "--out", str(tmp_path / "x")]
     )
     assert "there is no history in" in nothing.output
+
+
+def test_quantiles_of_few_commits_lie_between_them() -> None:
+    import numpy as np
+
+    from coterie.pipeline.history.commits import _progress
+
+    one = _progress(np.array([0, 100, 300]), np.array([0, 5, 9]))
+    assert (one["median_interval_ms"], one["p95_interval_ms"]) == (150.0, 195.0)

@@ -215,10 +215,12 @@ def _spark(asked: Asked, results: list[Figures]) -> int:
     if not asked.as_json:
         click.echo(f"Spark's own connector ({figures['peer']}) on coterie:")
         click.echo(f"  {sum(figures['checks'].values())} of {len(figures['checks'])} checks right")
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in figures["options"].items())
+        click.echo(f"  options, asked of both: {outcomes}")
         for r in figures["rates"]:
             rates = f"ours {r['ours']:,} rows/s, theirs {r['theirs']:,}: {r['ratio']:g} x"
             click.echo(f"  100-byte values to {r['sink']}: {rates}")
-    return 0 if all(figures["checks"].values()) else 1
+    return 0 if all(figures["checks"].values()) and not figures["options"].get("wrong") else 1
 
 
 def _zookeeper(asked: Asked, results: list[Figures]) -> int:

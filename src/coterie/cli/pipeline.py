@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import glob
 import json
-import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.running import broker_option, done, json_option, milliseconds, show
+from coterie.cli.running import broker_option, done, json_option, milliseconds, sentences, show
 from coterie.cli.soak import soak
-from coterie.cli.spark import reach, run_on_spark, spark_options
+from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
 from coterie.cli.studying import export, report, what_if
+
+if TYPE_CHECKING:
+    from coterie.pipeline.jobs import Source
 
 LARGE_BYTES = 256 * 1024 * 1024
 
@@ -76,14 +78,38 @@ def _stream_job(
 ) -> None:
     from coterie.pipeline import jobs
 
-    asked: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda n, _: asked.append(n))
     source = jobs.Source(bootstrap_server, topic, group, member, limit, _kafka(kafka))
-    reach({"bootstrap.servers": bootstrap_server, **source.client})
-    following = jobs.Following(lambda: bool(asked), lambda line: click.echo(line, err=True)) if follow else None
-    count = run_on_spark(master, lambda spark: jobs.JOBS[name](spark, source, out, following))
+    _check(source, out)
+    signals: list[int] = []
+    report = (lambda line: click.echo(line, err=True)) if follow else None
+    control = jobs.Control(lambda: bool(signals), report, follow)
+    count = run_on_spark(
+        master,
+        lambda spark: jobs.JOBS[name](spark, source, out, control),
+        on_signal=lambda number, _: signals.append(number),
+    )
+    if signals and not follow:
+        raise SystemExit(INTERRUPTED)
     done(f"{count} rows in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
+
+
+def _check(source: Source, out: Path) -> None:
+    """What can be known before Spark starts: options, the broker, the topic, the checkpoint."""
+    from coterie.pipeline.checkpoints import check_checkpoint
+    from coterie.pipeline.jobs import checkpoint
+    from coterie.pipeline.topics import DataLossError, TopicReader
+
+    try:
+        options = source.parsed()
+        check_checkpoint(checkpoint(out), options)
+    except (ValueError, DataLossError) as error:
+        raise click.ClickException(str(error)) from error
+    reach({"bootstrap.servers": source.bootstrap_server, **source.client})
+    reader = TopicReader(options)
+    try:
+        sentences(reader.check)
+    finally:
+        reader.close()
 
 
 def stream_options(command: Any) -> Any:

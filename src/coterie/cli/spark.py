@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
 from coterie.cli.running import busy, run
 from coterie.extras import require
 
-_SAID = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
+INTERRUPTED = 130
+_ERRORS = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
 
 
 def spark_options(command: Any) -> Any:
@@ -40,9 +44,21 @@ def reach(client: Mapping[str, str]) -> None:
     run(ask())
 
 
-def run_on_spark(master: str, work: Callable[[Any], Any], *, short: bool = True) -> Any:
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    logging.disable(logging.CRITICAL)  # py4j logs a traceback of the call that is cut off
+    raise KeyboardInterrupt
+
+
+def run_on_spark(
+    master: str,
+    work: Callable[[Any], Any],
+    *,
+    short: bool = True,
+    on_signal: Callable[[int, FrameType | None], object] = _interrupt,
+) -> Any:
     """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence. ``short``: a JVM that starts fast
-    rather than runs fast."""
+    rather than runs fast. ``on_signal``: what SIGINT and SIGTERM do while it runs; by default the job ends with exit code
+    130."""
     from coterie.client.errors import KafkaError
 
     require("spark", "a job on Spark")
@@ -53,16 +69,24 @@ def run_on_spark(master: str, work: Callable[[Any], Any], *, short: bool = True)
             spark = make_session(master, short=short)
     except JavaMissing as error:
         raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)  # only now: a session of Spark brings a handler of its own
     try:
         with busy("Spark is at work"):
             return work(spark)
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
     except (KafkaError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     except Exception as error:
         for line in str(error).splitlines():
-            for kind in _SAID:
+            for kind in _ERRORS:
                 if kind in line:
                     raise click.ClickException(line.split(kind, 1)[1]) from error
         raise
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         spark.stop()

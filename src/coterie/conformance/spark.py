@@ -1,5 +1,5 @@
 """Spark's own Kafka connector on our broker: it reads, writes and streams there, what it reads equals what our source reads,
-and their rows/s stand beside each other, from the same topic.
+every option does the same in both (`spark_cases`), and their rows/s stand beside each other, from the same topic.
 
 The connector runs with Spark 3.5.3 (Scala 2.12) in an environment of its own, made the first time: of the connector for
 Scala 2.13 a part, spark-token-provider-kafka, was not to be had where this was written, for no version.
@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from coterie.conformance.kafka import CannotRun, maven_jars
+from coterie.conformance.spark_cases import CASES
 from coterie.conformance.spark_connector import BETWEEN, PARTITIONS, ROUNDS
+from coterie.conformance.spark_options import OURS, THEIRS, as_dict, compare, make_topics
 
 PEER_SPARK = "3.5.3"
 RECORDS = 4_000_000
@@ -60,6 +62,7 @@ def run_spark(address: str, fill: Callable[[str, int, int], None], folder: Path,
     try:
         _write_exactly_once(spark, address)
         theirs = _connector(python, address, folder, jars)
+        options = compare(spark, address, folder / "ours", _connector_results(python, address, folder, jars), tell)
         checks = {name: _checked(tell, name, check, spark, address, folder) for name, check in _CHECKS.items()}
         ours = _our_rates(spark, address, folder)
     finally:
@@ -68,12 +71,27 @@ def run_spark(address: str, fill: Callable[[str, int, int], None], folder: Path,
         {"sink": s, "ours": round(ours[s]), "theirs": round(theirs[s]), "ratio": round(ours[s] / theirs[s], 2)}
         for s in ours
     ]
-    return {"checks": checks, "rates": rates, "peer": f"Spark {PEER_SPARK}"}
+    return {"checks": checks, "options": options, "rates": rates, "peer": f"Spark {PEER_SPARK}"}
+
+
+def _connector_results(python: Path, address: str, folder: Path, jars: str) -> list[dict[str, Any]]:
+    """What the connector gives for each case of `spark_cases`, in their order. Raises CannotRun."""
+    make_topics(address, (OURS, THEIRS))
+    (folder / "cases.txt").write_text(repr([as_dict(case) for case in CASES]))
+    _run_peer(python, "spark_case_runner.py", address, str(folder), jars)
+    results: list[dict[str, Any]] = json.loads((folder / "connector.json").read_text())
+    return results
 
 
 def _connector(python: Path, address: str, folder: Path, jars: str) -> dict[str, float]:
-    script = Path(__file__).with_name("spark_connector.py")
-    command = [str(python), str(script), address, str(folder), jars, str(RECORDS)]
+    output = _run_peer(python, "spark_connector.py", address, str(folder), jars, str(RECORDS))
+    rates: dict[str, float] = json.loads(output.strip().splitlines()[-1])
+    return rates
+
+
+def _run_peer(python: Path, name: str, *arguments: str) -> str:
+    """A script of this folder under the other Spark; returns its output. Raises CannotRun."""
+    command = [str(python), str(Path(__file__).with_name(name)), *arguments]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
     environment |= {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
     try:
@@ -82,8 +100,7 @@ def _connector(python: Path, address: str, folder: Path, jars: str) -> dict[str,
         raise CannotRun(f"Spark's connector did not end within {PATIENCE_S} s") from error
     if done.returncode:
         raise CannotRun(f"Spark's connector failed: {done.stderr.strip().splitlines()[-1][:300]}")
-    rates: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return rates
+    return done.stdout
 
 
 def _checked(tell: Tell, name: str, check: Callable[[Any, str, Path], str], *given: Any) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from coterie.client import Admin, Producer
 from coterie.conformance.spark_case_runner import run_case
 from coterie.conformance.spark_cases import CASES, DELETED, T0_MS, TOPICS, Case
 
-OURS, THEIRS = "coterie", "kafka"
+OURS, THEIRS = "coterie", "kafka"  # the formats' names
+Result = dict[str, Any]  # of run_case
 
 
 def output_topic(source: str, number: int) -> str:
@@ -51,5 +53,37 @@ def as_dict(case: Case) -> dict[str, Any]:
     return asdict(case)
 
 
-def run_ours(spark: Any, address: str, case: Case, folder: Path) -> dict[str, Any]:
-    return run_case(spark, OURS, address, as_dict(case), output_topic(OURS, CASES.index(case)), folder)
+def compare(
+    spark: Any, address: str, folder: Path, theirs: Sequence[Result], tell: Callable[[str, str], None]
+) -> dict[str, int]:
+    """Asks ours each case, and compares with the case and with ``theirs``, the connector's results in the cases' order.
+    ``tell`` receives each case's name, and what is wrong or "". Returns how many cases there are of each outcome."""
+    outcomes: Counter[str] = Counter()
+    for number, (case, their) in enumerate(zip(CASES, theirs, strict=True)):
+        our = run_case(spark, OURS, address, as_dict(case), output_topic(OURS, number), folder)
+        wrong = _not_as_given(case, our) or _different(case, our, their)
+        outcomes["wrong" if wrong else "accepted difference" if case.differs else "same"] += 1
+        tell(f"Spark's options, {case.use}: {case.name}", wrong)
+    return dict(outcomes)
+
+
+def _not_as_given(case: Case, our: Result) -> str:
+    if case.refused:
+        refused = case.refused in our.get("refused", "")
+        return "" if refused else f"ours is not refused with {case.refused!r}: {_short(our)}"
+    right = our.get("rows") == expected_rows(case) and (not case.batches or our["batches"] == list(case.batches))
+    return "" if right else f"ours: {_short(our)}"
+
+
+def _different(case: Case, our: Result, their: Result) -> str:
+    same = ("refused" in our) == ("refused" in their) and our.get("rows") == their.get("rows")
+    same = same and (not case.batches or our.get("batches") == their.get("batches"))
+    if same == (not case.differs):
+        return ""
+    return f"the connector: {_short(their)}" if not same else "no longer different: take the reason out"
+
+
+def _short(result: Result) -> str:
+    if "refused" in result:
+        return f"refused, {' '.join(result['refused'].split())[:200]}"
+    return f"{len(result['rows'])} rows in batches of {result['batches']}, {', '.join(result['rows'][:3])}"

@@ -43,11 +43,15 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
-    """Until when a job goes on, and where its lines of progress go."""
+class Control:
+    """When a job is asked to stop, where its lines of progress go, and whether it goes on once it has read what is there."""
 
-    stop: Callable[[], bool]
+    stop: Callable[[], bool] = lambda: False
     say: Callable[[str], None] | None = None
+    follow: bool = False
+
+
+TO_THE_END = Control()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ KEYS = Aggregation(keys.counts, keys.added_up)
 
 
 def run_aggregation(
-    spark: Any, aggregation: Aggregation, source: Source, out: Path, following: Following | None = None
+    spark: Any, aggregation: Aggregation, source: Source, out: Path, control: Control = TO_THE_END
 ) -> int:
     """Keeps OUT/table up to date with a topic; returns its number of rows.
 
@@ -74,7 +78,7 @@ def run_aggregation(
     def write(frame: Any, batch_id: int) -> None:
         aggregation.partial(frame).coalesce(1).write.mode("overwrite").parquet(str(parts / f"batch_id={batch_id}"))
 
-    _run(source.load(spark).writeStream.foreachBatch(write), source, out, following)
+    _run(source.load(spark).writeStream.foreachBatch(write), source, out, control)
     found = (
         spark.read.parquet(str(parts)) if parts.exists() else aggregation.partial(spark.createDataFrame([], COLUMNS))
     )
@@ -84,27 +88,30 @@ def run_aggregation(
     return int(found.count())
 
 
-def run_table(spark: Any, source: Source, out: Path, following: Following | None = None) -> int:
+def run_table(spark: Any, source: Source, out: Path, control: Control = TO_THE_END) -> int:
     """The topic's records as they are, appended to OUT/table as Parquet; returns its number of rows."""
     writer = source.load(spark).writeStream.format("parquet").option("path", str(out / "table"))
-    _run(writer, source, out, following)
+    _run(writer, source, out, control)
     return int(spark.read.parquet(str(out / "table")).count())
 
 
-def _run(writer: Any, source: Source, out: Path, following: Following | None) -> None:
-    """Takes what is there now, or follows the topic until it is told to stop."""
-    writer = writer.option("checkpointLocation", str(out / "checkpoint"))
-    if following is None:
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-    else:
-        query = writer.trigger(processingTime="500 milliseconds").start()
-        follow(query, following.stop, following.say)
+def _run(writer: Any, source: Source, out: Path, control: Control) -> None:
+    """Reads what is there now, or follows the topic; ends early when asked to stop."""
+    writer = writer.option("checkpointLocation", str(checkpoint(out)))
+    trigger = {"processingTime": "500 milliseconds"} if control.follow else {"availableNow": True}
+    query = writer.trigger(**trigger).start()
+    follow(query, control.stop, control.say)
+    if query.isActive:
         stop_gracefully(query, source.parsed())
     raise_failure(query)
 
 
-JOBS: dict[str, Callable[[Any, Source, Path, Following | None], int]] = {
+def checkpoint(out: Path) -> Path:
+    """Where a job of that folder keeps how far it has read."""
+    return out / "checkpoint"
+
+
+JOBS: dict[str, Callable[[Any, Source, Path, Control], int]] = {
     "table": run_table,
     "delays": lambda spark, *rest: run_aggregation(spark, DELAYS, *rest),
     "keys": lambda spark, *rest: run_aggregation(spark, KEYS, *rest),

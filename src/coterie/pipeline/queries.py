@@ -48,12 +48,12 @@ def progress_line(progress: Any) -> str:
 
 
 def follow(query: Any, stop: Callable[[], bool], say: Callable[[str], None] | None = None) -> None:
-    """Waits until ``stop`` says True or the query ends, telling each batch once. Raises what the query failed of."""
-    told = -1
+    """Waits until ``stop`` returns True or the query ends, reporting each batch once. Raises what the query failed of."""
+    reported = -1
     while query.isActive and not stop():
         progress = query.lastProgress
-        if say is not None and progress is not None and progress["batchId"] > told and progress["numInputRows"]:
-            told = progress["batchId"]
+        if say is not None and progress is not None and progress["batchId"] > reported and progress["numInputRows"]:
+            reported = progress["batchId"]
             say(progress_line(progress))
         time.sleep(0.1)
     raise_failure(query)

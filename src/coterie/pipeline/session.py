@@ -82,6 +82,7 @@ def make_session(
         .config("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())
         .config("spark.local.dir", str(scratch))
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.python.daemon.module", "coterie.pipeline.worker_daemon")
         .config("spark.sql.python.filterPushdown.enabled", "true")
     )
     if local:

@@ -131,6 +131,10 @@ class TopicReader:
                     self._leaders[where] = brokers[p.leader_id]
         return sorted(found)
 
+    def check(self) -> None:
+        """Raises KafkaError for a topic that cannot be read, OptionError for options that do not fit it."""
+        self.beginning(self.partitions())
+
     def offsets_of(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Offsets for timestamps; -1 is the end, -2 the start."""
         return self._patiently(lambda: self._offsets_of(wanted))

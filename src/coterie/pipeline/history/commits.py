@@ -79,7 +79,7 @@ def _progress(commit_ms: Any, offset: Any) -> dict[str, Any]:
 
     pauses: Any = np.diff(commit_ms)
     seconds = float(commit_ms.max() - commit_ms.min()) / 1000
-    median, p95 = np.percentile(pauses, [50, 95], method="lower").tolist() if pauses.size else (None, None)
+    median, p95 = np.percentile(pauses, [50, 95]).tolist() if pauses.size else (None, None)
     # What did not move on is one pause, however often it was committed meanwhile.
     steps: Any = np.concatenate(([0], np.nonzero(np.diff(offset))[0] + 1))
     stalled_ms = np.diff(commit_ms[steps])

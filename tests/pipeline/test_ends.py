@@ -1,0 +1,97 @@
+"""How jobs of `coterie pipeline` end, as processes of their own: Ctrl-C, and what is wrong before Spark starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from coterie.cli import main
+from coterie.testing import LocalBroker
+
+PATIENCE_S = 120
+
+
+@pytest.fixture
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as running:
+        running.create_topic("t", 2)
+        running.produce("t", *(b"%d" % n for n in range(500)))
+        yield running
+
+
+def start(broker: LocalBroker, out: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "coterie", "pipeline", "table", "t", "--group", "g", "--out", str(out), *options]
+    command += ["--bootstrap-server", broker.bootstrap_servers, "--master", "local[2]"]
+    # A session of its own, so that a signal reaches all of its processes, as a terminal's Ctrl-C does.
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.mark.spark
+def test_ctrl_c_of_follow_is_an_orderly_end(broker: LocalBroker, tmp_path: Path) -> None:
+    process = start(broker, tmp_path / "out", "--follow")
+    assert process.stderr is not None
+    lines: list[str] = []
+    for line in process.stderr:
+        lines.append(line)
+        if line.startswith("batch "):
+            break
+    assert lines[-1].startswith("batch "), "".join(lines)
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors
+    assert output.startswith("500 rows in ")
+    for trace in ("Aborted", "Traceback", "Exception", "Error", "\tat "):
+        assert trace not in errors
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["pipeline", *arguments])
+    return result.exit_code, result.output
+
+
+def test_mistakes_are_refused_before_spark_starts(
+    broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_session(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("coterie.pipeline.session.make_session", no_session)
+    where = ["--group", "g", "--out", str(tmp_path), "--bootstrap-server", broker.bootstrap_servers]
+    code, text = run("table", "nowhere", *where)
+    assert (code, text.startswith("Error: UNKNOWN_TOPIC_OR_PARTITION: topic nowhere: it does not exist;")) == (1, True)
+    code, text = run("table", "t", *where, "--kafka", "auto.offset.reset=earliest")
+    assert (code, "kafka.auto.offset.reset cannot be set" in text) == (1, True)
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"t":{"0":5}}')
+    code, text = run("table", "t", *where, "--member")
+    assert (code, "written with mode=assign and cannot be resumed with mode=group" in text) == (1, True)
+    (offsets / "1").write_text('v1\n{"batchWatermarkMs":0}\n{"u":{"0":5}}')
+    code, text = run("table", "t", *where)
+    assert (code, "is of u, not of t" in text) == (1, True)
+
+
+@pytest.mark.spark
+def test_a_batch_read_that_ends_early_leaves_no_traceback(broker: LocalBroker, tmp_path: Path) -> None:
+    """PySpark's daemon prints one of each worker whose socket Spark has closed."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from coterie.pipeline.session import make_session\n"
+        "spark = make_session('local[2]', scratch=Path(sys.argv[2]), short=True)\n"
+        "options = {'kafka.bootstrap.servers': sys.argv[1], 'subscribe': 't', 'minPartitions': '4'}\n"
+        "for _ in range(5):\n"
+        "    spark.read.format('coterie').options(**options).load().limit(1).collect()\n"
+        "spark.stop()\n"
+    )
+    command = [sys.executable, "-c", code, broker.bootstrap_servers, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "BrokenPipeError" not in done.stderr
