@@ -169,13 +169,14 @@ class Broker:
         """What clients are told to connect to."""
         return self._advertised or call.local_address
 
-    def fetched(self, call: Call) -> None:
-        """Remembers that a client fetched: the nearest thing to a poll that a broker sees."""
+    def fetched(self, call: Call) -> int:
+        """Remembers that a client fetched, the nearest thing to a poll that a broker sees; returns the time in ms."""
         fetches = self.fetches
         who = (call.client_id, call.host)
         if who not in fetches and len(fetches) >= FETCHES_REMEMBERED:
             del fetches[next(iter(fetches))]
-        fetches[who] = self.clock.now_ms()
+        now_ms = fetches[who] = self.clock.now_ms()
+        return now_ms
 
     def apply_kept_settings(self) -> None:
         """Puts the broker's altered settings in force. Raises SettingError."""

@@ -26,6 +26,7 @@ from coterie.wire.messages.fetch import (
 EVICTION_MS = 120_000
 NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+_FULL_FETCH = frozenset({INITIAL_EPOCH, FINAL_EPOCH})
 _MAX_EPOCH = 2**31 - 1
 
 PartitionKey = tuple[str | bytes, int]  # the topic's name, or its id where requests carry ids; the partition's index
@@ -112,8 +113,9 @@ class FetchSessions:
         """What a request asks for. Raises Refusal FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
         FETCH_SESSION_TOPIC_ID_ERROR."""
         epoch = request.session_epoch
-        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+        if epoch in _FULL_FETCH:
+            if request.session_id:
+                self._sessions.pop(request.session_id, None)
             return Fetch(_named(request, by_id), by_id, request.replica_id >= 0, epoch == INITIAL_EPOCH)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -122,7 +124,8 @@ class FetchSessions:
             raise Refusal(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
             raise Refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._update(session, request)
+        if request.topics or request.forgotten_topics_data:
+            self._update(session, request)
         if not session.partitions:
             del self._sessions[session.session_id]
             return Fetch(_named(request, by_id), by_id)
@@ -155,7 +158,7 @@ class FetchSessions:
         for key, partition, data in changed:
             # What had records is read last the next time, so that no partition starves the others. One that was
             # forgotten while the request waited moved the epoch on, so each is still there.
-            if data.records:
+            if data.records and len(session.partitions) > 1:
                 del session.partitions[key]
                 session.partitions[key] = partition
         return FetchResponse(session_id=session.session_id, responses=_by_topic(changed))
@@ -200,13 +203,13 @@ class FetchSessions:
 
 def _named(request: FetchRequest, by_id: bool) -> Partitions:
     """The partitions that a request names; of one that it names twice the later counts."""
-    return {
-        (topic.topic_id if by_id else topic.topic, wanted.partition): FetchedPartition(
-            topic.topic, topic.topic_id, wanted
-        )
-        for topic in request.topics
-        for wanted in topic.partitions
-    }
+    partitions: Partitions = {}
+    for topic in request.topics:
+        name, topic_id = topic.topic, topic.topic_id
+        key = topic_id if by_id else name
+        for wanted in topic.partitions:
+            partitions[key, wanted.partition] = FetchedPartition(name, topic_id, wanted)
+    return partitions
 
 
 def _by_topic(read: Read) -> list[FetchableTopicResponse]:

@@ -203,9 +203,10 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
         """Batches from the one that holds ``offset``, up to ``max_bytes``; a larger first batch comes whole if
         ``at_least_one``. The last batch may be cut short, as in Kafka. Raises Refusal OFFSET_OUT_OF_RANGE."""
-        if not self.log_start_offset <= offset <= self.end_offset:
+        end_offset = self.end_offset
+        if not self.log_start_offset <= offset <= end_offset:
             raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if offset == self.end_offset or (max_bytes <= 0 and not at_least_one):
+        if offset == end_offset or (max_bytes <= 0 and not at_least_one):
             return b""
         slot = self._segment_of(offset)
         while slot < len(self.segments):

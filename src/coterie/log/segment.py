@@ -12,11 +12,21 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 from coterie.log.filesystem import File, FileSystem
-from coterie.records.batch import HEADER_BYTES, MAGIC, BatchError, BatchHeader, check_crc, read_header
+from coterie.records.batch import (
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    BatchError,
+    BatchHeader,
+    batch_span,
+    check_crc,
+    read_header,
+)
 
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _SCAN_BYTES = 1024 * 1024
+WINDOW_BYTES = 65_536  # of batches that are read at once for the sake of their headers
 
 
 def segment_name(base_offset: int) -> str:
@@ -71,7 +81,7 @@ class Segment:
         window, window_at = b"", position
         while position + HEADER_BYTES <= end:
             if position + HEADER_BYTES > window_at + len(window) or position < window_at:
-                window, window_at = self.file.read(position, 65_536), position
+                window, window_at = self.file.read(position, WINDOW_BYTES), position
             header = read_header(window, position - window_at)
             if header.length <= 0 or position + header.size > end:
                 break
@@ -173,9 +183,16 @@ class Segment:
         slot = bisect_right(self._offsets, offset) - 1
         position = self._positions[slot] if slot >= 0 else 0
         end = self._positions[slot + 1] if slot + 1 < len(self._positions) else self.size
-        for at, header in self.headers(position, end):
-            if header.last_offset >= offset:
-                return at
+        window, window_at = b"", position
+        while position + HEADER_BYTES <= end:
+            if position + HEADER_BYTES > window_at + len(window):
+                window, window_at = self.file.read(position, min(WINDOW_BYTES, end - position)), position
+            last_offset, size = batch_span(window, position - window_at)
+            if size <= LENGTH_END or position + size > end:
+                break
+            if last_offset >= offset:
+                return position
+            position += size
         return end if end < self.size else None
 
     def positions_for_time(self, timestamp: int) -> int:

@@ -31,6 +31,7 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
 _EPOCH_AT = 12
 
@@ -100,6 +101,12 @@ def read_header(data: bytes, position: int = 0) -> BatchHeader:
         return BatchHeader._make(_HEADER.unpack_from(data, position))
     except struct.error as error:
         raise BatchError("too few bytes for a batch header") from error
+
+
+def batch_span(data: bytes, position: int) -> tuple[int, int]:
+    """(last offset, size in bytes) of the batch at ``position``, for where the rest of its header is not needed."""
+    base_offset, length, last_offset_delta = _SPAN.unpack_from(data, position)
+    return base_offset + last_offset_delta, length + LENGTH_END
 
 
 def batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:

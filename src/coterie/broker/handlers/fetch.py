@@ -24,8 +24,7 @@ RESPONSE_LIMIT_FROM, BATCHES_FROM, ZSTD_FROM = 3, 4, 10
 
 
 def handle_fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Pending:
-    broker.fetched(call)
-    now_ms = broker.clock.now_ms()
+    now_ms = broker.fetched(call)
     try:
         fetch = broker.fetch_sessions.begin(request, call.api_version >= TOPIC_IDS_FROM, now_ms)
     except Refusal as refusal:
@@ -74,7 +73,9 @@ def _existing(topics: Topics, fetch: Fetch) -> list[Partition]:
 
 def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partition:
     """Raises Refusal; a topic that is deleted, or made anew, during a session keeps the name that its id had."""
-    if by_id:
+    if not by_id:
+        topic = topics.by_name.get(fetched.topic)
+    else:
         topic = topics.by_id.get(fetched.topic_id)
         if topic is not None:
             fetched.topic = topic.name
@@ -82,7 +83,10 @@ def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partit
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
         elif fetched.topic in topics.by_name:
             raise Refusal(ErrorCode.INCONSISTENT_TOPIC_ID)
-    return topics.partition(fetched.topic, fetched.wanted.partition)
+    index = fetched.wanted.partition
+    if topic is None or not 0 <= index < len(topic.partitions):
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic.partitions[index]
 
 
 def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> tuple[Read, bool]:
@@ -90,9 +94,10 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     Partitions that do not exist come last, those of unknown topic ids before the others, as in Kafka's answers."""
     read: Read = []
     unknown: Read = []
-    size, failed = 0, False
-    left = min(request.max_bytes, broker.settings["fetch.max.bytes"])
-    topics, by_id, committed = broker.topics, fetch.by_id, request.isolation_level == READ_COMMITTED
+    failed = False
+    limit = left = min(request.max_bytes, broker.settings["fetch.max.bytes"])
+    topics, by_id = broker.topics, fetch.by_id
+    committed, first = request.isolation_level == READ_COMMITTED, True
     for key, fetched in fetch.partitions.items():
         index = fetched.wanted.partition
         try:
@@ -101,17 +106,17 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
             unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
             continue
         try:
-            data = _read_log(partition.log, fetched, version, left, committed=committed, first=size == 0)
-            assert data.records is not None
-            size += len(data.records)
-            left -= len(data.records)
+            data = _read_log(partition.log, fetched, version, left, committed=committed, first=first)
         except Refusal as refusal:
             data, failed = _refused(index, refusal.code), True
         read.append((key, fetched, data))
+        if data.records:
+            left -= len(data.records)
+            first = False
     if unknown:
         unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
         read += unknown
-    return read, failed or bool(unknown) or size >= request.min_bytes
+    return read, failed or bool(unknown) or limit - left >= request.min_bytes
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:
