@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.conformance_programs import commands_part, commands_sentences
+from coterie.cli.conformance_programs import clients_part, clients_sentences, commands_part, commands_sentences
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
 from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.kafka import EVERY_VERSION, VERSIONS, CannotRun
@@ -259,6 +259,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "requests": KafkaPart(_requests, _requests_sentences),
     "tools": KafkaPart(_tools, _tools_sentences, NEWER),
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
+    "clients": KafkaPart(clients_part, clients_sentences, NEWER),
     "everything": KafkaPart(_everything, _everything_sentences),
 }
 # (what is asked, the results so far, to be added to) -> exit code

@@ -1,4 +1,4 @@
-"""The parts of `coterie conformance` that run whole programs: our own commands, on every version of Apache Kafka."""
+"""The parts of `coterie conformance` that run whole programs: our own commands, and scripts on other people's clients."""
 
 from __future__ import annotations
 
@@ -25,3 +25,27 @@ def commands_part(asked: Asked) -> Figures:
 
 def commands_sentences(figures: Figures) -> list[str]:
     return [f"  our commands: {sum(figures['commands'].values())} of {len(figures['commands'])} right"]
+
+
+def clients_part(asked: Asked) -> Figures:
+    """Other people's clients: what they return on this version of Apache Kafka and on coterie."""
+    from coterie.cli.conformance_parts import tell_named
+    from coterie.conformance.clients.programs import PROGRAMS, run_client
+    from coterie.conformance.kafka import running
+    from coterie.testing import LocalBroker
+
+    settings = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
+    counts: dict[str, dict[str, int]] = {}
+    for number, program in enumerate(PROGRAMS):
+        folder = asked.folder / f"clients-{number}"
+        with running(asked.version, folder, settings) as (host, port), LocalBroker(settings) as ours:
+            theirs = f"{host}:{port}"
+            counts[program.name] = run_client(program, asked.version, theirs, ours.bootstrap_servers, tell_named)
+    return {"clients": counts, "failed": sum(count["wrong"] for count in counts.values())}
+
+
+def clients_sentences(figures: Figures) -> list[str]:
+    return [
+        f"  {name}: {c['steps']} steps, {c['accepted']} accepted differences, {c['wrong']} others"
+        for name, c in figures["clients"].items()
+    ]

@@ -1,0 +1,192 @@
+"""The clients, how each one's environment is made, and how what they return on two brokers is compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import venv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coterie.conformance.clients.steps import EVERY_TOPIC_SETTING, GROUP, PARTITIONS, RECORDS, TOPIC, TRANSACTION
+from coterie.conformance.kafka import CannotRun
+
+LIMIT_S = 300.0
+ENDED = "the script's end"
+HERE = Path(__file__).parent
+# What a script in another language than Python reads on its standard input.
+WORDS = {
+    "topic": TOPIC,
+    "group": GROUP,
+    "transaction": TRANSACTION,
+    "partitions": PARTITIONS,
+    "records": RECORDS,
+    "settings": EVERY_TOPIC_SETTING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A client with its script. ``package`` is what pip or npm installs; a script is a module here, or a file for node."""
+
+    name: str
+    package: str
+    script: str
+
+    @property
+    def is_javascript(self) -> bool:
+        return self.script.endswith(".js")
+
+
+PROGRAMS: tuple[Program, ...] = (
+    Program("kafka-python 2.3", "kafka-python==2.3.0", "kafka_python"),
+    Program("kafka-python 3.0", "kafka-python==3.0.12", "kafka_python"),
+    Program("aiokafka", "aiokafka==0.14.0", "aiokafka_client"),
+    Program("confluent-kafka", "confluent-kafka==2.16.1", "confluent_client"),
+    Program("kafkajs", "kafkajs@2.2.4", "kafkajs_client.js"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``path`` leads into what the step returned; ``reason`` is set for one that is accepted."""
+
+    step: str
+    path: str
+    theirs: str
+    ours: str
+    reason: str = ""
+
+
+# Each run has its own: never compared, whatever the broker. By the name of the field.
+OWN = frozenset(
+    """
+    cluster_id clusterId clusterID topic_id topicId member_id memberId consumer_id log_dir logDir path host port
+    client_host clientHost timestamp last_timestamp transaction_start_time_ms throttle_time_ms throttleTime
+    usable_bytes total_bytes partition_size finalized_features_epoch leader_epoch leaderEpoch
+    """.split()  # noqa: SIM905
+)
+# The fields that name an entry of a list.
+NAMES = ("name", "config_names", "topic", "partition", "partition_index", "partitionIndex", "partitionId", "topicName")
+# (version of Apache Kafka or "" for all, a piece of the path, why the brokers may differ there)
+ACCEPTED: tuple[tuple[str, str, str], ...] = (
+    ("", "error_message", "each broker words its refusals; the codes are compared"),
+    ("", "memberAssignment", "the client assigns in the order in which metadata happens to list partitions"),
+    ("", "features/", "this broker has no quorum, and finalizes the features that it has"),
+    ("3.9.1", "authorized_operations/", "Kafka 4 has settings of groups, and names the operations on them"),
+    ("3.9.1", "group with authorized operations/returned/5", "Kafka 4 has settings of groups, and operations on them"),
+    ("3.9.1", "is_fenced", "DescribeCluster version 2: Kafka 4.0"),
+    ("3.9.1", "is_cordoned", "DescribeLogDirs version 5: Kafka 4.3"),
+    ("3.9.1", "list what has settings/", "ListConfigResources version 1: Kafka 4.1"),
+)
+
+
+def environment(program: Program) -> list[str]:
+    """The command that runs the client's script, its packages installed the first time. Raises CannotRun."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie" / "clients"
+    folder = cache / program.package.replace("==", "-").replace("@", "-")
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        if program.is_javascript:
+            if shutil.which("npm") is None:
+                raise CannotRun("npm is not on the PATH; on Debian: apt-get install npm")
+            install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), program.package]
+        else:
+            venv.create(folder, with_pip=True)
+            install = [str(python), "-m", "pip", "install", "--quiet", program.package]
+        process = subprocess.run(install, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        if process.returncode:
+            raise CannotRun(f"{program.package} could not be installed: {process.stderr.strip().splitlines()[-1:]}")
+        (folder / "complete").touch()
+    if program.is_javascript:
+        return ["node", str(HERE / program.script), str(folder / "node_modules")]
+    return [str(python), "-m", f"coterie.conformance.clients.{program.script}"]
+
+
+def run_script(command: list[str], address: str) -> list[dict[str, Any]]:
+    """What a script prints on that broker: {step, returned} or {step, raised} each, the last one its end."""
+    process = subprocess.run(
+        [*command, address],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[2])},
+        input=json.dumps(WORDS),
+        timeout=LIMIT_S,
+        check=False,
+    )
+    steps = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
+    last_words = process.stderr.strip().splitlines()[-1:] if process.returncode else []
+    return [*steps, {"step": ENDED, "returned": [process.returncode, *last_words]}]
+
+
+def compare(version: str, theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> list[Difference]:
+    """Where what a client returned on coterie differs from what it returned on that Apache Kafka, step by step."""
+    differences: list[Difference] = []
+    by_step = {step["step"]: step for step in ours}
+    for step in theirs:
+        name = step["step"]
+        other = by_step.pop(name, {})
+        for path, left, right in _differing(step, other, ""):
+            differences.append(Difference(name, path, left, right, _reason(version, name + path)))
+    differences += [Difference(name, "", "(no such step)", json.dumps(step)) for name, step in by_step.items()]
+    return differences
+
+
+def _reason(version: str, path: str) -> str:
+    rows = ((why, piece) for where, piece, why in ACCEPTED if where in ("", version))
+    return next((why for why, piece in rows if piece in f"{path}/"), "")
+
+
+def _differing(left: Any, right: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in sorted({*left, *right}):
+            if key not in OWN:
+                yield from _differing(left.get(key, "(absent)"), right.get(key, "(absent)"), f"{path}/{key}")
+    elif isinstance(left, list) and isinstance(right, list) and len(_ordered(left)) == len(_ordered(right)):
+        for number, (one, other) in enumerate(zip(_ordered(left), _ordered(right), strict=True)):
+            yield from _differing(one, other, f"{path}/{number}")
+    elif left != right:
+        yield path, json.dumps(left), json.dumps(right)
+
+
+def _ordered(values: list[Any]) -> list[Any]:
+    """In the order of what names each, since brokers list things as they like; without the brokers' own topics."""
+    named = [(_name(value), value) for value in values]
+    if any(name is None for name, _ in named):
+        return values
+    return [value for name, value in sorted(named, key=lambda pair: str(pair[0])) if not str(name).startswith("__")]
+
+
+def _name(value: Any) -> str | int | None:
+    if isinstance(value, str):
+        return value
+    fields = value if isinstance(value, dict) else {}
+    return next((fields[key] for key in NAMES if isinstance(fields.get(key), str | int)), None)
+
+
+def run_client(
+    program: Program, version: str, theirs: str, ours: str, tell: Callable[[str, str], None]
+) -> dict[str, int]:
+    """A client on an Apache Kafka of that version and on coterie, both new: how many steps, accepted differences and others.
+    Raises CannotRun."""
+    command = environment(program)
+    steps = run_script(command, theirs)
+    differences = compare(version, steps, run_script(command, ours))
+    wrong = [d for d in differences if not d.reason]
+    if not is_whole(steps):
+        wrong.append(Difference(ENDED, "", json.dumps(steps[-1]), ""))
+    for d in wrong:
+        tell(f"{program.name}: {d.step}{d.path}", f"Apache Kafka {d.theirs}, coterie {d.ours}")
+    if not wrong:
+        tell(f"{program.name}, {len(steps)} steps", "")
+    return {"steps": len(steps), "accepted": sum(bool(d.reason) for d in differences), "wrong": len(wrong)}
+
+
+def is_whole(steps: list[dict[str, Any]]) -> bool:
+    """Whether the script came to its end."""
+    return len(steps) > 1 and steps[-1] == {"step": ENDED, "returned": [0]}
