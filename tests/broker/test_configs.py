@@ -120,3 +120,10 @@ def test_a_resource_may_come_once_in_a_request(coterie_broker: LocalBroker) -> N
     response = teller.socket.request(IncrementalAlterConfigsRequest([resource, resource]))
     assert [r.error_code for r in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
     teller.socket.close()
+
+
+def test_an_unknown_topic_has_an_empty_message(coterie_broker: LocalBroker) -> None:
+    socket = BrokerSocket(coterie_broker.host, coterie_broker.port)
+    result = socket.request(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "none", None)])).results[0]
+    assert (result.error_code, result.error_message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    socket.close()

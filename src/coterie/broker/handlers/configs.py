@@ -50,7 +50,9 @@ def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, cal
             describe = _DESCRIBE.get(resource.resource_type, _refuse_type)
             described = describe(broker, resource.resource_name)
         except Refusal as refusal:
-            result.error_code, result.error_message = refusal.code, str(refusal)
+            result.error_code = refusal.code
+            # As Kafka, which has a message for every code but this one.
+            result.error_message = "" if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else str(refusal)
         else:
             keys = resource.configuration_keys  # none, or an empty list: all
             result.configs = [_requested(config, request) for config in described if not keys or config.name in keys]
@@ -83,7 +85,7 @@ def _describe_topic(broker: Broker, name: str) -> list[Described]:
     check_name(name)
     topic = broker.topics.by_name.get(name)
     if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return describe_topic(broker.settings, topic.configs)
 
 
