@@ -41,7 +41,8 @@ TOPICS: dict[str, dict[str, str]] = {
 }
 NOW = 1_700_000_000_000
 TRANSACTION_WITHIN_S = 30.0
-CONSOLE_S = 120.0
+CONSOLE_S, ATTEMPTS = 60.0, 3
+SESSION_MS = "60000"  # long: where many programs share the machine, a JVM may stand still for seconds
 PRINTED = {TOPIC: 12, SMALL_SEGMENTS: 8}  # topic -> its records
 IN_TRANSACTIONS = 6
 Message = tuple[int, int, int, int | None, bytes | None, bytes | None]
@@ -60,10 +61,11 @@ class Side:
 def sides(folder: Path) -> Iterator[list[Side]]:
     """Apache Kafka and coterie, with the same records. Raises CannotRun."""
     port = free_port()
+    kafka_settings = {"zookeeper.connect": f"127.0.0.1:{port}", "zookeeper.session.timeout.ms": SESSION_MS}
     with (
         local_zookeeper(folder / "zookeeper") as zookeeper,
         LocalBroker({"zookeeper.connect": zookeeper}) as ours,
-        running(BESIDE, folder / f"kafka-{BESIDE}", {"zookeeper.connect": f"127.0.0.1:{port}"}) as theirs,
+        running(BESIDE, folder / f"kafka-{BESIDE}", kafka_settings) as theirs,
     ):
         both = [
             Side(f"kafka {BESIDE}", theirs, f"127.0.0.1:{port}"),
@@ -224,18 +226,19 @@ def old_offsets(address: tuple[str, int], timestamp: int, limit: int, topic: str
 
 
 def printed(zookeeper: str, folder: Path, topic: str, count: int) -> list[str]:
-    """What the console consumer of Kafka 1.1.1 prints of so many records, found through ZooKeeper."""
+    """What the console consumer of Kafka 1.1.1 prints of so many records, found through ZooKeeper; started anew, as another
+    group, where it does not come to its end in time."""
     words = ["--zookeeper", zookeeper, "--topic", topic, "--from-beginning", "--max-messages", str(count)]
     for name in ("print.key", "print.timestamp"):
         words += ["--property", f"{name}=true"]
-    with (folder / "console.log").open("ab") as log:
-        command = java("kafka.tools.ConsoleConsumer", *words)
-        try:
+    words += ["--consumer-property", f"zookeeper.session.timeout.ms={SESSION_MS}"]
+    command, output = java("kafka.tools.ConsoleConsumer", *words), b""
+    for _attempt in range(ATTEMPTS):
+        with (folder / "console.log").open("ab") as log, contextlib.suppress(subprocess.TimeoutExpired):
             output = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, timeout=CONSOLE_S, check=False
             ).stdout
-        except subprocess.TimeoutExpired as late:
-            output = late.stdout or b""
+            break
     return output.decode().splitlines()
 
 
