@@ -64,10 +64,10 @@ async def fetch(
 def messages(data: PartitionData) -> list[tuple[int, int | None, bytes | None]]:
     """(offset, timestamp, value) as kafka-python reads them."""
     assert data.error_code == ErrorCode.NONE
-    found, records = [], MemoryRecords(data.records)
+    decoded, records = [], MemoryRecords(data.records)
     while records.has_next():
-        found += [(r.offset, r.timestamp, r.value) for r in records.next_batch()]
-    return found
+        decoded += [(r.offset, r.timestamp, r.value) for r in records.next_batch()]
+    return decoded
 
 
 def batch(*values: bytes, codec: int = 0) -> bytes:

@@ -35,10 +35,10 @@ def log() -> PartitionLog:
 
 
 def offsets(message_set: bytes) -> list[int]:
-    found, records = [], MemoryRecords(message_set)
+    decoded, records = [], MemoryRecords(message_set)
     while records.has_next():
-        found += [r.offset for r in records.next_batch()]
-    return found
+        decoded += [r.offset for r in records.next_batch()]
+    return decoded
 
 
 def test_markers_are_left_out_of_message_sets(log: PartitionLog) -> None:

@@ -51,12 +51,12 @@ def written(magic: int, codec: int, messages: list[Message]) -> bytes:
 
 def read(message_set: bytes) -> list[tuple[Any, ...]]:
     """(offset, timestamp, timestamp type, key, value) of each message, as kafka-python sees them."""
-    found, records = [], MemoryRecords(message_set)
+    decoded, records = [], MemoryRecords(message_set)
     while records.has_next():
         batch = records.next_batch()
         assert batch.validate_crc()
-        found += [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for r in batch]
-    return found
+        decoded += [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for r in batch]
+    return decoded
 
 
 def batch_at(offset: int, codec: int = NONE, count: int = 3, size: int = 1, attributes: int = 0) -> bytes:
@@ -69,7 +69,7 @@ def batch_at(offset: int, codec: int = NONE, count: int = 3, size: int = 1, attr
 
 @pytest.mark.parametrize(("magic", "codec"), COMPARED)
 def test_message_sets_become_batches(magic: int, codec: int) -> None:
-    """Format 0 has no timestamps, and none is made up: defect 10 of what other clients' tests found."""
+    """Format 0 has no timestamps, and none is made up."""
     data = written(magic, codec, [(0, 1234, b"k", b"v" * 100), (1, 1235, None, b"w"), (2, 1236, b"k", None)])
     assert is_legacy(data)
     batch = to_batch(data)

@@ -16,7 +16,7 @@ CANNOT_RUN_EXIT = 3
 RunChecks = Callable[[Callable[[str, str], None]], dict[str, bool]]
 
 
-def zookeeper_part(folder: Path, said: list[dict[str, Any]], as_json: bool) -> int:
+def zookeeper_part(folder: Path, results: list[dict[str, Any]], as_json: bool) -> int:
     """Our high-level consumer in one group with Apache Kafka's own, on Kafka's broker and on coterie's; and what clients of
     that age read from coterie. The exit code that this calls for."""
     from coterie.conformance import high_level_consumer, old_formats
@@ -28,10 +28,10 @@ def zookeeper_part(folder: Path, said: list[dict[str, Any]], as_json: bool) -> i
     parts.append(
         (f"old formats beside Kafka {old_formats.BESIDE}", partial(old_formats.run_checks, folder / "formats"))
     )
-    return max(_zookeeper_checks(name, run, said, as_json) for name, run in parts)
+    return max(_zookeeper_checks(name, run, results, as_json) for name, run in parts)
 
 
-def _zookeeper_checks(name: str, run: RunChecks, said: list[dict[str, Any]], as_json: bool) -> int:
+def _zookeeper_checks(name: str, run: RunChecks, results: list[dict[str, Any]], as_json: bool) -> int:
     def tell(check: str, wrong: str) -> None:
         click.echo(
             f"{'WRONG' if wrong else 'right'}  ZooKeeper, {name}: {check}{': ' + wrong if wrong else ''}", err=True
@@ -41,15 +41,15 @@ def _zookeeper_checks(name: str, run: RunChecks, said: list[dict[str, Any]], as_
         checks = run(tell)
     except CannotRun as reason:
         click.secho(f"SKIPPED ZooKeeper, {name}: {reason}", fg="red", bold=True, err=True)
-        said.append({"zookeeper": name, "skipped": str(reason)})
+        results.append({"zookeeper": name, "skipped": str(reason)})
         return CANNOT_RUN_EXIT
-    said.append({"zookeeper": name, "checks": checks})
+    results.append({"zookeeper": name, "checks": checks})
     if not as_json:
         click.echo(f"ZooKeeper, {name}: {sum(checks.values())} of {len(checks)} checks right")
     return 0 if all(checks.values()) else 1
 
 
-def rocketmq_part(folder: Path, seed: int, said: list[dict[str, Any]], as_json: bool) -> int:
+def rocketmq_part(folder: Path, seed: int, results: list[dict[str, Any]], as_json: bool) -> int:
     """The strategies beside RocketMQ's own classes, and four consumers on real brokers with one killed, per version; the
     exit code that this calls for."""
     from coterie.conformance.rocketmq import VERSIONS
@@ -60,10 +60,10 @@ def rocketmq_part(folder: Path, seed: int, said: list[dict[str, Any]], as_json: 
             one = _one_rocketmq(version, folder / f"rocketmq-{version}", seed)
         except CannotRun as reason:
             click.secho(f"SKIPPED RocketMQ {version}: {reason}", fg="red", bold=True, err=True)
-            said.append({"rocketmq": version, "skipped": str(reason)})
+            results.append({"rocketmq": version, "skipped": str(reason)})
             exit_code = exit_code or CANNOT_RUN_EXIT
             continue
-        said.append(one)
+        results.append(one)
         exit_code = 1 if one["failed"] else exit_code
         if not as_json:
             click.echo(_sentences(one))

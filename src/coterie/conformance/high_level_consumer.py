@@ -242,10 +242,10 @@ async def _create(bootstrap: str) -> None:
 def run_checks(folder: Path, broker: str, tell: Callable[[str, str], None]) -> dict[str, bool]:
     """Each check on one of `BROKERS` with whether it was right; ``tell`` hears its name and what was wrong. Raises
     CannotRun."""
-    found: dict[str, bool] = {}
+    agreed: dict[str, bool] = {}
 
     def check(name: str, wrong: str) -> None:
-        found[name] = not wrong
+        agreed[name] = not wrong
         tell(name, wrong)
 
     with _running(folder, broker) as group:
@@ -267,4 +267,4 @@ def run_checks(folder: Path, broker: str, tell: Callable[[str, str], None]) -> d
         check("theirs comes back, and both own what the rule says", group.wrong_owners(2))
         group.send()
         check("theirs goes on from our offsets", group.wrong_delivery() or group.wrong_share("theirs-2.txt"))
-    return found
+    return agreed

@@ -156,7 +156,7 @@ def _until_no_error(ask: Callable[[], Any]) -> Any:
 def messages(message_set: bytes) -> list[Message]:
     """(offset, format, attributes, timestamp or None, key, value) of each message, those inside of compressed ones after
     their wrapper's; up to the first that is cut short."""
-    found: list[Message] = []
+    decoded: list[Message] = []
     at = 0
     while at + 12 <= len(message_set):
         offset, size = struct.unpack_from(">qi", message_set, at)
@@ -169,14 +169,14 @@ def messages(message_set: bytes) -> list[Message]:
         key, rest = _bytes(message, 14 if magic else 6)
         value, _ = _bytes(message, rest)
         codec = attributes & 7
-        found.append((offset, magic, attributes, timestamp, key, None if codec else value))
+        decoded.append((offset, magic, attributes, timestamp, key, None if codec else value))
         if codec and value is not None:
             lz4_of_format_0 = (magic, codec) == (0, compression.LZ4)
             inner = (
                 compression.decompress_lz4_format_0(value) if lz4_of_format_0 else compression.decompress(codec, value)
             )
-            found += messages(inner)
-    return found
+            decoded += messages(inner)
+    return decoded
 
 
 def _bytes(message: bytes, at: int) -> tuple[bytes | None, int]:
@@ -226,8 +226,8 @@ def old_offsets(address: tuple[str, int], timestamp: int, limit: int, topic: str
 
 
 def printed(zookeeper: str, folder: Path, topic: str, count: int) -> list[str]:
-    """What the console consumer of Kafka 1.1.1 prints of so many records, found through ZooKeeper; started anew, as another
-    group, where it does not come to its end in time."""
+    """What the console consumer of Kafka 1.1.1, which finds the broker through ZooKeeper, prints of so many records; started
+    anew, as another group, where it does not come to its end in time."""
     words = ["--zookeeper", zookeeper, "--topic", topic, "--from-beginning", "--max-messages", str(count)]
     for name in ("print.key", "print.timestamp"):
         words += ["--property", f"{name}=true"]

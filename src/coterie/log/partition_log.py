@@ -90,8 +90,8 @@ class PartitionLog:
 
     def _load_producers(self, clean: bool) -> None:
         name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
-        found = self.transactions.open
-        if clean and self.fs.exists(name) and self.producers.load_snapshot(self.fs.read_file(name), found):
+        open_transactions = self.transactions.open
+        if clean and self.fs.exists(name) and self.producers.load_snapshot(self.fs.read_file(name), open_transactions):
             for segment in self.segments:
                 if self.fs.exists(segment.stem + ".txnindex"):
                     self.transactions.aborted += decode_index(self.fs.read_file(segment.stem + ".txnindex"))

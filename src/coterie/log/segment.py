@@ -77,7 +77,7 @@ class Segment:
     def headers(self, position: int, end: int | None = None) -> list[tuple[int, BatchHeader]]:
         """Positions and headers of the whole batches from a batch border on, without reading their records."""
         end = self.size if end is None else end
-        found: list[tuple[int, BatchHeader]] = []
+        whole: list[tuple[int, BatchHeader]] = []
         window, window_at = b"", position
         while position + HEADER_BYTES <= end:
             if position + HEADER_BYTES > window_at + len(window) or position < window_at:
@@ -85,9 +85,9 @@ class Segment:
             header = read_header(window, position - window_at)
             if header.length <= 0 or position + header.size > end:
                 break
-            found.append((position, header))
+            whole.append((position, header))
             position += header.size
-        return found
+        return whole
 
     def recover(self) -> list[BatchHeader]:
         """Reads every batch, cuts the file after the last undamaged one, builds the indexes anew."""

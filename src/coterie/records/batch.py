@@ -264,15 +264,15 @@ def decode_keys_and_values(
 
 def _decode_headers(body: bytes, at: int) -> tuple[tuple[Header, ...], int]:
     count, at = read_varint(body, at)
-    found: list[Header] = []
+    headers: list[Header] = []
     for _ in range(count):
         size, at = read_varint(body, at)
         name = body[at : at + size].decode()
         at += size
         size, at = read_varint(body, at)
-        found.append((name, body[at : at + size] if size >= 0 else None))
+        headers.append((name, body[at : at + size] if size >= 0 else None))
         at += max(size, 0)
-    return tuple(found), at
+    return tuple(headers), at
 
 
 _VARINTS: tuple[bytes, ...] = ()
