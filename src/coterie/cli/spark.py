@@ -71,8 +71,8 @@ def run_on_spark(
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)  # only now: a session of Spark brings a handler of its own
+    # Only now: a session of Spark brings a handler of its own.
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with busy("Spark is at work"):
             return work(spark)
@@ -87,6 +87,8 @@ def run_on_spark(
                     raise click.ClickException(line.split(kind, 1)[1]) from error
         raise
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in before:
             signal.signal(number, signal.SIG_IGN)
         spark.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
