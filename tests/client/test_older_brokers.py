@@ -19,7 +19,21 @@ from coterie.wire.messages.api_versions import ApiVersionsResponse
 # The newest version of each API in Kafka 0.11.0.3's own ApiVersions; those that are not here it does not have.
 NEWEST_0_11 = dict(
     [(0, 3), (1, 5), (2, 2), (3, 4), (8, 3), (9, 3), (10, 1), (11, 2), (12, 1), (13, 1), (14, 1), (15, 1), (16, 1)]
-    + [(18, 1), (19, 2), (20, 1), (21, 0), (22, 0), (23, 0), (24, 0), (25, 0), (26, 0), (27, 0), (28, 0), (32, 0)]
+    + [
+        (18, 1),
+        (19, 2),
+        (20, 1),
+        (21, 0),
+        (22, 0),
+        (23, 0),
+        (24, 0),
+        (25, 0),
+        (26, 0),
+        (27, 0),
+        (28, 0),
+        (32, 0),
+        (33, 0),
+    ]
 )
 Work = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -62,6 +76,22 @@ def test_a_topic_without_a_number_of_partitions_takes_the_brokers_settings(old: 
             assert len((await admin.topics(["t"]))["t"].leaders) == 3
             await admin.create_topic("u", 2)
             assert len((await admin.topics(["u"]))["u"].leaders) == 2
+
+    asyncio.run(story())
+
+
+def test_one_setting_is_altered_and_the_others_stay(old: LocalBroker) -> None:
+    async def story() -> None:
+        async with Admin(settings(old)) as admin:
+            await admin.create_topic("t", 1, {"retention.ms": "1000", "segment.bytes": "2000000", "flush.ms": "5"})
+            before = await admin.topic_configs("t")
+            await admin.alter_topic_configs("t", {"retention.ms": "2000", "flush.ms": None})
+            after = await admin.topic_configs("t")
+            assert {k for k in after if after[k] != before[k]} == {"retention.ms", "flush.ms"}
+            assert (after["retention.ms"], after["segment.bytes"]) == ("2000", "2000000")
+            with pytest.raises(KafkaError) as refused:
+                await admin.alter_topic_configs("nothing", {"retention.ms": "2000"})
+            assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     asyncio.run(story())
 

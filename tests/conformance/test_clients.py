@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from coterie.conformance.clients.programs import ENDED, compare, is_whole, run_script
+from coterie.conformance.clients.programs import ENDED, NAMES, compare, is_whole, run_script
 from coterie.testing import LocalBroker
 
 AIOKAFKA = [sys.executable, "-m", "coterie.conformance.clients.aiokafka_client"]
@@ -36,6 +36,8 @@ def test_what_is_compared() -> None:
     assert differing([1, 2], [1]) == [("/returned", False)]
     assert differing([{"name": "b"}, {"name": "a", "x": 1}], [{"name": "a", "x": 1}, {"name": "b"}]) == []
     assert differing(["a", "__consumer_offsets"], ["a"]) == []
+    for name in NAMES:
+        assert differing([{name: "b"}, {name: "a"}], [{name: "a"}, {name: "b"}]) == []
     assert differing({"cluster_id": "a"}, {"cluster_id": "b"}) == []
     assert differing({"error_message": "a"}, {"error_message": "b"}) == [("/returned/error_message", True)]
     operations = {"authorized_operations": ["READ"]}, {"authorized_operations": []}

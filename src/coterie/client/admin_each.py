@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.client.admin_older import with_broker_defaults
+from coterie.client.admin_older import replace_topic_configs, with_broker_defaults
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
 from coterie.client.listener import TopicPartition
@@ -105,16 +105,18 @@ class Each:
 
     def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Futures[str]:
         """Topic -> setting -> value; None takes the broker's default back."""
+        return self._together(changes, self._alter(changes), lambda a: {r.resource_name: r for r in a.responses})
+
+    async def _alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> Any:
+        if not (await self._cluster.any_connection()).serves(IncrementalAlterConfigsRequest):
+            return await replace_topic_configs(self._cluster, changes)
         resources = [
             AlterConfigsResource(
                 TOPIC_RESOURCE, name, [AlterableConfig(k, DELETE if v is None else SET, v) for k, v in configs.items()]
             )
             for name, configs in changes.items()
         ]
-        request = IncrementalAlterConfigsRequest(resources)
-        return self._together(
-            changes, self._cluster.request(request), lambda a: {r.resource_name: r for r in a.responses}
-        )
+        return await self._cluster.request(IncrementalAlterConfigsRequest(resources))
 
     # -- groups -------------------------------------------------------------------------------------------------------
 

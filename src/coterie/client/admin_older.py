@@ -5,11 +5,18 @@ Each function names the first Apache Kafka that does not need it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import check
+from coterie.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    ReplacedResource,
+    ReplacedResourceResponse,
+    ReplacingConfig,
+)
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import (
@@ -22,7 +29,9 @@ from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from coterie.wire.messages.list_groups import ListedGroup
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
-BROKER_RESOURCE = 4
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+SOURCES_FROM = 1  # the version of DescribeConfigs that tells where a value comes from (KIP-226)
+OF_TOPIC = 1  # such a source: the topic itself
 NO_CLUSTER_ID = ""
 
 
@@ -62,6 +71,34 @@ async def with_broker_defaults(cluster: Cluster, topics: Sequence[CreatableTopic
         )
         for t in topics
     ]
+
+
+async def replace_topic_configs(
+    cluster: Cluster, changes: Mapping[str, Mapping[str, str | None]]
+) -> AlterConfigsResponse:
+    """Topic -> setting -> value, None for the default: single settings changed by writing all of a topic's own anew
+    (IncrementalAlterConfigs: Kafka 2.3). What somebody else changes between reading and writing is lost. Raises KafkaError.
+    """
+    connection = await cluster.any_connection()
+    has_sources = connection.version_of(DescribeConfigsRequest) >= SOURCES_FROM
+    request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None) for name in changes])
+    described: DescribeConfigsResponse = await cluster.request(request)
+    resources: list[ReplacedResource] = []
+    refused: list[ReplacedResourceResponse] = []
+    for result in described.results:
+        name = result.resource_name
+        if result.error_code:
+            refused.append(ReplacedResourceResponse(result.error_code, result.error_message, TOPIC_RESOURCE, name))
+            continue
+        own = {
+            c.name: c.value
+            for c in result.configs
+            if (c.config_source == OF_TOPIC if has_sources else not c.is_default)
+        }
+        kept = {k: v for k, v in {**own, **changes[name]}.items() if v is not None}
+        resources.append(ReplacedResource(TOPIC_RESOURCE, name, [ReplacingConfig(k, v) for k, v in kept.items()]))
+    response: AlterConfigsResponse = await cluster.request(AlterConfigsRequest(resources))
+    return replace(response, responses=[*response.responses, *refused])
 
 
 async def with_states(cluster: Cluster, node: int, groups: Sequence[ListedGroup]) -> list[ListedGroup]:

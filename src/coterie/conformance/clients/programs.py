@@ -71,7 +71,17 @@ OWN = frozenset(
     """.split()  # noqa: SIM905
 )
 # The fields that name an entry of a list.
-NAMES = ("name", "config_names", "topic", "partition", "partition_index", "partitionIndex", "partitionId", "topicName")
+NAMES = (
+    "name",
+    "config_names",
+    "configName",
+    "topic",
+    "partition",
+    "partition_index",
+    "partitionIndex",
+    "partitionId",
+    "topicName",
+)
 # (version of Apache Kafka or "" for all, a piece of the path, why the brokers may differ there)
 ACCEPTED: tuple[tuple[str, str, str], ...] = (
     ("", "error_message", "each broker words its refusals; the codes are compared"),
