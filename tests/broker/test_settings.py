@@ -14,6 +14,8 @@ from coterie.broker.settings import BrokerSettings, SettingError
         ({"num.partitions": "many"}, "num.partitions must be a whole number of 32 bits, not 'many'"),
         ({"num.partitions": "0"}, "num.partitions must be from 1 to 100000, not 0"),
         ({"auto.create.topics.enable": "yes"}, "auto.create.topics.enable must be true or false, not 'yes'"),
+        ({"log.retention.hours": "0"}, "log.retention.hours must be at least 1, or below 0 for no limit, not 0"),
+        ({"log.roll.ms": "0"}, "log.roll.ms must be at least 1, not 0"),
         ({"log.cleanup.policy": "shred"}, "log.cleanup.policy must be one of delete, compact"),
     ],
 )

@@ -176,16 +176,17 @@ _OWN = (
     ),
 )
 
+_RETENTION = Rule("at least 1, or below 0 for no limit", lambda value: value != 0)
 # Broker settings that are the default of a topic setting and differ from it in more than the name: kind, default, rule.
 _TOPIC_DEFAULTS: dict[str, tuple[Kind, Value, Rule | None]] = {
     "log.flush.interval.ms": (Kind.LONG, None, None),
     "log.flush.scheduler.interval.ms": (Kind.LONG, MAX_LONG, None),
-    "log.retention.ms": (Kind.LONG, None, None),
-    "log.retention.minutes": (Kind.INT, None, None),
-    "log.retention.hours": (Kind.INT, 168, None),
-    "log.roll.ms": (Kind.LONG, None, None),
+    "log.retention.ms": (Kind.LONG, None, _RETENTION),
+    "log.retention.minutes": (Kind.INT, None, _RETENTION),
+    "log.retention.hours": (Kind.INT, 168, _RETENTION),
+    "log.roll.ms": (Kind.LONG, None, at_least(1)),
     "log.roll.hours": (Kind.INT, 168, at_least(1)),
-    "log.roll.jitter.ms": (Kind.LONG, None, None),
+    "log.roll.jitter.ms": (Kind.LONG, None, at_least(0)),
     "log.roll.jitter.hours": (Kind.INT, 0, at_least(0)),
 }
 _START_ONLY = frozenset(
