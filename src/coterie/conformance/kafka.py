@@ -157,7 +157,7 @@ def running(
                 wait_for_port(int(zookeeper), processes, log)
             elif not (folder / "data" / "meta.properties").exists():
                 identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-                form = java(version, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(config))
+                form = java(version, "kafka.tools.StorageTool", "format", f"--cluster-id={identity}", "-c", str(config))
                 subprocess.run(form, stdout=out, stderr=out, check=True)
             start(java(version, "kafka.Kafka", str(config)))
             wait_for_port(port, processes, log)

@@ -1,0 +1,35 @@
+"""Every answer of the story of producers is that of Apache Kafka 3.9.1 or of 4.3.0, where the two differ."""
+
+from __future__ import annotations
+
+import json
+
+from coterie.testing import LocalBroker
+from tests.broker import transaction_story
+from tests.broker.transaction_story import DATA, Answer
+
+# Kafka asks the transaction coordinator only for a partition's first offsets of a transaction: later ones may name another
+# transactional id, or none. Here each is checked.
+CHECKED_EACH_TIME = {
+    "TxnOffsetCommit of another name, later": ["INVALID_PRODUCER_ID_MAPPING"],
+    "TxnOffsetCommit without a name, later": ["INVALID_REQUEST"],
+}
+
+
+def kafka(version: str) -> list[tuple[str, Answer]]:
+    return [tuple(row) for row in json.loads((DATA / f"transaction-story-{version}.json").read_text())]
+
+
+def test_producers_are_answered_as_by_kafka() -> None:
+    with LocalBroker(transaction_story.SETTINGS) as broker:
+        ours = transaction_story.tell((broker.host, broker.port))
+    theirs = zip(kafka("3.9.1"), kafka("4.3.0"), strict=True)
+    different = []
+    for (step, answer), ((step_3, answer_3), (step_4, answer_4)) in zip(ours, theirs, strict=True):
+        assert step == step_3 == step_4
+        accepted = CHECKED_EACH_TIME.get(step.rpartition(" ")[0])
+        if accepted is not None:
+            assert answer == accepted
+        elif answer not in (answer_3, answer_4):
+            different.append(f"{step}\n  coterie: {answer}\n  3.9.1: {answer_3}\n  4.3.0: {answer_4}")
+    assert not different, "\n".join(different)
