@@ -23,7 +23,7 @@ from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -243,7 +243,8 @@ def _offsets(teller: Teller, version: int) -> None:
 
 
 def _told(teller: Teller, group: str) -> list[list[Any]]:
-    answer = teller.ask(OffsetFetchRequest(group, None, require_stable=True), 7)
+    wanted = [OffsetFetchRequestTopic("t", [0, 1])]
+    answer = teller.ask(OffsetFetchRequest(group, wanted, require_stable=True), 7)
     partitions = [p for t in answer.topics for p in t.partitions]
     return sorted([p.partition_index, p.committed_offset, error_of(p.error_code).name] for p in partitions)
 

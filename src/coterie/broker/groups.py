@@ -80,6 +80,7 @@ class GroupCoordinator:
         self._topics, self._clock, self._loop, self._flusher = topics, clock, loop, flusher
         self.config = settings.coordinator()
         self.transactions: OpenTransactions | None = None
+        self.orphans_left = False  # the disk failed when they were to be aborted
         self.listeners: list[Callable[[JournalLine], None]] = []
         self.load_seconds = 0.0
         self._seats: list[_Seat] = []
@@ -303,6 +304,7 @@ class GroupCoordinator:
 
     def abort_orphans(self, transactions: OpenTransactions) -> None:
         """Once both coordinators are loaded: an offset that is pending without an open transaction would stay so for ever."""
+        self.orphans_left = False
         for seat in [s for s in self._seats if s.loaded]:
             self._abort_orphans(seat, transactions)
 
@@ -319,6 +321,7 @@ class GroupCoordinator:
                 self.end_transaction(index, WritableTxnMarker(producer_id, epoch, False))
             except Refusal as refusal:
                 logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, index, refusal)
+                self.orphans_left = True
 
     def expire_member(self, group_id: str, member_id: str) -> None:
         """Ends a member's session now, as if it had been silent for its whole length. Raises Refusal."""

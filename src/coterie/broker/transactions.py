@@ -128,7 +128,8 @@ class TransactionCoordinator:
         again."""
         now_ms = self._clock.now_ms()
         self.machine.complete_prepared(now_ms)
-        self._groups.abort_orphans(self)
+        if self._groups.orphans_left:
+            self._groups.abort_orphans(self)
         for aborted in self.machine.abort_timed_out(now_ms):
             logger.info(
                 "aborted the transaction of %s: open for more than %d ms", aborted.transactional_id, aborted.timeout_ms

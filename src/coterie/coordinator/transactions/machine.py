@@ -138,14 +138,11 @@ class TransactionMachine:
     def orphans(self, pending: Iterable[tuple[int, int]], partition: TopicPartition) -> list[tuple[int, int]]:
         """Of the producers (id, epoch) with records pending in a partition, those without an open transaction that has it:
         no marker will ever come for them, so the coordinator of the partition aborts them itself."""
-        return [producer for producer in pending if not self._is_open(*producer, partition)]
-
-    def _is_open(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
-        """Whether a transaction of that producer has the partition and is not settled there yet."""
-        return any(
-            t.producer_id == producer_id and t.epoch == epoch and t.status in OPEN and partition in t.partitions
-            for t in self.by_id.values()
-        )
+        asked = list(pending)
+        if not asked:
+            return []
+        here = {(t.producer_id, t.epoch) for t in self.by_id.values() if t.status in OPEN and partition in t.partitions}
+        return [producer for producer in asked if producer not in here]
 
     # -- states ---------------------------------------------------------------------------------------------------
 
