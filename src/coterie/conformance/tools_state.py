@@ -13,6 +13,7 @@ from coterie.conformance.client import PATIENCE_S, read, until
 TOPICS = {"records": 3, "empty": 1, "ledger": 1}
 RECORDS_PER_PARTITION = 10
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
+LATEST = -1  # the end of the log, to ListOffsets
 TRANSACTION_TIMEOUT_MS = 900_000  # none may end by itself
 
 
@@ -50,8 +51,19 @@ async def _run_transactions(server: str) -> None:
             await sent
             if name == "done":
                 await producer.commit_transaction()
+                await _marker_written(server)
             else:
                 await producer.leave_transaction_open()
+
+
+async def _marker_written(server: str) -> None:
+    """Apache Kafka answers EndTxn before the marker is written; `open` begins after it on both sides."""
+    async with Admin({"bootstrap.servers": server}) as admin:
+
+        async def written() -> bool:
+            return (await admin.offsets({("ledger", 0): LATEST}))["ledger", 0] == 2
+
+        await until(written, "the marker of `done` is written")
 
 
 def _member(server: str, group: str) -> Consumer:
