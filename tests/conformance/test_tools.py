@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.conformance.tools import Output, Side, compare
+from coterie.conformance.tools import Output, Side, compare, run_program
 from coterie.conformance.tools_commands import COMMANDS
 from coterie.conformance.tools_programs import PROGRAMS
 from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, VERSIONS, Accepted, Command, Compare
@@ -117,3 +117,11 @@ def test_what_is_accepted_of_one_version_is_compared_with_the_other() -> None:
     assert compare(command.of("3.9.1"), theirs, ours).status == "accepted"
     assert compare(command.of("4.3.0"), theirs, ours).status == "DIFFERENT"
     assert compare(command.of("4.3.0"), ours, ours).status == "same"
+
+
+def test_a_program_is_skipped_where_this_machine_lacks_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = run_program(Command("franz-go-version-guess"), [Side("127.0.0.1:1", tmp_path, tmp_path)] * 2)
+    assert (result.status, "go is not on the PATH" in result.skipped) == ("SKIPPED", True)

@@ -265,7 +265,7 @@ def _side(address: tuple[str, int], folder: Path) -> Side:
 
 def _run_one(java: JavaTools, command: Command, sides: list[Side]) -> Result:
     if command.tool in PROGRAMS:
-        return _run_program(command, sides)
+        return run_program(command, sides)
     reads = any(word in command.line.split() for word in _READING)
     for attempt in range(ATTEMPTS if reads else 1):
         if attempt:
@@ -277,7 +277,9 @@ def _run_one(java: JavaTools, command: Command, sides: list[Side]) -> Result:
     return result
 
 
-def _run_program(command: Command, sides: list[Side]) -> Result:
+def run_program(command: Command, sides: list[Side]) -> Result:
+    """The program on all sides at once, compared; skipped where this machine lacks what it needs."""
+
     def run(side: Side) -> Output:
         exit_code, out = PROGRAMS[command.tool](side.server, side.folder / command.tool)
         return side.masked(Output(str(exit_code), out, ""))

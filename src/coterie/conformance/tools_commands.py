@@ -30,6 +30,8 @@ _RECORDS = (
         "kafka-console-producer --topic tuned --property parse.key=true --property key.separator=: --compression-codec gzip",
         stdin="k1:v1\nk2:v2\n",
     ),
+    Command("kafka-console-producer --topic with.dot_and-dash --sync --compression-codec zstd", stdin="four\n"),
+    Command("kafka-console-producer --topic nowhere --max-block-ms 1500", stdin="lost\n"),
     Command("kafka-console-producer --topic strict --request-required-acks all --timeout 1000", stdin="refused\n"),
     Command(
         "kafka-console-consumer --topic with.dot_and-dash --from-beginning --max-messages 3 --group reader",
@@ -174,6 +176,14 @@ _TRANSACTIONS = (
     Command("kafka-transactions abort --topic ledger --partition 0 --start-offset 2"),
     Command("kafka-transactions forceTerminateTransaction --transactionalId open", versions=NEW),
     Command("kafka-transactions describe --transactional-id open", when="ended by force", versions=NEW),
+    Command("kafka-transactions describe-producers --topic ledger --partition 0", when="aborted"),
+    Command("kafka-get-offsets --topic ledger --time latest", when="aborted"),
+    Command(
+        "kafka-console-consumer --topic ledger --partition 0 --offset earliest --isolation-level read_committed "
+        "--timeout-ms 2000",
+        when="aborted",
+    ),
+    Command("kafka-dump-log --files {data}/ledger-0/00000000000000000000.txnindex", when="aborted"),
 )
 
 _CLUSTER = (
