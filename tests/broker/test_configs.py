@@ -15,12 +15,14 @@ from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from coterie.wire.primitives import NULL_UUID
 from tests.broker import config_story
 from tests.broker.config_story import BROKER, DATA, DELETE, GROUP, METRICS, SET, TOPIC, Answer, Teller
 
@@ -126,4 +128,12 @@ def test_an_unknown_topic_has_an_empty_message(coterie_broker: LocalBroker) -> N
     socket = BrokerSocket(coterie_broker.host, coterie_broker.port)
     result = socket.request(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "none", None)])).results[0]
     assert (result.error_code, result.error_message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    socket.close()
+
+
+def test_a_topic_that_is_only_checked_has_an_id_too(coterie_broker: LocalBroker) -> None:
+    socket = BrokerSocket(coterie_broker.host, coterie_broker.port)
+    topics = [CreatableTopic(name, 1, 1) for name in ("a", "b")]
+    results = socket.request(CreateTopicsRequest(topics, validate_only=True)).topics
+    assert len({NULL_UUID, *(result.topic_id for result in results)}) == 3
     socket.close()

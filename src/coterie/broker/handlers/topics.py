@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,8 @@ def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Creat
         count = broker.settings["num.partitions"]
     configs = {c.name: c.value for c in asked.configs}
     if validate_only:
-        checked, topic_id = broker.topics.check_new(asked.name, count, configs), NULL_UUID
+        checked = broker.topics.check_new(asked.name, count, configs)
+        topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
     else:
         topic = broker.topics.create(asked.name, count, configs)
         checked, topic_id = topic.configs, topic.topic_id
