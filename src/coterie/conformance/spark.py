@@ -23,7 +23,7 @@ from coterie.conformance.spark_options import OURS, THEIRS, as_dict, compare, ma
 
 PEER_SPARK = "3.5.3"
 RECORDS = 4_000_000
-PATIENCE_S = 400
+PATIENCE_S = 900
 _NEEDED = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
 Tell = Callable[[str, str], None]
 
