@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.server import Handler
@@ -11,6 +13,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.judge import Bench, Verdict
 from coterie.conformance.everything.run import Wanted, ask_everything
+from tests.conformance.old_defects import OLD_DEFECTS, OldDefect
 
 VERSION = (4, 3, 0)
 
@@ -30,3 +33,10 @@ def test_equal_brokers_agree() -> None:
     verdict = asyncio.run(_judge(Wanted(600, seed=1), {}))
     assert verdict.asked >= 600
     assert not verdict.kinds, next(iter(verdict.kinds.values()))[0].text()
+
+
+@pytest.mark.parametrize("defect", OLD_DEFECTS, ids=lambda defect: defect.number)
+def test_an_old_defect_is_found(defect: OldDefect) -> None:
+    wanted = Wanted(defect.questions, seed=1, apis=defect.apis, first_only=True)
+    verdict = asyncio.run(_judge(wanted, defect.handlers))
+    assert verdict.kinds, f"{verdict.asked} questions did not find it"

@@ -1,7 +1,8 @@
 """The differences that are known, each with its reason: one table for the group stories and for `everything`.
 
-A row recognises one part of one answer: the api, the place in it, the values on both sides, and the versions of Kafka.
-Whatever no row recognises is a failure; a row that recognises nothing in a full run is reported, so that it goes.
+A row of `ROWS` recognises one part of one answer: the api, the place in it, the values on both sides, and the versions of
+Kafka. Whatever no row recognises is a failure; a row that recognises nothing in a full run is reported, so that it goes.
+The rows of the group stories, which recognise a group's whole state, stand in `accepted`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from coterie.wire.apis import APIS
 
 if TYPE_CHECKING:
     from coterie.conformance.everything.answers import Part
@@ -17,6 +20,17 @@ if TYPE_CHECKING:
 
 Version = tuple[int, ...]
 NEWEST: Version = (99,)
+ABSENT = "<absent>"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One part that differs, with the question and both whole answers."""
+
+    question: Question
+    part: Part
+    ours: Any
+    theirs: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +44,167 @@ class Row:
     reason: str
     apis: str
     path: str
-    recognises: Callable[[Question, Part], bool] = lambda _question, _part: True
+    recognises: Callable[[Case], bool] = lambda _case: True
     since: Version = ()
     before: Version = NEWEST
 
-    def explains(self, question: Question, part: Part, version: Version) -> bool:
+    def explains(self, case: Case, version: Version) -> bool:
         return (
             self.since <= version < self.before
-            and re.fullmatch(self.apis, question.api) is not None
-            and re.fullmatch(self.path, part.general()) is not None
-            and self.recognises(question, part)
+            and re.fullmatch(self.apis, case.question.api) is not None
+            and re.fullmatch(self.path, case.part.general()) is not None
+            and self.recognises(case)
         )
+
+
+# What Kafka serves and coterie does not, by api key.
+NOT_SERVED = {
+    **dict.fromkeys((4, 5, 6, 7), "between ZooKeeper's controller and its brokers"),
+    **dict.fromkeys(
+        (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82), "inside KRaft: its quorum and controllers"
+    ),
+    **dict.fromkeys((17, 36), "logging in: planned, with the listeners that would need it"),
+    **dict.fromkeys((68, 69), "the next generation of groups (KIP-848): planned"),
+    **dict.fromkeys((76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92), "share groups (KIP-932)"),
+    **dict.fromkeys((88, 89), "streams groups (KIP-1071)"),
+}
+# Versions of a served api that Kafka serves and coterie does not, by api key.
+NOT_IN_THIS_VERSION = {
+    24: "version 4 on is between brokers, 5 needs transactions of KIP-890's second part",
+    25: "KIP-890, second part",
+    26: "KIP-890, second part",
+    27: "between brokers: KIP-890, second part",
+    28: "KIP-890, second part",
+    2: "ListOffsets 11 asks about uploads to tiered storage",
+    22: "InitProducerId 6: two-phase commit (KIP-939), which Kafka itself does not enable",
+}
+
+
+def _not_served(case: Case) -> bool:
+    return case.part.ours == ABSENT and case.part.theirs["api_key"] in NOT_SERVED
+
+
+def _newer_or_older(case: Case) -> bool:
+    """Our range of versions reaches further at this end; or the api is of a later Kafka."""
+    if case.part.theirs == ABSENT:
+        return case.part.ours["api_key"] in APIS
+    if case.part.path.endswith("max_version"):
+        return bool(case.part.ours > case.part.theirs)
+    return case.part.path.endswith("min_version") and bool(case.part.ours < case.part.theirs)
+
+
+def _version_gap(case: Case) -> bool:
+    key = int(case.part.path.partition("[")[2].partition("]")[0])
+    return key in NOT_IN_THIS_VERSION and case.part.path.endswith("max_version")
+
+
+def _named_twice(case: Case) -> bool:
+    """Ours lists what theirs lists, more often."""
+    ours, theirs = case.part.ours, case.part.theirs
+    if not (isinstance(ours, list) and isinstance(theirs, list) and len(ours) > len(theirs)):
+        return False
+    return {_name_of(item) for item in ours} == {_name_of(item) for item in theirs}
+
+
+def _name_of(item: Any) -> str:
+    from coterie.conformance.everything.answers import element_name
+
+    return element_name(item) or repr(item)
+
+
+def _nothing_inside(case: Case) -> bool:
+    """Ours names a topic of which nothing was asked; theirs leaves it out."""
+    ours, theirs = case.part.ours, case.part.theirs
+    if theirs == ABSENT and isinstance(ours, dict):
+        return any(value == [] for value in ours.values())
+    return theirs == [] and isinstance(ours, list) and all(_has_empty_list(item) for item in ours)
+
+
+def _has_empty_list(item: Any) -> bool:
+    return isinstance(item, dict) and any(
+        v == [] or (isinstance(v, list) and all(map(_has_empty_list, v))) for v in item.values()
+    )
+
+
+def _their_fault(case: Case) -> bool:
+    return "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
+
+
+def _theirs_is(*values: Any) -> Callable[[Case], bool]:
+    return lambda case: case.part.theirs in values
+
+
+def _pair(ours: Any, theirs: Any) -> Callable[[Case], bool]:
+    return lambda case: (case.part.ours, case.part.theirs) == (ours, theirs)
+
+
+def _no_time(case: Case) -> bool:
+    """A timeout of no time at all."""
+    return case.question.body.get("timeout_ms", 1) <= 0 and "REQUEST_TIMED_OUT" in repr(case.theirs)
 
 
 ROWS: tuple[Row, ...] = (
     Row("order", "Kafka keeps these in hash maps, whose order it does not define", ".*", r".*\.order"),
+    Row("not served", "see NOT_SERVED: for each api, why", "ApiVersions", r"api_keys\[\]", _not_served),
+    Row(
+        "more versions",
+        "coterie serves the newest versions and the oldest, whatever Kafka it stands beside",
+        "ApiVersions",
+        r"api_keys\[\].*",
+        _newer_or_older,
+    ),
+    Row(
+        "fewer versions",
+        "see NOT_IN_THIS_VERSION: for each api, why",
+        "ApiVersions",
+        r"api_keys\[\].max_version",
+        _version_gap,
+    ),
+    Row(
+        "features",
+        "the features of a Kafka of another version",
+        "ApiVersions",
+        "(supported|finalized)_features.*|zk_migration_ready",
+    ),
+    Row(
+        "named twice",
+        "Kafka keeps what a request names in maps: the same thing twice is answered once",
+        ".*",
+        ".*",
+        _named_twice,
+    ),
+    Row(
+        "nothing inside",
+        "for the same reason a topic of which no partition is named leaves no trace",
+        ".*",
+        ".*",
+        _nothing_inside,
+    ),
+    Row(
+        "their fault",
+        "Kafka fails with an exception of its own (UNKNOWN_SERVER_ERROR); coterie answers",
+        ".*",
+        ".*",
+        _their_fault,
+    ),
+    Row(
+        "no time",
+        "Kafka refuses to wait no time at all, and may have done it all the same",
+        "CreateTopics|CreatePartitions|DeleteTopics",
+        ".*",
+        _no_time,
+    ),
+    Row(
+        "group operations",
+        "Kafka 4 counts a group's settings among its operations",
+        "DescribeGroups",
+        r"groups\[\].authorized_operations",
+        _pair(3400, 328),
+        before=(4,),
+    ),
 )
 
 
-def row_of(question: Question, part: Part, version: Version) -> Row | None:
+def row_of(case: Case, version: Version) -> Row | None:
     """The first row that explains this part."""
-    return next((row for row in ROWS if row.explains(question, part, version)), None)
+    return next((row for row in ROWS if row.explains(case, version)), None)

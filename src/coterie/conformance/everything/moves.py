@@ -105,6 +105,34 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
             ("DescribeGroups", {"groups": ["$g{n}"]}),
         ],
     ),
+    "subscription cut short": (
+        1,
+        [
+            (
+                "JoinGroup",
+                {
+                    "group_id": "$g{n}",
+                    "member_id": "",
+                    "protocols.metadata": {"@": "subscription", "topics": ["$t"], "version": 0, "claims": 1},
+                },
+            ),
+            (
+                "JoinGroup",
+                {
+                    "group_id": "$g{n}",
+                    "member_id": {"@": "id", "of": "member@joingroup{n}.0"},
+                    "protocols.metadata": {"@": "subscription", "topics": ["$t"], "version": 0, "claims": 1},
+                },
+            ),
+            ("SyncGroup", {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"}}),
+            (
+                "OffsetCommit",
+                {"group_id": "$g{n}", "member_id": {"@": "id", "of": "member@joingroup{n}.0"}, "topics.name": "$u"},
+            ),
+            ("OffsetDelete", {"group_id": "$g{n}", "topics.name": "$u"}),
+            ("OffsetDelete", {"group_id": "$g{n}", "topics.name": "$t"}),
+        ],
+    ),
     "offsets": (
         2,
         [

@@ -9,7 +9,7 @@ What differs between brokers or runs is a *form*, a dictionary with the key ``@`
     {"@": "now", "ms": -1000}                    that far from the story's start
     {"@": "hex", "of": "00ff"}                   bytes
     {"@": "text", "of": "x", "times": 300}       a long text
-    {"@": "subscription", "topics": ["$t"], "version": 3}
+    {"@": "subscription", "topics": ["$t"], "version": 3, "claims": 1}    encoded as the one, called the other
     {"@": "records", "batches": [...]}           see `batches`
 
 A reference that nothing has told yet becomes its default, so that a story stays a story when questions are taken away.

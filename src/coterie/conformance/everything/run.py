@@ -15,6 +15,7 @@ from coterie.conformance.everything.judge import Bench, Verdict, common_versions
 from coterie.conformance.everything.moves import random_tale
 from coterie.conformance.everything.pieces import Common
 from coterie.conformance.everything.question import Tale
+from coterie.conformance.everything.settings import settings_tales
 from coterie.conformance.everything.shrinking import shrink
 from coterie.conformance.everything.systematic import systematic
 from coterie.conformance.everything.telling import Told
@@ -29,13 +30,15 @@ Tell = Callable[[int], None]
 class Wanted:
     """``questions``: how many at least, the systematic ones included; ``replay``: a tale to tell instead.
 
-    ``apis``: only the systematic questions about these, and the random tales after them.
+    ``apis``: only the systematic questions about these ("settings": the topics'), and the random tales after them.
+    ``first_only``: it ends at the first difference, which is not made short.
     """
 
     questions: int
     seed: int
     replay: Path | None = None
     apis: tuple[str, ...] = ()
+    first_only: bool = False
 
 
 def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -71,21 +74,20 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, tell: Tell)
         tale = Tale.of_json(json.loads(wanted.replay.read_text()))
         return await judge(bench, [tale], verdict, heard)
     await judge(bench, _tales(common, wanted, verdict), verdict, heard)
-    await _make_short(bench, verdict)
+    if not wanted.first_only:
+        await _make_short(bench, verdict)
     return verdict
 
 
 def _tales(common: Common, wanted: Wanted, verdict: Verdict) -> Iterator[Tale]:
     every = [tale for tale in systematic(common) if not wanted.apis or tale.name.partition(" ")[0] in wanted.apis]
+    if not wanted.apis or "settings" in wanted.apis:
+        every += settings_tales(common)
     random.Random(wanted.seed).shuffle(every)
-    for tale in every:
-        if verdict.asked >= wanted.questions:
+    for tale in itertools.chain(every, (random_tale(seed, common) for seed in itertools.count(wanted.seed))):
+        if verdict.asked >= wanted.questions or (wanted.first_only and verdict.kinds):
             return
         yield tale
-    for seed in itertools.count(wanted.seed):
-        if verdict.asked >= wanted.questions:
-            return
-        yield random_tale(seed, common)
 
 
 async def _make_short(bench: Bench, verdict: Verdict) -> None:

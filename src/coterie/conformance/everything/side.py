@@ -131,7 +131,8 @@ class Side:
                 return self.real(form.get("after", "") + form["of"] * form["times"])
             case "subscription":
                 version = form.get("version", 3)
-                return encode_subscription([self.real(t) for t in form["topics"]], version=version)
+                data = encode_subscription([self.real(t) for t in form["topics"]], version=version)
+                return data[:1] + bytes([form["claims"] if "claims" in form else version]) + data[2:]
             case "assignment":
                 return encode_assignment({self.real(t): p for t, p in form["topics"].items()})
             case "records":

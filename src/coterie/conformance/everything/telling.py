@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client.errors import KafkaError
-from coterie.conformance.differences import Row, row_of
+from coterie.conformance.differences import Case, Row, row_of
 from coterie.conformance.everything.answers import Part, Tree, differences
 from coterie.conformance.everything.question import Question, Tale, written
 from coterie.conformance.everything.side import CLOSED, Side
@@ -130,7 +130,7 @@ class Teller:
     def _unexplained(self, question: Question, answers: list[Tree]) -> tuple[list[Part], list[Row]]:
         left, rows = list[Part](), list[Row]()
         for part in differences(answers[0], answers[1]):
-            row = row_of(question, part, self.version)
+            row = row_of(Case(question, part, answers[0], answers[1]), self.version)
             if row is None:
                 left.append(part)
             else:
