@@ -21,6 +21,13 @@ from coterie.wire.messages.fetch import FetchResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdResponse
 
 NOT_KNOWN = -(2**31)
+ONCE_TAKEN = frozenset(
+    {
+        "cleanup.policy", "compression.type", "delete.retention.ms", "max.message.bytes", "message.timestamp.type",
+        "min.compaction.lag.ms", "retention.bytes", "retention.ms", "segment.bytes", "segment.ms", "flush.messages",
+        "flush.ms",
+    }
+)  # fmt: skip
 Change = Callable[[Any, Any], None]  # (request, answer)
 
 
@@ -67,7 +74,7 @@ def _unchecked(_: Any, answer: Any) -> None:
 
 def _setting_refused(request: Any, answer: Any) -> None:
     for asked, topic in zip(request.topics, answer.topics, strict=False):
-        if any(config.name == "min.insync.replicas" for config in asked.configs):
+        if any(config.name not in ONCE_TAKEN for config in asked.configs):
             topic.error_code, topic.configs, topic.num_partitions = ErrorCode.INVALID_CONFIG, [], -1
 
 
@@ -159,7 +166,7 @@ OLD_DEFECTS = (
         "1: a producer id that was sent is answered with the next epoch", {22: _epoch_bumped}, ("InitProducerId",)
     ),
     OldDefect("2: offsets of a transaction are not checked against it", _after(28, _unchecked), ("TxnOffsetCommit",)),
-    OldDefect("3: a topic's setting is refused", _after(19, _setting_refused), ("settings",), 12_000),
+    OldDefect("3: a topic's setting is refused", _after(19, _setting_refused), ("settings",), 4000),
     OldDefect("4: a fetch with a session id is refused, whatever its epoch", {1: _session_refused}, ("Fetch",), 1000),
     OldDefect("6: a subscription cut short counts as one of every topic", {47: _subscribed_to_all}, ("none",), 1500),
     OldDefect("7: a topic's operations are not named", _after(3, _topic_operations), ("Metadata",)),

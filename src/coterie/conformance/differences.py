@@ -143,6 +143,29 @@ def _no_time(case: Case) -> bool:
     return case.question.body.get("timeout_ms", 1) <= 0 and "REQUEST_TIMED_OUT" in repr(case.theirs)
 
 
+def _follower(case: Case) -> bool:
+    return "NOT_LEADER_OR_FOLLOWER" in repr(case.theirs) and case.question.body.get("replica_id", 0) >= 0
+
+
+def _epoch_below(case: Case) -> bool:
+    return "-2147483648" in repr(case.question.body)
+
+
+def _old_and_empty(case: Case) -> bool:
+    return case.question.version < 3 and (
+        "INVALID_RECORD" in repr(case.ours) or "UNSUPPORTED_COMPRESSION" in repr(case.ours)
+    )
+
+
+def _verified_once(case: Case) -> bool:
+    refused = ("INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_EPOCH", "INVALID_REQUEST")
+    first, later = (
+        case.part.ours in refused and case.part.theirs == "NONE",
+        case.part.theirs == "INVALID_PRODUCER_EPOCH",
+    )
+    return bool(first or later)
+
+
 ROWS: tuple[Row, ...] = (
     Row("order", "Kafka keeps these in hash maps, whose order it does not define", ".*", r".*\.order"),
     Row("not served", "see NOT_SERVED: for each api, why", "ApiVersions", r"api_keys\[\]", _not_served),
@@ -201,6 +224,116 @@ ROWS: tuple[Row, ...] = (
         r"groups\[\].authorized_operations",
         _pair(3400, 328),
         before=(4,),
+    ),
+    # -- what clients never send -----------------------------------------------------------------------------------------
+    Row(
+        "followers",
+        "one broker has no followers: a replica id is a consumer's here",
+        "Fetch",
+        r"responses\[\].partitions\[\].*",
+        _follower,
+    ),
+    Row(
+        "acl parse",
+        "Kafka cannot read an ACL of an unknown or any kind and closes; coterie says SECURITY_DISABLED",
+        "(Create|Delete|Describe)Acls",
+        "",
+        _theirs_is("connection closed"),
+    ),
+    Row(
+        "cursor overflow",
+        "Kafka adds one to the largest partition and overflows",
+        "DescribeTopicPartitions",
+        "next_cursor",
+        lambda c: "-214748" in repr(c.part.theirs),
+    ),
+    Row(
+        "epoch below all",
+        "Kafka repeats an epoch below all that there are",
+        "OffsetForLeaderEpoch",
+        r".*\.(leader_epoch|end_offset)",
+        _epoch_below,
+    ),
+    Row(
+        "no records",
+        "a Produce of version 0 to 2 without a whole message is nothing to append in Kafka; refused here",
+        "Produce",
+        r".*\.(error_code|base_offset|log_append_time_ms)",
+        _old_and_empty,
+    ),
+    Row(
+        "refusal's words",
+        "whether a refused batch is told in words depends on where Kafka's code meets it",
+        "Produce",
+        r".*\.error_message",
+        _pair(None, "a text"),
+    ),
+    Row(
+        "feature gone",
+        "lowering a feature that does not exist is fine in Kafka, refused here",
+        "UpdateFeatures",
+        ".*",
+        lambda c: "INVALID_UPDATE_VERSION" in repr(c.ours),
+    ),
+    Row(
+        "no words",
+        "a refusal without words in Kafka has some here",
+        "UnregisterBroker|UpdateFeatures",
+        "error_message",
+        lambda c: not c.part.theirs or not c.part.ours,
+    ),
+    Row(
+        "markers",
+        "WriteTxnMarkers of producers that cannot be; only brokers send it",
+        "WriteTxnMarkers",
+        r"markers.*",
+        lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.ours),
+    ),
+    # -- of older versions of Kafka ----------------------------------------------------------------------------------------
+    Row(
+        "ZooKeeper's offsets",
+        "version 0 was about offsets in ZooKeeper, here it is about the group's",
+        "OffsetCommit|OffsetFetch",
+        r"topics.*",
+        lambda c: c.question.version == 0,
+    ),
+    Row(
+        "unknown group",
+        "before 4 a commit to a group that nobody knows had another error",
+        "OffsetCommit",
+        r".*\.error_code",
+        _pair("GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"),
+        before=(4,),
+    ),
+    Row(
+        "unknown group, transaction",
+        "the same for a transaction's",
+        "TxnOffsetCommit",
+        r".*\.error_code",
+        _pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
+        before=(4,),
+    ),
+    Row(
+        "verified once",
+        "Kafka verifies a producer's transaction with its coordinator only at its first write to a partition",
+        "TxnOffsetCommit",
+        r".*\.error_code",
+        _verified_once,
+    ),
+    Row(
+        "settings of groups",
+        "before 4 groups had no settings, unless asked for",
+        ".*Configs",
+        r".*",
+        lambda c: "resource_type': 32" in repr(c.question.body),
+        before=(4,),
+    ),
+    Row(
+        "settings of other versions",
+        "the settings of a topic differ between versions of Kafka; coterie has all",
+        "CreateTopics|DescribeConfigs",
+        r".*configs\[\]",
+        lambda c: ABSENT in (c.part.ours, c.part.theirs),
     ),
 )
 

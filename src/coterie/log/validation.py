@@ -67,7 +67,7 @@ def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader]:
     except BatchError as error:
         raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if header.magic != MAGIC:
-        code = ErrorCode.CORRUPT_MESSAGE if header.magic > MAGIC else ErrorCode.INVALID_RECORD
+        code = ErrorCode.CORRUPT_MESSAGE if not 0 <= header.magic <= MAGIC else ErrorCode.INVALID_RECORD
         raise Refusal(code, f"Produce {version} carries record batches of format {MAGIC}, not {header.magic}")
     if version < ZSTD_FROM and header.codec == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} must not carry zstd")

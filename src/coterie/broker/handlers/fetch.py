@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read
-from coterie.broker.handlers.records import TOPIC_IDS_FROM, check_leader_epoch
+from coterie.broker.handlers.records import LEADER_EPOCH, TOPIC_IDS_FROM, check_leader_epoch
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import Partition, Topics
@@ -133,6 +133,8 @@ def _read_log(
     wanted = fetched.wanted
     if wanted.current_leader_epoch >= 0:
         check_leader_epoch(wanted.current_leader_epoch)
+    if wanted.last_fetched_epoch > LEADER_EPOCH:
+        raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)  # KIP-595: an epoch that no record has
     if version < ZSTD_FROM and log.config.compression == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     offset, limit, aborted = wanted.fetch_offset, min(wanted.partition_max_bytes, left), None

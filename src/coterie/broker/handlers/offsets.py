@@ -129,11 +129,17 @@ def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool, st
 
 
 def handle_offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Call) -> Message | Pending:
-    known = [t for t in request.topics if t.name in broker.topics.by_name]
-    unknown = [t for t in request.topics if t.name not in broker.topics.by_name]
+    known, unknown = list[OffsetDeleteRequestTopic](), list[OffsetDeleteRequestTopic]()
+    for topic in request.topics:
+        existing = broker.topics.by_name.get(topic.name)
+        count = len(existing.partitions) if existing is not None else 0
+        for there, topics in ((True, known), (False, unknown)):
+            partitions = [p for p in topic.partitions if (0 <= p.partition_index < count) == there]
+            if partitions:
+                topics.append(OffsetDeleteRequestTopic(topic.name, partitions))
+    request.topics = known
     if not unknown:
         return submit(broker, request, call)
-    request.topics = known
 
     def merge(response: Message) -> Message:
         assert isinstance(response, OffsetDeleteResponse)

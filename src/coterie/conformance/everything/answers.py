@@ -24,8 +24,9 @@ HOSTS = frozenset({"host"})
 PRODUCERS = frozenset({"producer_id"})
 SESSIONS = frozenset({"session_id"})
 CLUSTERS = frozenset({"cluster_id"})
+FOLDERS = frozenset({"log_dir"})
 NOT_TIMES = frozenset({"throttle_time_ms"})
-_NAMES = ("name", "topic", "topic_name", "group_id", "transactional_id", "resource_name", "key", "member_id")
+_NAMES = ("name", "topic", "topic_name", "group_id", "transactional_id", "resource_name", "key", "member_id", "user")
 _NUMBERS = ("partition_index", "partition", "index", "api_key", "partition_id", "broker_id", "node_id", "id")
 
 

@@ -132,7 +132,8 @@ class Side:
             case "subscription":
                 version = form.get("version", 3)
                 data = encode_subscription([self.real(t) for t in form["topics"]], version=version)
-                return data[:1] + bytes([form["claims"] if "claims" in form else version]) + data[2:]
+                claims: Any = form.get("claims", version)
+                return data[:1] + bytes([claims]) + data[2:]
             case "assignment":
                 return encode_assignment({self.real(t): p for t, p in form["topics"].items()})
             case "records":
@@ -226,6 +227,8 @@ class Side:
             return "a text" if item else item
         if name in answers.CLUSTERS and item:
             return "its cluster"
+        if name in answers.FOLDERS and item:
+            return "its folder"
         return self._text(item)
 
     def _text(self, item: str) -> str:
