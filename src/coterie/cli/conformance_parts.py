@@ -66,7 +66,7 @@ def _format_sentences(figures: Figures) -> list[str]:
 
 
 def _requests(asked: Asked) -> Figures:
-    from coterie.conformance.accepted import ACCEPTED
+    from coterie.conformance.differences import STORY_ROWS
     from coterie.conformance.differential import run_differential
 
     with click.progressbar(length=asked.steps, label=f"Kafka {asked.version}, steps", file=sys.stderr) as bar:
@@ -77,7 +77,7 @@ def _requests(asked: Asked) -> Figures:
                 _tell_difference(result)
 
         report = run_differential(asked.version, asked.steps, asked.seed, asked.folder / "requests", tell)
-    reasons = {name: reason for name, reason, _ in ACCEPTED}
+    reasons = {name: reason for name, reason, _ in STORY_ROWS}
     accepted = {name: {"stories": n, "reason": reasons[name]} for name, n in report.accepted.most_common()}
     unexplained = len(report.failed)
     figures = {"steps": report.steps, "stories": report.stories, "unexplained": unexplained, "failed": unexplained}

@@ -1,14 +1,13 @@
-"""The differences that are known and accepted, each with its reason. A story that meets one ends there, unharmed.
+"""What recognises the known differences of group stories; their names and reasons stand in `differences.STORY_ROWS`.
 
-A row is (its name, the reason, what recognises it). Whatever no row recognises is a failure. One difference is not even
-asked for, since waiting for it would take minutes: a second JoinGroup or SyncGroup of a member whose first still waits.
-Kafka never answers the first; coterie answers it REBALANCE_IN_PROGRESS. Nor are OffsetCommit and OffsetFetch v0, which
-in Kafka were about ZooKeeper and here are about the group.
+Each takes the story and how its sides parted: what coterie and Kafka last answered. One difference is not even asked for,
+since waiting for it would take minutes: a second JoinGroup or SyncGroup of a member whose first still waits. Kafka never
+answers the first; coterie answers it REBALANCE_IN_PROGRESS. Nor are OffsetCommit and OffsetFetch v0, which in Kafka were
+about ZooKeeper and here are about the group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 Said = dict[str, Any]
 
 
-def _other_leader(story: Story, ours: Said, theirs: Said) -> bool:
+def other_leader(story: Story, ours: Said, theirs: Said) -> bool:
     """Both formed the same generation under a new leader; only which one differs."""
     if "leader" not in ours or story.ask.leader in (ours["leader"], theirs["leader"]):
         return False
@@ -27,7 +26,7 @@ def _other_leader(story: Story, ours: Said, theirs: Said) -> bool:
     }
 
 
-def _tied_vote(story: Story, ours: Said, theirs: Said) -> bool:
+def tied_vote(story: Story, ours: Said, theirs: Said) -> bool:
     """Only the chosen protocol differs, and as many members voted for the one as for the other."""
     names = (ours.get("protocol_name"), theirs.get("protocol_name"))
     if None in names or names[0] == names[1]:
@@ -46,13 +45,13 @@ def _is_tie(one: str, other: str, protocols: list[tuple[str, ...]]) -> bool:
     return votes.count(one) == votes.count(other)
 
 
-def _made_by_a_refused_join(story: Story, ours: Said, theirs: Said) -> bool:
+def made_by_a_refused_join(story: Story, ours: Said, theirs: Said) -> bool:
     """A first join that was refused left an Empty group without protocol type in Kafka's memory."""
     states = ours.get("group_state"), theirs.get("group_state")
     return states == ("Dead", "Empty") and theirs["protocol_type"] == ""
 
 
-def _unknown_instance(story: Story, ours: Said, theirs: Said) -> bool:
+def unknown_instance(story: Story, ours: Said, theirs: Said) -> bool:
     """Kafka 2.6 overlooks an instance id that the group does not know, LeaveGroup does so until 4; now it is
     UNKNOWN_MEMBER_ID."""
     old = story.version < ((4,) if "LeaveGroup" in story.last_question else (3,))
@@ -60,54 +59,54 @@ def _unknown_instance(story: Story, ours: Said, theirs: Said) -> bool:
     return old and named and "UNKNOWN_MEMBER_ID" in str(ours)
 
 
-def _delete_of_a_refused_group(story: Story, ours: Said, theirs: Said) -> bool:
+def delete_of_a_refused_group(story: Story, ours: Said, theirs: Said) -> bool:
     """The same memory of a refused commit, met by a later commit, DeleteGroups or OffsetDelete."""
     asked = "Delete" in story.last_question or "OffsetCommit" in story.last_question
     unknown_here = "GROUP_ID_NOT_FOUND" in str(ours) or "ILLEGAL_GENERATION" in str(ours)
     return (story.ask.state == "Dead" or "-nobody" in story.last_question) and unknown_here and asked
 
 
-def _emptied(story: Story, ours: Said, theirs: Said) -> bool:
+def emptied(story: Story, ours: Said, theirs: Said) -> bool:
     """Before Kafka 4 an Empty group went with its last offset."""
     states = ours.get("group_state"), theirs.get("group_state")
     return story.version < (4,) and states == ("Empty", "Dead")
 
 
-def _pending_leave_fails(story: Story, ours: Said, theirs: Said) -> bool:
+def pending_leave_fails(story: Story, ours: Said, theirs: Said) -> bool:
     """Kafka 2.6 looks a pending member up among the members, and fails."""
     failed = theirs.get("error_code") in ("UNSUPPORTED_VERSION", "UNKNOWN_SERVER_ERROR")
     return story.version < (3,) and "LeaveGroup" in story.last_question and failed
 
 
-def _leave_one_by_one(story: Story, ours: Said, theirs: Said) -> bool:
+def leave_one_by_one(story: Story, ours: Said, theirs: Said) -> bool:
     """Before Kafka 4 each member of a batch left for itself: the first to go could complete the join phase with the
     next still in it."""
     return story.version < (4,) and story.last_question.count("('") > 1 and "LeaveGroup" in story.last_question
 
 
-def _refused_for_room(story: Story, ours: Said, theirs: Said) -> bool:
+def refused_for_room(story: Story, ours: Said, theirs: Said) -> bool:
     """Kafka 2.6 forgets which static member is who when it refuses that member's join for want of room, and keeps a
     pending id that it refused."""
     return story.version < (3,) and any("GROUP_MAX_SIZE_REACHED" in line for line in story.result.told)
 
 
-def _plain_commit_unstable(story: Story, ours: Said, theirs: Said) -> bool:
+def plain_commit_unstable(story: Story, ours: Said, theirs: Said) -> bool:
     """Kafka 2.6 can take an earlier plain commit for a pending one when a fetch requires stability."""
     return story.version < (3,) and "UNSTABLE_OFFSET_COMMIT" in str(theirs)
 
 
-def _transactional_member(story: Story, ours: Said, theirs: Said) -> bool:
+def transactional_member(story: Story, ours: Said, theirs: Said) -> bool:
     """Kafka 2.6 lets a transaction commit with a member id and no generation, and checks in another order."""
     return story.version < (3,) and "TxnOffsetCommit" in story.last_question
 
 
-def _case_of_states(story: Story, ours: Said, theirs: Said) -> bool:
+def case_of_states(story: Story, ours: Said, theirs: Said) -> bool:
     """Kafka 2.6 takes the case of a state filter as it is."""
     filtered = "EMPTY" in story.last_question or "preparingrebalance" in story.last_question
     return story.version < (3,) and "ListGroups" in story.last_question and filtered
 
 
-def _full_group_waits(story: Story, ours: Said, theirs: Said) -> bool:
+def full_group_waits(story: Story, ours: Said, theirs: Said) -> bool:
     """A pending id that finds the group full is gone, and may have been all that the others waited for: here they are
     answered at once; Kafka looks again at the next request or at the rebalance timeout."""
     told = theirs.get("answers", {})
@@ -115,7 +114,7 @@ def _full_group_waits(story: Story, ours: Said, theirs: Said) -> bool:
     return bool(full) and len(ours["answers"]) > len(told) and ours["answers"][full[0]] == told[full[0]]
 
 
-def _removed_while_syncing(story: Story, ours: Said, theirs: Said) -> bool:
+def removed_while_syncing(story: Story, ours: Said, theirs: Said) -> bool:
     """A removed member's SyncGroup that waits is answered UNKNOWN_MEMBER_ID here; Kafka leaves it without an answer."""
     here, there = ours.get("answers", {}), theirs.get("answers", {})
     more = {a: said for a, said in here.items() if a not in there}
@@ -125,7 +124,7 @@ def _removed_while_syncing(story: Story, ours: Said, theirs: Said) -> bool:
     )
 
 
-def _commit_to_unknown(story: Story, ours: Said, theirs: Said) -> bool:
+def commit_to_unknown(story: Story, ours: Said, theirs: Said) -> bool:
     """Since Kafka 4 a commit of a member to a group that nobody knows is told so: OffsetCommit v9 GROUP_ID_NOT_FOUND, where
     it was ILLEGAL_GENERATION, and TxnOffsetCommit ILLEGAL_GENERATION, where it was UNKNOWN_MEMBER_ID."""
     told = (
@@ -142,38 +141,3 @@ def described_as(group: Said, version: tuple[int, ...]) -> Said:
         for member in group["members"]:
             member["member_assignment"] = b""
     return group
-
-
-ACCEPTED: tuple[tuple[str, str, Callable[[Story, Said, Said], bool]], ...] = (
-    ("leader", "who leads after the leader has gone: the first in join order here, hash order in Kafka", _other_leader),
-    ("tied vote", "a tie goes to the protocol voted for first here, to hash order in Kafka", _tied_vote),
-    (
-        "refused join",
-        "a first join that is refused makes no group here; Kafka keeps an Empty one",
-        _made_by_a_refused_join,
-    ),
-    ("refused commit", "the same for a first commit that is refused", _delete_of_a_refused_group),
-    ("full group", "those who waited for an id that found no room are answered at once here", _full_group_waits),
-    ("removed sync", "a removed member's waiting SyncGroup is answered here, never by Kafka", _removed_while_syncing),
-    ("unknown group", "before 4 a commit to a group that nobody knows was told another error", _commit_to_unknown),
-    ("emptied", "before 4 an Empty group went with its last offset", _emptied),
-    (
-        "unknown instance",
-        "2.6 (LeaveGroup before 4) overlooks an instance id that the group does not know",
-        _unknown_instance,
-    ),
-    ("pending leave", "2.6 fails on a pending id that leaves", _pending_leave_fails),
-    ("batch leave", "before 4 the members of a batch left one by one", _leave_one_by_one),
-    ("transactional member", "2.6 checks the member of a transactional commit otherwise", _transactional_member),
-    ("stable fetch", "2.6 can take a plain commit for a pending one", _plain_commit_unstable),
-    ("refused for room", "2.6 mixes up static and pending ids that it refused for want of room", _refused_for_room),
-    ("state filter", "2.6 takes the case of a state filter as it is", _case_of_states),
-)
-
-
-def accepted_reason(story: Story) -> str:
-    """The name of the row that recognises how this story's sides parted; "" for none."""
-    if story.parted is None:
-        return ""
-    _, ours, theirs = story.parted
-    return next((name for name, _, recognises in ACCEPTED if recognises(story, ours, theirs)), "")

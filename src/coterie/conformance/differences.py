@@ -2,7 +2,8 @@
 
 A row of `ROWS` recognises one part of one answer: the api, the place in it, the values on both sides, and the versions of
 Kafka. Whatever no row recognises is a failure; a row that recognises nothing in a full run is reported, so that it goes.
-The rows of the group stories, which recognise a group's whole state, stand in `accepted`.
+A row of `STORY_ROWS` is about group stories and recognises how a whole story's sides parted (`accepted` has how); such a
+story ends there, unharmed. `LEFT_OUT` is what group stories do not compare at all; `everything` compares it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from coterie.conformance import accepted
 from coterie.wire.apis import APIS
 
 if TYPE_CHECKING:
     from coterie.conformance.everything.answers import Part
     from coterie.conformance.everything.question import Question
+    from coterie.conformance.story import Story
 
 Version = tuple[int, ...]
 NEWEST: Version = (99,)
 ABSENT = "<absent>"
+Parted = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,3 +345,71 @@ ROWS: tuple[Row, ...] = (
 def row_of(case: Case, version: Version) -> Row | None:
     """The first row that explains this part."""
     return next((row for row in ROWS if row.explains(case, version)), None)
+
+
+# Fields that group stories leave out, each with its reason.
+LEFT_OUT = {
+    "throttle_time_ms": "0 unless a quota throttles; compared by everything",
+    "error_message": "its words are Kafka's own; that there are some is compared by everything",
+    "topic_id": "random; compared by everything, as a symbol",
+    "authorized_operations": "asked for, and compared, by everything",
+    "client_host": "where the judge's own connections come from",
+}
+# (name, reason, what recognises it)
+STORY_ROWS: tuple[tuple[str, str, Callable[[Story, Parted, Parted], bool]], ...] = (
+    (
+        "leader",
+        "who leads after the leader has gone: the first in join order here, hash order in Kafka",
+        accepted.other_leader,
+    ),
+    ("tied vote", "a tie goes to the protocol voted for first here, to hash order in Kafka", accepted.tied_vote),
+    (
+        "refused join",
+        "a first join that is refused makes no group here; Kafka keeps an Empty one",
+        accepted.made_by_a_refused_join,
+    ),
+    ("refused commit", "the same for a first commit that is refused", accepted.delete_of_a_refused_group),
+    (
+        "full group",
+        "those who waited for an id that found no room are answered at once here",
+        accepted.full_group_waits,
+    ),
+    (
+        "removed sync",
+        "a removed member's waiting SyncGroup is answered here, never by Kafka",
+        accepted.removed_while_syncing,
+    ),
+    (
+        "unknown group",
+        "before 4 a commit to a group that nobody knows was told another error",
+        accepted.commit_to_unknown,
+    ),
+    ("emptied", "before 4 an Empty group went with its last offset", accepted.emptied),
+    (
+        "unknown instance",
+        "2.6 (LeaveGroup before 4) overlooks an instance id that the group does not know",
+        accepted.unknown_instance,
+    ),
+    ("pending leave", "2.6 fails on a pending id that leaves", accepted.pending_leave_fails),
+    ("batch leave", "before 4 the members of a batch left one by one", accepted.leave_one_by_one),
+    (
+        "transactional member",
+        "2.6 checks the member of a transactional commit otherwise",
+        accepted.transactional_member,
+    ),
+    ("stable fetch", "2.6 can take a plain commit for a pending one", accepted.plain_commit_unstable),
+    (
+        "refused for room",
+        "2.6 mixes up static and pending ids that it refused for want of room",
+        accepted.refused_for_room,
+    ),
+    ("state filter", "2.6 takes the case of a state filter as it is", accepted.case_of_states),
+)
+
+
+def story_row(story: Story) -> str:
+    """The name of the row that recognises how this story's sides parted; "" for none."""
+    if story.parted is None:
+        return ""
+    _, ours, theirs = story.parted
+    return next((name for name, _, recognises in STORY_ROWS if recognises(story, ours, theirs)), "")

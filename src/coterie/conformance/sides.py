@@ -14,6 +14,7 @@ from typing import Any
 
 from coterie.assignors.blobs import decode_subscription
 from coterie.client.connection import Connection, answer_type
+from coterie.conformance.differences import LEFT_OUT
 from coterie.conformance.transactions import Transactions
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode, error_of
@@ -21,7 +22,6 @@ from coterie.wire.messages.join_group import JoinGroupResponse
 
 ANSWER_S = 20.0
 SHARED = ""  # the connection for what never waits
-LEFT_OUT = frozenset({"throttle_time_ms", "error_message", "topic_id", "authorized_operations", "client_host"})
 
 _FRESH_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # of a member that has not been told it yet
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client.errors import KafkaError
-from coterie.conformance.accepted import accepted_reason, described_as
+from coterie.conformance.accepted import described_as
+from coterie.conformance.differences import story_row
 from coterie.conformance.questions import KINDS, REQUESTS, Actor, Asking, Question, remove
 from coterie.conformance.sides import SHARED, Side, common_version
 from coterie.conformance.transactions import Transactions
@@ -97,7 +98,7 @@ class Story:
             for side in self.sides:
                 side.close()
         if self.result.difference:
-            reason = accepted_reason(self)
+            reason = story_row(self)
             if reason:
                 self.result.accepted, self.result.difference = reason, ""
         return self.result

@@ -50,12 +50,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The two brokers of a run. ``run`` keeps the names of runs on the same brokers apart."""
+    """The two brokers of a run. ``run`` keeps the names of runs on the same brokers apart; so many tales at a time."""
 
     ours: Address
     theirs: Address
     version: tuple[int, ...]
     run: str = "r"
+    at_once: int = AT_ONCE
 
     def teller(self, number: int) -> Teller:
         base_ms = int(time.time()) * 1000
@@ -93,6 +94,6 @@ async def judge(bench: Bench, tales: Iterable[Tale], verdict: Verdict, told: Cal
             told(result)
             await asyncio.gather(*(side.sweep(tale) for side in teller.sides))
 
-    await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(worker() for _ in range(bench.at_once)))
     verdict.seconds += time.monotonic() - began
     return verdict

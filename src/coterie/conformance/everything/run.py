@@ -31,7 +31,7 @@ class Wanted:
     """``questions``: how many at least, the systematic ones included; ``replay``: a tale to tell instead.
 
     ``apis``: only the systematic questions about these ("settings": the topics'), and the random tales after them.
-    ``first_only``: it ends at the first difference, which is not made short.
+    ``first_only``: no tale begins after the first difference, which is not made short.
     """
 
     questions: int
@@ -87,6 +87,7 @@ def _tales(common: Common, wanted: Wanted, verdict: Verdict) -> Iterator[Tale]:
     for tale in itertools.chain(every, (random_tale(seed, common) for seed in itertools.count(wanted.seed))):
         if verdict.asked >= wanted.questions or (wanted.first_only and verdict.kinds):
             return
+        tale.strict = tale.strict or wanted.first_only
         yield tale
 
 
