@@ -217,7 +217,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "no time",
         "Kafka refuses to wait no time at all, and may have done it all the same",
-        "CreateTopics|CreatePartitions|DeleteTopics",
+        "CreateTopics|CreatePartitions|DeleteTopics|ElectLeaders|AlterPartitionReassignments",
         ".*",
         _no_time,
     ),
@@ -234,7 +234,7 @@ ROWS: tuple[Row, ...] = (
         "followers",
         "one broker has no followers: a replica id is a consumer's here",
         "Fetch",
-        r"responses\[\].partitions\[\].*",
+        r"responses\[\].partitions\[\].*|node_endpoints\[\]",
         _follower,
     ),
     Row(
@@ -243,6 +243,28 @@ ROWS: tuple[Row, ...] = (
         "(Create|Delete|Describe)Acls",
         "",
         _theirs_is("connection closed"),
+    ),
+    Row(
+        "long name",
+        "a name too long for a folder is found out before the folder",
+        "AlterReplicaLogDirs",
+        r".*\.error_code",
+        _pair("LOG_DIR_NOT_FOUND", "INVALID_TOPIC_EXCEPTION"),
+    ),
+    Row("memory", "a broker in memory has no disk to measure", "DescribeLogDirs", r".*_bytes", _pair(-1, "some")),
+    Row(
+        "defaults of version 0",
+        "Kafka left is_default behind with version 1",
+        "DescribeConfigs",
+        r".*\.is_default",
+        _pair(True, False),
+    ),
+    Row(
+        "kinds of quotas",
+        "Kafka calls an unknown kind of entity an unsupported version",
+        "DescribeClientQuotas",
+        "error_code",
+        _pair("INVALID_REQUEST", "UNSUPPORTED_VERSION"),
     ),
     Row(
         "cursor overflow",
@@ -291,7 +313,7 @@ ROWS: tuple[Row, ...] = (
         "WriteTxnMarkers of producers that cannot be; only brokers send it",
         "WriteTxnMarkers",
         r"markers.*",
-        lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.ours),
+        lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.ours) or "COORDINATOR_FENCED" in repr(c.theirs),
     ),
     # -- of older versions of Kafka ----------------------------------------------------------------------------------------
     Row(

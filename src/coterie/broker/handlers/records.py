@@ -183,7 +183,8 @@ def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call)
             try:
                 if asked_for[topic.name, asked.partition_index] > 1 and call.api_version > 0:
                     raise Refusal(ErrorCode.INVALID_REQUEST)
-                if call.api_version < _TIMESTAMPS_FROM.get(asked.timestamp, 0):
+                oldest = EARLIEST_TIMESTAMP if call.api_version == 0 else _LATEST_TIERED
+                if asked.timestamp < oldest or call.api_version < _TIMESTAMPS_FROM.get(asked.timestamp, 0):
                     raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
                 check_leader_epoch(asked.current_leader_epoch)
                 log = broker.topics.partition(topic.name, asked.partition_index).log

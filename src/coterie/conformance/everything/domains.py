@@ -296,6 +296,7 @@ SHARED = {
     ("OffsetFetch", "empty"): "the same",
     ("DeleteGroups", "empty"): "the same",
     ("DescribeGroups", "empty"): "the same",
+    ("OffsetFetch", "default"): "Kafka never answers an OffsetFetch of no group",
     ("OffsetFetch", "no element"): "Kafka never answers an OffsetFetch of no group",
     ("AlterConfigs", "twice"): "Kafka never answers what names a resource twice",
     ("WriteTxnMarkers", "twice"): "Kafka never answers markers for one partition twice",

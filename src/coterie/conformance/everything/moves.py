@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from coterie.conformance.everything.domains import Names
 from coterie.conformance.everything.pieces import Common, piece
-from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value
+from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value, numbered
 from coterie.conformance.everything.systematic import cases, changed, right
 from coterie.conformance.everything.telling import READING
 
@@ -47,7 +47,7 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
         ],
     ),
     "idempotent again": (
-        1,
+        2,
         [
             ("InitProducerId", {"transactional_id": None, "producer_id": 0, "producer_epoch": 0}),
             ("Produce", {PRODUCED: _records(producer=PRODUCER, epoch=0, sequence=0)}),
@@ -200,7 +200,7 @@ class _Storyteller:
         body = right(api, API_BY_NAME[api].request, version, names)
         for path, value in parts.items():
             if _carried(api, version, path):
-                body = changed(body, path, _numbered(value, n))
+                body = changed(body, path, numbered(value, n))
         covers = ("", "right")
         if self.random.random() < CHANGED:
             covers, other = self.random.choice(list(cases(api, version, names)))
@@ -253,14 +253,6 @@ def _at(body: Value, path: str) -> Value:
             return "<default>"
         body = body[name]
     return body
-
-
-def _numbered(value: Value, n: int) -> Value:
-    if isinstance(value, str):
-        return value.replace("{n}", str(n))
-    if isinstance(value, list):
-        return [_numbered(item, n) for item in value]
-    return {k: _numbered(v, n) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def random_tale(seed: int, common: Common, moves: int = 6) -> Tale:

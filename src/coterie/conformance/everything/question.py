@@ -99,6 +99,15 @@ def texts_in(value: Value) -> Iterator[str]:
         yield from texts_in(item)
 
 
+def numbered(value: Value, n: int) -> Value:
+    """A copy with ``n`` for "{n}" in every text."""
+    if isinstance(value, str):
+        return value.replace("{n}", str(n))
+    if isinstance(value, list):
+        return [numbered(item, n) for item in value]
+    return {k: numbered(v, n) for k, v in value.items()} if isinstance(value, dict) else value
+
+
 def written(question: Question) -> str:
     """One line to read: the api, its version, and the fields that are not at their default."""
     where = "" if question.connection == "main" else f" on {question.connection}"

@@ -10,10 +10,23 @@ from collections.abc import Iterator
 
 from coterie.conformance.everything.domains import BOUNDED, SHARED, Domain, Names, domain_of, values_of_kind
 from coterie.conformance.everything.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
-from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value
+from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value, numbered
 from coterie.wire.declaration import FieldSpec, Struct
 
 CASES_PER_STORY = 20
+Case = tuple[tuple[str, str], dict[str, Value]]  # ((field, class), body)
+# Other right requests, that every field is changed in as well; left out in versions that do not carry their fields.
+VARIANTS: dict[str, dict[str, dict[str, Value]]] = {
+    "InitProducerId": {"idempotent": {"transactional_id": None}},
+    "FindCoordinator": {"of a transaction": {"key_type": 1}},
+    "OffsetCommit": {"alone": {"generation_id_or_member_epoch": -1, "member_id": ""}},
+    "DescribeConfigs": {"of topics, all": {"resources.configuration_keys": None}},
+    "Fetch": {"read committed": {"isolation_level": 1}, "new session": {"session_epoch": 0}},
+    "ListOffsets": {"read committed": {"isolation_level": 1}},
+    "JoinGroup": {"static": {"group_instance_id": "$i", "member_id": ""}, "first": {"member_id": ""}},
+    "TxnOffsetCommit": {"alone": {"generation_id": -1, "member_id": ""}},
+    "CreateTopics": {"only checked": {"validate_only": True}},
+}
 
 
 def domain_for(api: str, spec: FieldSpec, where: str) -> Domain | None:
@@ -122,10 +135,21 @@ def _reaches(body: Value, path: str) -> bool:
     return isinstance(inner, dict) and _reaches(inner, rest)
 
 
-def cases(api: str, version: int, names: Names) -> Iterator[tuple[tuple[str, str], dict[str, Value]]]:
+def cases(api: str, version: int, names: Names) -> Iterator[Case]:
     """((field, class), body) of one version, the right request first."""
+    for label, parts in {"": {}, **VARIANTS.get(api, {})}.items():
+        for (where, name), body in _cases_of(api, version, names, parts):
+            yield (where, f"{name}, {label}" if label else name), body
+
+
+def _cases_of(api: str, version: int, names: Names, parts: dict[str, Value]) -> Iterator[Case]:
     request = API_BY_NAME[api].request
     plain, full = right(api, request, version, names), right(api, request, version, names, full=True)
+    carried = {where for where, _ in fields(api, request, version)}
+    for where, value in parts.items():
+        if where not in carried:
+            return
+        plain, full = changed(plain, where, value), changed(full, where, value)
     yield ("", "right"), plain
     for where, spec in fields(api, request, version):
         body = plain if _reaches(plain, where) else full
@@ -140,21 +164,18 @@ def systematic(common: Common) -> Iterator[Tale]:
     for api in sorted(common):
         for version in range(common[api].first, common[api].last + 1):
             _, names = BEFORE.get(api, ((), Names()))
-            asked = [label for label, _ in cases(api, version, names)]
-            for first in range(0, len(asked), CASES_PER_STORY):
-                wanted = range(first, min(first + CASES_PER_STORY, len(asked)))
-                yield _story(api, version, wanted, common)
+            every = list(enumerate(cases(api, version, names)))
+            for first in range(0, len(every), CASES_PER_STORY):
+                yield _story(api, version, every[first : first + CASES_PER_STORY], common)
 
 
-def _story(api: str, version: int, wanted: range, common: Common) -> Tale:
+def _story(api: str, version: int, part: list[tuple[int, Case]], common: Common) -> Tale:
     pieces, names = BEFORE.get(api, ((), Names()))
-    tale = Tale(f"{api} v{version} cases {wanted.start} to {wanted.stop - 1}", strict=False)
+    tale = Tale(f"{api} v{version} cases {part[0][0]} to {part[-1][0]}", strict=False)
     for name in FIXTURES.get(api, TOPIC):
         tale.questions += piece(name, Names(), common)
-    for n in wanted:
-        of_case = names.number(n)
-        label, body = list(cases(api, version, of_case))[n]
+    for n, (label, body) in part:
         for name in pieces:
-            tale.questions += piece(name, of_case, common)
-        tale.questions.append(Question(str(n), api, version, body, covers=label))
+            tale.questions += piece(name, names.number(n), common)
+        tale.questions.append(Question(str(n), api, version, numbered(body, n), covers=label))
     return tale
