@@ -175,7 +175,7 @@ OLD_DEFECTS = (
     OldDefect("8: every setting is read-only", _of_configs(_read_only), ("DescribeConfigs",)),
     OldDefect("8: every setting is a string", _of_configs(_strings), ("DescribeConfigs",)),
     OldDefect("8: no keys mean no settings", _after(32, _no_keys), ("DescribeConfigs",)),
-    OldDefect("9: a refused batch does not name its records", _after(0, _no_record_errors), ("Produce",), 1500),
+    OldDefect("9: a refused batch does not name its records", _after(0, _no_record_errors), ("none",), 1500),
     OldDefect("10: records of format 0 get a time", {0: _stamped}, ("Produce",), 1500),
     OldDefect("12: an API is not served", _not_advertised("DescribeLogDirs"), ("ApiVersions",)),
 )

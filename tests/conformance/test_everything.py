@@ -20,7 +20,7 @@ VERSION = (4, 3, 0)
 
 async def _judge(wanted: Wanted, changed: dict[int, Handler]) -> Verdict:
     brokers = [Broker(BrokerSettings(SETTINGS)) for _ in range(2)]
-    brokers[1].handlers = HANDLERS | changed
+    brokers[0].handlers = HANDLERS | changed
     addresses = [await broker.start("127.0.0.1", 0) for broker in brokers]
     try:
         bench = Bench(addresses[0], addresses[1], VERSION, at_once=2 if wanted.first_only else 16)

@@ -23,6 +23,7 @@ PORTS = frozenset({"port"})
 HOSTS = frozenset({"host"})
 PRODUCERS = frozenset({"producer_id"})
 SESSIONS = frozenset({"session_id"})
+SUBSCRIPTIONS = frozenset({"subscription_id"})  # a checksum over what is random
 CLUSTERS = frozenset({"cluster_id"})
 FOLDERS = frozenset({"log_dir"})
 NOT_TIMES = frozenset({"throttle_time_ms"})

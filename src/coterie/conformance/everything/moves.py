@@ -37,6 +37,24 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
     ),
     "plain records": (3, [("Produce", {PRODUCED: _records()}), ("Fetch", {})]),
     "compressed": (2, [("Produce", {PRODUCED: _records(codec=c)}) for c in (1, 2, 3, 4)] + [("Fetch", {})]),
+    "compacted": (
+        2,
+        [
+            (
+                "CreateTopics",
+                {"topics.name": "$n{n}", "topics.configs.name": "cleanup.policy", "topics.configs.value": "compact"},
+            ),
+            (
+                "Produce",
+                {
+                    "topic_data.name": "$n{n}",
+                    "topic_data.topic_id": {"@": "topic id", "of": "$n{n}"},
+                    PRODUCED: _records(),
+                },
+            ),
+            ("Fetch", {"topics.topic": "$n{n}"}),
+        ],
+    ),
     "idempotent": (
         3,
         [

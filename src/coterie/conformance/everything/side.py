@@ -211,8 +211,8 @@ class Side:
             return self._symbol.get(("producer", item), item)
         if name in answers.SESSIONS:
             return self._symbol.get(("session", item), item)
-        if name in answers.BYTES_ON_DISK:
-            return "some" if item > 0 else item
+        if name in answers.BYTES_ON_DISK or (name in answers.SUBSCRIPTIONS and item):
+            return "some" if item > 0 or name in answers.SUBSCRIPTIONS else item
         if answers.TIMES.search(name) and name not in answers.NOT_TIMES:
             return self._time(item)
         return item
