@@ -324,6 +324,14 @@ ROWS: tuple[Row, ...] = (
         r"markers.*",
         lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.ours) or "COORDINATOR_FENCED" in repr(c.theirs),
     ),
+    Row(
+        "Produce before 3",
+        "Kafka 4 lists versions 0 to 2 for librdkafka's sake and closes on them; old clients may use them here",
+        "Produce",
+        "",
+        lambda c: c.question.version < 3 and c.part.theirs == "connection closed",
+        since=(4,),
+    ),
     # -- of older versions of Kafka ----------------------------------------------------------------------------------------
     Row(
         "ZooKeeper's offsets",

@@ -20,7 +20,7 @@ from coterie.conformance.everything.answers import Part, Tree, differences
 from coterie.conformance.everything.question import Question, Tale, written
 from coterie.conformance.everything.side import CLOSED, Side
 
-AGREE_S = 1.0
+AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
 READING = frozenset(
     {
