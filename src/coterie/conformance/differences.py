@@ -13,28 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.conformance import accepted
-from coterie.wire.apis import APIS
+from coterie.conformance import accepted, recognising
+from coterie.conformance.recognising import Case
 
 if TYPE_CHECKING:
-    from coterie.conformance.everything.answers import Part
-    from coterie.conformance.everything.question import Question
     from coterie.conformance.story import Story
 
 Version = tuple[int, ...]
 NEWEST: Version = (99,)
-ABSENT = "<absent>"
 Parted = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One part that differs, with the question and both whole answers."""
-
-    question: Question
-    part: Part
-    ours: Any
-    theirs: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,140 +48,28 @@ class Row:
         )
 
 
-# What Kafka serves and coterie does not, by api key.
-NOT_SERVED = {
-    **dict.fromkeys((4, 5, 6, 7), "between ZooKeeper's controller and its brokers"),
-    **dict.fromkeys(
-        (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82), "inside KRaft: its quorum and controllers"
-    ),
-    **dict.fromkeys((17, 36), "logging in: planned, with the listeners that would need it"),
-    **dict.fromkeys((68, 69), "the next generation of groups (KIP-848): planned"),
-    **dict.fromkeys((76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92), "share groups (KIP-932)"),
-    **dict.fromkeys((88, 89), "streams groups (KIP-1071)"),
-}
-# Versions of a served api that Kafka serves and coterie does not, by api key.
-NOT_IN_THIS_VERSION = {
-    24: "version 4 on is between brokers, 5 needs transactions of KIP-890's second part",
-    25: "KIP-890, second part",
-    26: "KIP-890, second part",
-    27: "between brokers: KIP-890, second part",
-    28: "KIP-890, second part",
-    2: "ListOffsets 11 asks about uploads to tiered storage",
-    22: "InitProducerId 6: two-phase commit (KIP-939), which Kafka itself does not enable",
-}
-
-
-def _not_served(case: Case) -> bool:
-    return case.part.ours == ABSENT and case.part.theirs["api_key"] in NOT_SERVED
-
-
-def _newer_or_older(case: Case) -> bool:
-    """Our range of versions reaches further at this end; or the api is of a later Kafka."""
-    if case.part.theirs == ABSENT:
-        return case.part.ours["api_key"] in APIS
-    if case.part.path.endswith("max_version"):
-        return bool(case.part.ours > case.part.theirs)
-    return case.part.path.endswith("min_version") and bool(case.part.ours < case.part.theirs)
-
-
-def _version_gap(case: Case) -> bool:
-    key = int(case.part.path.partition("[")[2].partition("]")[0])
-    return key in NOT_IN_THIS_VERSION and case.part.path.endswith("max_version")
-
-
-def _named_twice(case: Case) -> bool:
-    """Ours lists what theirs lists, more often."""
-    ours, theirs = case.part.ours, case.part.theirs
-    if not (isinstance(ours, list) and isinstance(theirs, list) and len(ours) > len(theirs)):
-        return False
-    return {_name_of(item) for item in ours} == {_name_of(item) for item in theirs}
-
-
-def _name_of(item: Any) -> str:
-    from coterie.conformance.everything.answers import element_name
-
-    return element_name(item) or repr(item)
-
-
-def _nothing_inside(case: Case) -> bool:
-    """Ours names a topic of which no partition was named; theirs leaves it out."""
-    ours, theirs = case.part.ours, case.part.theirs
-    if theirs == ABSENT:
-        return _no_partitions(ours)
-    return theirs == [] and isinstance(ours, list) and all(map(_no_partitions, ours))
-
-
-def _no_partitions(item: Any) -> bool:
-    """Of a topic, or of all topics inside."""
-    if not isinstance(item, dict):
-        return False
-    inner = [value for name, value in item.items() if isinstance(value, list) and re.search("partition|topic", name)]
-    return bool(inner) and all(all(map(_no_partitions, value)) for value in inner)
-
-
-def _one_has_more(case: Case) -> bool:
-    """Both describe settings, the one a setting more."""
-    return ABSENT in (case.part.ours, case.part.theirs) and all(
-        "config_source" in repr(a) for a in (case.ours, case.theirs)
-    )
-
-
-def _their_fault(case: Case) -> bool:
-    return "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
-
-
-def _theirs_is(*values: Any) -> Callable[[Case], bool]:
-    return lambda case: case.part.theirs in values
-
-
-def _pair(ours: Any, theirs: Any) -> Callable[[Case], bool]:
-    return lambda case: (case.part.ours, case.part.theirs) == (ours, theirs)
-
-
-def _no_time(case: Case) -> bool:
-    """A timeout of no time at all."""
-    return case.question.body.get("timeout_ms", 1) <= 0 and "REQUEST_TIMED_OUT" in repr(case.theirs)
-
-
-def _follower(case: Case) -> bool:
-    return "NOT_LEADER_OR_FOLLOWER" in repr(case.theirs) and case.question.body.get("replica_id", 0) >= 0
-
-
-def _epoch_below(case: Case) -> bool:
-    return "-2147483648" in repr(case.question.body)
-
-
-def _old_and_empty(case: Case) -> bool:
-    return case.question.version < 3 and (
-        "INVALID_RECORD" in repr(case.ours) or "UNSUPPORTED_COMPRESSION" in repr(case.ours)
-    )
-
-
-def _verified_once(case: Case) -> bool:
-    refused = ("INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_EPOCH", "INVALID_REQUEST")
-    first, later = (
-        case.part.ours in refused and case.part.theirs == "NONE",
-        case.part.theirs == "INVALID_PRODUCER_EPOCH",
-    )
-    return bool(first or later)
-
-
 ROWS: tuple[Row, ...] = (
     Row("order", "Kafka keeps these in hash maps, whose order it does not define", ".*", r".*\.order"),
-    Row("not served", "see NOT_SERVED: for each api, why", "ApiVersions", r"api_keys\[\]", _not_served),
+    Row(
+        "not served",
+        "see recognising.NOT_SERVED: for each api, why",
+        "ApiVersions",
+        r"api_keys\[\]",
+        recognising.not_served,
+    ),
     Row(
         "more versions",
         "coterie serves the newest versions and the oldest, whatever Kafka it stands beside",
         "ApiVersions",
         r"api_keys\[\].*",
-        _newer_or_older,
+        recognising.newer_or_older,
     ),
     Row(
         "fewer versions",
-        "see NOT_IN_THIS_VERSION: for each api, why",
+        "see recognising.NOT_IN_THIS_VERSION: for each api, why",
         "ApiVersions",
         r"api_keys\[\].max_version",
-        _version_gap,
+        recognising.version_gap,
     ),
     Row(
         "features",
@@ -207,35 +82,35 @@ ROWS: tuple[Row, ...] = (
         "Kafka keeps what a request names in maps: the same thing twice is answered once",
         ".*",
         ".*",
-        _named_twice,
+        recognising.named_twice,
     ),
     Row(
         "nothing inside",
         "for the same reason a topic of which no partition is named leaves no trace",
         ".*",
         ".*",
-        _nothing_inside,
+        recognising.nothing_inside,
     ),
     Row(
         "their fault",
         "Kafka fails with an exception of its own (UNKNOWN_SERVER_ERROR); coterie answers",
         ".*",
         ".*",
-        _their_fault,
+        recognising.their_fault,
     ),
     Row(
         "no time",
         "Kafka refuses to wait no time at all, and may have done it all the same",
         "CreateTopics|CreatePartitions|DeleteTopics|ElectLeaders|AlterPartitionReassignments",
         ".*",
-        _no_time,
+        recognising.no_time,
     ),
     Row(
         "group operations",
         "Kafka 4 counts a group's settings among its operations",
         "DescribeGroups",
         r"groups\[\].authorized_operations",
-        _pair(3400, 328),
+        recognising.pair(3400, 328),
         before=(4,),
     ),
     # -- what clients never send -----------------------------------------------------------------------------------------
@@ -244,36 +119,42 @@ ROWS: tuple[Row, ...] = (
         "one broker has no followers: a replica id is a consumer's here",
         "Fetch",
         r"responses\[\].partitions\[\].*|node_endpoints\[\]",
-        _follower,
+        recognising.follower,
     ),
     Row(
         "acl parse",
         "Kafka cannot read an ACL of an unknown or any kind and closes; coterie says SECURITY_DISABLED",
         "(Create|Delete|Describe)Acls",
         "",
-        _theirs_is("connection closed"),
+        recognising.theirs_is("connection closed"),
     ),
     Row(
         "long name",
         "a name too long for a folder is found out before the folder",
         "AlterReplicaLogDirs",
         r".*\.error_code",
-        _pair("LOG_DIR_NOT_FOUND", "INVALID_TOPIC_EXCEPTION"),
+        recognising.pair("LOG_DIR_NOT_FOUND", "INVALID_TOPIC_EXCEPTION"),
     ),
-    Row("memory", "a broker in memory has no disk to measure", "DescribeLogDirs", r".*_bytes", _pair(-1, "some")),
+    Row(
+        "memory",
+        "a broker in memory has no disk to measure",
+        "DescribeLogDirs",
+        r".*_bytes",
+        recognising.pair(-1, "some"),
+    ),
     Row(
         "defaults of version 0",
         "Kafka left is_default behind with version 1",
         "DescribeConfigs",
         r".*\.is_default",
-        _pair(True, False),
+        recognising.pair(True, False),
     ),
     Row(
         "kinds of quotas",
         "Kafka calls an unknown kind of entity an unsupported version",
         "DescribeClientQuotas",
         "error_code",
-        _pair("INVALID_REQUEST", "UNSUPPORTED_VERSION"),
+        recognising.pair("INVALID_REQUEST", "UNSUPPORTED_VERSION"),
     ),
     Row(
         "cursor overflow",
@@ -287,21 +168,21 @@ ROWS: tuple[Row, ...] = (
         "Kafka repeats an epoch below all that there are",
         "OffsetForLeaderEpoch",
         r".*\.(leader_epoch|end_offset)",
-        _epoch_below,
+        recognising.epoch_below,
     ),
     Row(
         "no records",
         "a Produce of version 0 to 2 without a whole message is nothing to append in Kafka; refused here",
         "Produce",
         r".*\.(error_code|base_offset|log_append_time_ms)",
-        _old_and_empty,
+        recognising.old_and_empty,
     ),
     Row(
         "refusal's words",
         "whether a refused batch is told in words depends on where Kafka's code meets it",
         "Produce",
         r".*\.error_message",
-        _pair(None, "a text"),
+        recognising.pair(None, "a text"),
     ),
     Row(
         "feature gone",
@@ -345,7 +226,7 @@ ROWS: tuple[Row, ...] = (
         "before 4 a commit to a group that nobody knows had another error",
         "OffsetCommit",
         r".*\.error_code",
-        _pair("GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"),
+        recognising.pair("GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"),
         before=(4,),
     ),
     Row(
@@ -353,7 +234,7 @@ ROWS: tuple[Row, ...] = (
         "the same for a transaction's",
         "TxnOffsetCommit",
         r".*\.error_code",
-        _pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
+        recognising.pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
         before=(4,),
     ),
     Row(
@@ -361,7 +242,7 @@ ROWS: tuple[Row, ...] = (
         "Kafka verifies a producer's transaction with its coordinator only at its first write to a partition",
         "TxnOffsetCommit",
         r".*\.error_code",
-        _verified_once,
+        recognising.verified_once,
     ),
     Row(
         "settings of groups",
@@ -376,7 +257,7 @@ ROWS: tuple[Row, ...] = (
         "the settings of a topic differ between versions of Kafka; coterie has all",
         "CreateTopics|DescribeConfigs",
         r".*configs\[\]",
-        _one_has_more,
+        recognising.one_has_more,
     ),
 )
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client.errors import KafkaError
-from coterie.conformance.differences import Case, Row, row_of
+from coterie.conformance.differences import Row, row_of
 from coterie.conformance.everything.answers import Part, Tree, differences
 from coterie.conformance.everything.question import Question, Tale, written
 from coterie.conformance.everything.side import CLOSED, Side
+from coterie.conformance.recognising import Case
 
 AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02

@@ -1,0 +1,144 @@
+"""What recognises one known difference between two answers; the names and reasons stand in `differences.ROWS`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coterie.wire.apis import APIS
+
+if TYPE_CHECKING:
+    from coterie.conformance.everything.answers import Part
+    from coterie.conformance.everything.question import Question
+
+ABSENT = "<absent>"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One part that differs, with the question and both whole answers."""
+
+    question: Question
+    part: Part
+    ours: Any
+    theirs: Any
+
+
+# What Kafka serves and coterie does not, by api key.
+NOT_SERVED = {
+    **dict.fromkeys((4, 5, 6, 7), "between ZooKeeper's controller and its brokers"),
+    **dict.fromkeys(
+        (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82), "inside KRaft: its quorum and controllers"
+    ),
+    **dict.fromkeys((17, 36), "logging in: planned, with the listeners that would need it"),
+    **dict.fromkeys((68, 69), "the next generation of groups (KIP-848): planned"),
+    **dict.fromkeys((76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92), "share groups (KIP-932)"),
+    **dict.fromkeys((88, 89), "streams groups (KIP-1071)"),
+}
+# Versions of a served api that Kafka serves and coterie does not, by api key.
+NOT_IN_THIS_VERSION = {
+    24: "version 4 on is between brokers, 5 needs transactions of KIP-890's second part",
+    25: "KIP-890, second part",
+    26: "KIP-890, second part",
+    27: "between brokers: KIP-890, second part",
+    28: "KIP-890, second part",
+    2: "ListOffsets 11 asks about uploads to tiered storage",
+    22: "InitProducerId 6: two-phase commit (KIP-939), which Kafka itself does not enable",
+}
+
+
+def not_served(case: Case) -> bool:
+    return case.part.ours == ABSENT and case.part.theirs["api_key"] in NOT_SERVED
+
+
+def newer_or_older(case: Case) -> bool:
+    """Our range of versions reaches further at this end; or the api is of a later Kafka."""
+    if case.part.theirs == ABSENT:
+        return case.part.ours["api_key"] in APIS
+    if case.part.path.endswith("max_version"):
+        return bool(case.part.ours > case.part.theirs)
+    return case.part.path.endswith("min_version") and bool(case.part.ours < case.part.theirs)
+
+
+def version_gap(case: Case) -> bool:
+    key = int(case.part.path.partition("[")[2].partition("]")[0])
+    return key in NOT_IN_THIS_VERSION and case.part.path.endswith("max_version")
+
+
+def named_twice(case: Case) -> bool:
+    """Ours lists what theirs lists, more often."""
+    ours, theirs = case.part.ours, case.part.theirs
+    if not (isinstance(ours, list) and isinstance(theirs, list) and len(ours) > len(theirs)):
+        return False
+    return {name_of(item) for item in ours} == {name_of(item) for item in theirs}
+
+
+def name_of(item: Any) -> str:
+    from coterie.conformance.everything.answers import element_name
+
+    return element_name(item) or repr(item)
+
+
+def nothing_inside(case: Case) -> bool:
+    """Ours names a topic of which no partition was named; theirs leaves it out."""
+    ours, theirs = case.part.ours, case.part.theirs
+    if theirs == ABSENT:
+        return no_partitions(ours)
+    return theirs == [] and isinstance(ours, list) and all(map(no_partitions, ours))
+
+
+def no_partitions(item: Any) -> bool:
+    """Of a topic, or of all topics inside."""
+    if not isinstance(item, dict):
+        return False
+    inner = [value for name, value in item.items() if isinstance(value, list) and re.search("partition|topic", name)]
+    return bool(inner) and all(all(map(no_partitions, value)) for value in inner)
+
+
+def one_has_more(case: Case) -> bool:
+    """Both describe settings, the one a setting more."""
+    return ABSENT in (case.part.ours, case.part.theirs) and all(
+        "config_source" in repr(a) for a in (case.ours, case.theirs)
+    )
+
+
+def their_fault(case: Case) -> bool:
+    return "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
+
+
+def theirs_is(*values: Any) -> Callable[[Case], bool]:
+    return lambda case: case.part.theirs in values
+
+
+def pair(ours: Any, theirs: Any) -> Callable[[Case], bool]:
+    return lambda case: (case.part.ours, case.part.theirs) == (ours, theirs)
+
+
+def no_time(case: Case) -> bool:
+    """A timeout of no time at all."""
+    return case.question.body.get("timeout_ms", 1) <= 0 and "REQUEST_TIMED_OUT" in repr(case.theirs)
+
+
+def follower(case: Case) -> bool:
+    return "NOT_LEADER_OR_FOLLOWER" in repr(case.theirs) and case.question.body.get("replica_id", 0) >= 0
+
+
+def epoch_below(case: Case) -> bool:
+    return "-2147483648" in repr(case.question.body)
+
+
+def old_and_empty(case: Case) -> bool:
+    return case.question.version < 3 and (
+        "INVALID_RECORD" in repr(case.ours) or "UNSUPPORTED_COMPRESSION" in repr(case.ours)
+    )
+
+
+def verified_once(case: Case) -> bool:
+    refused = ("INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_EPOCH", "INVALID_REQUEST")
+    first, later = (
+        case.part.ours in refused and case.part.theirs == "NONE",
+        case.part.theirs == "INVALID_PRODUCER_EPOCH",
+    )
+    return bool(first or later)
