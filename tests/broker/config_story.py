@@ -1,4 +1,4 @@
-"""A story of settings described and altered, told to a broker: each step a request, each answer as JSON.
+"""Requests that describe and alter settings, in an order that builds state; each answer as JSON.
 
 What Apache Kafka answers stands in data/config-story-VERSION.json. To record it again (Java and Maven needed):
 python -m tests.broker.config_story 3.9.1 4.3.0
@@ -47,8 +47,8 @@ OF_BROKER = [
 ]
 
 
-class Teller:
-    """One broker that is told the story."""
+class ConfigClient:
+    """Sends the requests to one broker; each method is a request and returns what its answer says."""
 
     def __init__(self, address: tuple[str, int], wait_s: float) -> None:
         self.socket = BrokerSocket(*address)
@@ -76,9 +76,9 @@ class Teller:
         time.sleep(self.wait_s)
         return [result.error_code, result.error_message is not None, result.resource_type, result.resource_name]
 
-    def describe(self, kind: int, name: str, keys: list[str] | None, version: int = 4, asks: bool = True) -> Answer:
+    def describe(self, kind: int, name: str, keys: list[str] | None, version: int = 4, full: bool = True) -> Answer:
         resource = DescribeConfigsResource(kind, name, keys)
-        request = DescribeConfigsRequest([resource], include_synonyms=asks, include_documentation=asks)
+        request = DescribeConfigsRequest([resource], include_synonyms=full, include_documentation=full)
         try:
             result = self.socket.request(request, highest=version).results[0]
         except KafkaError as error:
@@ -254,11 +254,11 @@ def _groups() -> Iterator[tuple[Any, ...]]:
     yield "replace", GROUP, "g", ("consumer.session.timeout.ms", "46000")
 
 
-def tell(address: tuple[str, int], wait_s: float = 0.0) -> list[tuple[str, Answer]]:
-    """(step in words, answer) of the whole story."""
-    teller = Teller(address, wait_s)
-    answers = [(json.dumps(step), getattr(teller, step[0])(*step[1:])) for step in steps()]
-    teller.socket.close()
+def answers_of(address: tuple[str, int], wait_s: float = 0.0) -> list[tuple[str, Answer]]:
+    """(step as JSON, answer) of every step."""
+    client = ConfigClient(address, wait_s)
+    answers = [(json.dumps(step), getattr(client, step[0])(*step[1:])) for step in steps()]
+    client.socket.close()
     return answers
 
 
@@ -266,7 +266,7 @@ def _record(version: str) -> None:
     from coterie.conformance.kafka import running
 
     with tempfile.TemporaryDirectory() as folder, running(version, Path(folder), STATIC) as address:
-        answers = tell(address, wait_s=0.3)
+        answers = answers_of(address, wait_s=0.3)
     rows = ",\n".join(json.dumps(answer) for answer in answers)
     (DATA / f"config-story-{version}.json").write_text(f"[\n{rows}\n]\n")
 

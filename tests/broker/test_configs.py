@@ -24,7 +24,7 @@ from coterie.wire.messages.incremental_alter_configs import (
 )
 from coterie.wire.primitives import NULL_UUID
 from tests.broker import config_story
-from tests.broker.config_story import BROKER, DATA, DELETE, GROUP, METRICS, SET, TOPIC, Answer, Teller
+from tests.broker.config_story import BROKER, DATA, DELETE, GROUP, METRICS, SET, TOPIC, Answer, ConfigClient
 
 
 def _kafka(version: str) -> list[tuple[str, Answer]]:
@@ -45,7 +45,7 @@ def test_settings_are_described_and_altered_as_by_kafka(levels: None) -> None:
     async def run() -> list[tuple[str, Answer]]:
         broker = Broker(BrokerSettings(config_story.STATIC))
         address = await broker.start("127.0.0.1", 0)
-        answers = await asyncio.to_thread(config_story.tell, address)
+        answers = await asyncio.to_thread(config_story.answers_of, address)
         await broker.stop()
         return answers
 
@@ -62,41 +62,41 @@ def test_altered_settings_are_in_force_at_once_and_after_a_restart(tmp_path: Pat
     async def run() -> None:
         given = {"log.retention.ms": "90000", "log.segment.bytes": "5000"}
         broker = Broker(BrokerSettings(given), tmp_path)
-        teller = await _connect(broker)
-        await asyncio.to_thread(teller.create, "t", [("segment.bytes", "4000")])
+        client = await _connect(broker)
+        await asyncio.to_thread(client.create, "t", [("segment.bytes", "4000")])
         changes = [("log.retention.ms", SET, "80000"), ("message.max.bytes", SET, "2000")]
-        await asyncio.to_thread(teller.alter, BROKER, "", *changes)
+        await asyncio.to_thread(client.alter, BROKER, "", *changes)
         await asyncio.to_thread(
-            teller.alter, BROKER, "1", ("log.retention.ms", SET, "70000"), ("max.connections", SET, "7")
+            client.alter, BROKER, "1", ("log.retention.ms", SET, "70000"), ("max.connections", SET, "7")
         )
-        await asyncio.to_thread(teller.alter, BROKER, "1", ("log.retention.ms", SET, "1"), validate_only=True)
-        await asyncio.to_thread(teller.alter, METRICS, "m", ("interval.ms", SET, "1000"))
-        await asyncio.to_thread(teller.alter, GROUP, "g", ("share.isolation.level", SET, "read_committed"))
+        await asyncio.to_thread(client.alter, BROKER, "1", ("log.retention.ms", SET, "1"), validate_only=True)
+        await asyncio.to_thread(client.alter, METRICS, "m", ("interval.ms", SET, "1000"))
+        await asyncio.to_thread(client.alter, GROUP, "g", ("share.isolation.level", SET, "read_committed"))
         _expect(broker, retention_ms=70_000, max_message_bytes=2_000, segment_bytes=4_000)
         assert broker.settings["max.connections"] == 7
-        await _end(broker, teller)
+        await _end(broker, client)
 
         again = Broker(BrokerSettings(given), tmp_path)
-        teller = await _connect(again)
+        client = await _connect(again)
         _expect(again, retention_ms=70_000, max_message_bytes=2_000, segment_bytes=4_000)
         assert again.settings["max.connections"] == 7
-        assert (await asyncio.to_thread(teller.list, METRICS, GROUP))[1] == [[METRICS, "m"], [GROUP, "g"]]
-        await asyncio.to_thread(teller.alter, BROKER, "1", ("log.retention.ms", DELETE, None))
+        assert (await asyncio.to_thread(client.list, METRICS, GROUP))[1] == [[METRICS, "m"], [GROUP, "g"]]
+        await asyncio.to_thread(client.alter, BROKER, "1", ("log.retention.ms", DELETE, None))
         _expect(again, retention_ms=80_000, max_message_bytes=2_000, segment_bytes=4_000)
-        await asyncio.to_thread(teller.replace, BROKER, "")
-        await asyncio.to_thread(teller.replace, TOPIC, "t")
+        await asyncio.to_thread(client.replace, BROKER, "")
+        await asyncio.to_thread(client.replace, TOPIC, "t")
         _expect(again, retention_ms=90_000, max_message_bytes=1_048_588, segment_bytes=5_000)
-        await _end(again, teller)
+        await _end(again, client)
 
     asyncio.run(run())
 
 
-async def _connect(broker: Broker) -> Teller:
-    return await asyncio.to_thread(Teller, await broker.start("127.0.0.1", 0), 0.0)
+async def _connect(broker: Broker) -> ConfigClient:
+    return await asyncio.to_thread(ConfigClient, await broker.start("127.0.0.1", 0), 0.0)
 
 
-async def _end(broker: Broker, teller: Teller) -> None:
-    teller.socket.close()
+async def _end(broker: Broker, client: ConfigClient) -> None:
+    client.socket.close()
     await broker.stop()
 
 
@@ -117,11 +117,11 @@ def test_version_0_says_which_values_are_defaults(coterie_broker: LocalBroker) -
 
 def test_a_resource_may_come_once_in_a_request(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
-    teller = Teller((coterie_broker.host, coterie_broker.port), 0.0)
+    client = ConfigClient((coterie_broker.host, coterie_broker.port), 0.0)
     resource = AlterConfigsResource(TOPIC, "t", [AlterableConfig("retention.ms", SET, "1")])
-    response = teller.socket.request(IncrementalAlterConfigsRequest([resource, resource]))
+    response = client.socket.request(IncrementalAlterConfigsRequest([resource, resource]))
     assert [r.error_code for r in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
-    teller.socket.close()
+    client.socket.close()
 
 
 def test_an_unknown_topic_has_an_empty_message(coterie_broker: LocalBroker) -> None:

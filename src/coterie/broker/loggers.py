@@ -38,6 +38,6 @@ def check_level(name: str, level: str | None) -> None:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Gives a logger its level, or its parent's back (None). The names are as `check_level` wants them."""
+    """Gives a logger its level, or back that of its parent (None); `check_level` has accepted both names."""
     logger = logging.root if name == ROOT else logging.getLogger(name)
     logger.setLevel(logging.NOTSET if level is None else LEVELS[level])

@@ -33,7 +33,7 @@ _KNOWN: dict[int, Mapping[str, Setting]] = {
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What a request wants of one resource. ``replaces``: what it does not name goes back to the default."""
+    """A request's changes of one resource. ``replaces``: settings that it does not name go back to their defaults."""
 
     resource_type: int
     name: str

@@ -104,8 +104,8 @@ _THROTTLES = {
 
 
 def check_dynamic(settings: BrokerSettings, configs: Mapping[str, str], *, cluster: bool) -> None:
-    """Checks what a broker, or with ``cluster`` all brokers, shall have as altered settings. A name that nobody knows
-    is taken, as Kafka takes it for plugins. Raises Refusal INVALID_REQUEST."""
+    """Checks the altered settings of one broker, or with ``cluster`` of all. An unknown name is accepted, as Kafka
+    accepts it for plugins. Raises Refusal INVALID_REQUEST."""
     for name, text in configs.items():
         of_listener = _OF_LISTENER.fullmatch(name)
         setting = BROKER_SETTINGS.get(of_listener[1] if of_listener else name) or _THROTTLES.get(name)

@@ -1,4 +1,4 @@
-"""Where the broker listens and what it tells clients to connect to, out of Kafka's listeners and advertised.listeners.
+"""Where the broker listens and which address clients are to use, from Kafka's listeners and advertised.listeners.
 
 coterie has one listener for clients, without TLS and SASL: the first of `listeners` whose protocol is PLAINTEXT and
 which is not a controller's.
@@ -58,7 +58,7 @@ def listen_address(settings: BrokerSettings) -> tuple[str, int]:
 
 
 def advertised_address(settings: BrokerSettings) -> tuple[str, int] | None:
-    """What clients are told to connect to; None where it is the address that they came in at. Raises SettingError."""
+    """The address that clients are to connect to; None: the one at which their connection arrived. Raises SettingError."""
     usable = _of_clients(settings, "advertised.listeners")
     if not usable and settings["advertised.listeners"]:
         raise SettingError(
