@@ -17,6 +17,7 @@ VERBS = {
     "pipeline": ("coterie.cli.pipeline", "Turn topics into tables with Spark."),
     "lab": ("coterie.cli.lab", "Run groups in virtual time, under faults."),
     "wire": ("coterie.cli.wire", "Show a message's fields and its generated codec."),
+    "certify": ("coterie.cli.certify", "Show where a broker answers otherwise than Apache Kafka."),
     "conformance": ("coterie.cli.conformance", "Compare with the real Apache Kafka."),
     "bench": ("coterie.cli.bench", "Measure this machine's coterie."),
     "demo": ("coterie.cli.demo", "See the whole of it at work on real flights."),

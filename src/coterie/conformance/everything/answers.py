@@ -24,6 +24,7 @@ HOSTS = frozenset({"host"})
 PRODUCERS = frozenset({"producer_id"})
 SESSIONS = frozenset({"session_id"})
 SUBSCRIPTIONS = frozenset({"subscription_id"})  # a checksum over what is random
+NODES = frozenset({"node_id", "broker_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes", "leader"})
 CLUSTERS = frozenset({"cluster_id"})
 FOLDERS = frozenset({"log_dir"})
 NOT_TIMES = frozenset({"throttle_time_ms"})

@@ -65,10 +65,10 @@ class Bench:
         return Teller(sides[0], sides[1], self.version)
 
 
-async def common_versions(bench: Bench) -> dict[str, Versions]:
-    """The apis that both serve, in the versions that both and we speak."""
+async def common_versions(addresses: Iterable[Address]) -> dict[str, Versions]:
+    """The apis that all these brokers serve, in the versions that they and we speak."""
     made, tables = {}, []
-    for address in (bench.ours, bench.theirs):
+    for address in addresses:
         connection = await Connection.connect(*address, "judge", ANSWER_S)
         tables.append(connection.versions)
         connection.close()

@@ -65,7 +65,7 @@ def run_everything(version: str, wanted: Wanted, folder: Path, tell: Tell) -> Ve
 
 async def ask_everything(bench: Bench, wanted: Wanted, version: str, tell: Tell) -> Verdict:
     """The run itself, on brokers that stand."""
-    verdict, common = Verdict(version), await common_versions(bench)
+    verdict, common = Verdict(version), await common_versions((bench.ours, bench.theirs))
 
     def heard(told: Told) -> None:
         tell(told.asked)

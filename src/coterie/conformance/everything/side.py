@@ -52,10 +52,12 @@ _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class Side:
-    """``prefix`` replaces ``$``; ``base_ms`` is the tale's start, the same on both sides."""
+    """``prefix`` replaces ``$``; ``base_ms`` is the tale's start, the same on both sides. The broker's own id, ``node_id``,
+    is 1 in every answer."""
 
-    def __init__(self, name: str, address: tuple[str, int], prefix: str, base_ms: int) -> None:
+    def __init__(self, name: str, address: tuple[str, int], prefix: str, base_ms: int, node_id: int = 1) -> None:
         self.name, self.address, self.prefix, self.base_ms = name, address, prefix, base_ms
+        self._node_id = node_id
         self._connections: dict[str, Connection] = {}
         self._real: dict[str, Any] = {}
         self._symbol: dict[Any, str] = {}
@@ -207,6 +209,8 @@ class Side:
             return answers.error_name(item)
         if name in answers.PORTS and item == self.address[1]:
             return "its port"
+        if name in answers.NODES and item == self._node_id:
+            return 1
         if name in answers.PRODUCERS:
             return self._symbol.get(("producer", item), item)
         if name in answers.SESSIONS:

@@ -1,0 +1,104 @@
+"""`coterie certify`: any broker's answers beside those that Apache Kafka was recorded with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from coterie.cli.running import broker_option, json_option, sentences
+
+if TYPE_CHECKING:
+    from coterie.conformance.certify.recording import Recording
+    from coterie.conformance.certify.replay import Certificate, Finding
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  coterie certify --bootstrap-server 127.0.0.1:9092
+  coterie certify -b 127.0.0.1:9092 --like 3.9.1 --out certificate.html
+  coterie certify -b 127.0.0.1:9092 --rules
+
+\b
+For a test broker alone: it makes topics, groups and producers under names of its own (cert-...) and deletes its topics.
+It changes nothing under other names and no setting of the broker. Exits 0 when all agrees, 1 when something differs.
+"""
+)
+@broker_option
+@click.option(
+    "--like", "version", metavar="VERSION", help="The recorded Apache Kafka to compare with; default: the newest."
+)
+@click.option("--rules", "rules_only", is_flag=True, help="Only the named rules, without the generated requests.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a page: .html or .md.")
+@json_option
+def certify(bootstrap_server: str, version: str | None, rules_only: bool, out: Path | None, as_json: bool) -> None:
+    """Ask a broker what Apache Kafka was asked, and show which rules hold."""
+    from coterie.client.settings import ClientSettings
+    from coterie.conformance.certify.recording import Recording, load, recorded_versions
+
+    versions = recorded_versions()
+    like = version or versions[-1]
+    if like not in versions:
+        raise click.UsageError(f"There is no recording of Apache Kafka {like}; there are {', '.join(versions)}.")
+    if out is not None and out.suffix not in (".html", ".md"):
+        raise click.UsageError(f"--out takes a file that ends in .html or .md, not {out.name}.")
+    recording = load(like)
+    stories = [story for story in recording.stories if story.rule or not rules_only]
+    address = sentences(ClientSettings({"bootstrap.servers": bootstrap_server}).bootstrap)[0]
+    certificate = sentences(_run, Recording(like, stories), address)
+    if out is not None:
+        _write(certificate, out)
+    _show(certificate, out, as_json)
+    raise SystemExit(0 if certificate.holds() else 1)
+
+
+def _run(recording: Recording, address: tuple[str, int]) -> Certificate:
+    from coterie.conformance.certify.replay import CannotCertify
+    from coterie.conformance.certify.replay import certify as ask
+
+    run = secrets.token_hex(2)
+    with click.progressbar(length=len(recording.stories), label="stories", file=sys.stderr) as bar:
+
+        def progress(_: Finding) -> None:
+            bar.update(1)
+
+        try:
+            return asyncio.run(ask(recording, address, run, progress))
+        except CannotCertify as error:
+            raise click.ClickException(str(error)) from error
+
+
+def _write(certificate: Certificate, out: Path) -> None:
+    from coterie.conformance.certify.page import as_html, as_markdown
+
+    out.write_text(as_html(certificate) if out.suffix == ".html" else as_markdown(certificate), encoding="utf-8")
+
+
+def _show(certificate: Certificate, out: Path | None, as_json: bool) -> None:
+    from coterie.conformance.certify.page import WORDS, short, summary, title
+    from coterie.conformance.certify.replay import DIFFERS
+
+    if as_json:
+        click.echo(json.dumps(certificate.as_json(), indent=2))
+        return
+    click.echo(f"{title(certificate)}:")
+    for finding in certificate.rules():
+        click.secho(
+            f"  {WORDS[finding.outcome]:9}  {finding.story.title}", fg="red" if finding.outcome == DIFFERS else None
+        )
+        if finding.outcome == DIFFERS:
+            difference = finding.differences[0]
+            part = difference.parts[0]
+            values = f"{short(part.ours)}, Kafka's {short(part.theirs)}"
+            click.echo(f"             {difference.question.name}: {part.path or 'the answer'} is {values}")
+    click.echo(summary(certificate))
+    if out is None:
+        click.echo("--out PAGE.html shows each request and both answers.")
+    else:
+        click.echo(f"The page is {out}.")
