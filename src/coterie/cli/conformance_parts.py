@@ -38,6 +38,7 @@ class Asked:
     as_json: bool
     questions: int = 100_000
     replay: Path | None = None
+    record: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +252,26 @@ NEWER = tuple(
     v for v in VERSIONS if not v.startswith("2.")
 )  # 2.6 has neither generations of claims nor our client's APIs
 
+
 # A new part is one line here. The functions import what they run: most needs an extra, or a JVM.
+def _certify(asked: Asked) -> Figures:
+    from coterie.conformance.certify.kafka_itself import certify_kafka, record_kafka
+    from coterie.conformance.certify.page import summary
+
+    if asked.record:
+        click.echo(f"recorded {record_kafka(asked.version, asked.folder / 'recorded')}", err=True)
+    certificate = certify_kafka(asked.version, asked.folder / "certified", lambda _: None)
+    for finding in certificate.findings:
+        for difference in finding.differences[:1]:
+            part = difference.parts[0]
+            click.echo(f"false alarm: {finding.story.tale.name}, {difference.question.name}: {part.path}", err=True)
+    return {"certify": summary(certificate), "failed": certificate.different()}
+
+
+def _certify_sentences(figures: Figures) -> list[str]:
+    return [f"  Apache Kafka beside its own recording: {figures['certify']}"]
+
+
 KAFKA_PARTS: dict[str, KafkaPart] = {
     "format": KafkaPart(_format, _format_sentences),
     "assignors": KafkaPart(_assignors, _assignors_sentences, NEWER),
@@ -261,6 +281,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
     "clients": KafkaPart(clients_part, clients_sentences, NEWER),
     "everything": KafkaPart(_everything, _everything_sentences),
+    "certify": KafkaPart(_certify, _certify_sentences),
 }
 # (what is asked, the results so far, to be added to) -> exit code
 OTHER_PARTS: dict[str, Callable[[Asked, list[Figures]], int]] = {
