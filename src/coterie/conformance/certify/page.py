@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from coterie.conformance.certify.recording import NOT_ASKED, NOT_COMPARED
 from coterie.conformance.certify.replay import DIFFERS, HOLDS, NOT_SERVED, Certificate, Difference, Finding
 from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.question import written
@@ -42,6 +43,8 @@ def summary(certificate: Certificate) -> str:
     text += f", {counts[NOT_SERVED]} need what the broker does not serve" if counts[NOT_SERVED] else ""
     generated = certificate.generated()
     asked, wrong = sum(f.asked for f in generated), sum(len(f.differences) for f in generated)
+    if not generated:
+        return f"{text}."
     return f"{text}. {asked:,} generated requests were asked; {wrong:,} were answered otherwise."
 
 
@@ -86,6 +89,9 @@ def blocks(certificate: Certificate) -> Iterator[Block]:
         versions = tuple((api, f"v{version}", _served(certificate, api)) for api, version in missing)
         yield Block("Not served", headers=("API", f"Asked as {certificate.like} has it", "Served here"), rows=versions)
     yield from _generated(certificate)
+    left_out = tuple(NOT_COMPARED.items())
+    yield Block("Not compared", 2, "", ("Place in an answer", "Why"), left_out)
+    yield Block("Not asked", 2, "", ("API", "What it would reach"), tuple(NOT_ASKED.items()))
 
 
 def _served(certificate: Certificate, api: str) -> str:

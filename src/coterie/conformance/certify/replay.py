@@ -18,10 +18,9 @@ from coterie.client.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.conformance.certify.recording import (
     AGAIN_EVERY_S,
-    AT_ONCE,
     RecordedStory,
     Recording,
-    parts_but_order,
+    compared_parts,
     story_prefix,
 )
 from coterie.conformance.differential import wait_for_coordinator
@@ -31,7 +30,8 @@ from coterie.conformance.everything.side import ANSWER_S, CLOSED, Side
 from coterie.conformance.everything.telling import NOT_YET, READING
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
-PATIENCE_S = 3.0
+PATIENCE_S = 6.0
+AT_ONCE = 12
 HOLDS, DIFFERS, NOT_SERVED = "holds", "differs", "not served"
 
 
@@ -171,8 +171,8 @@ async def _one(side: Side, question: Question, answers: list[Tree]) -> Differenc
             answer = await side.ask(question)
         except KafkaError:
             answer = CLOSED
-        kafka = min(answers, key=lambda recorded: len(parts_but_order(answer, recorded)))
-        parts = parts_but_order(answer, kafka)
+        kafka = min(answers, key=lambda recorded: len(compared_parts(question.api, answer, recorded)))
+        parts = compared_parts(question.api, answer, kafka)
         if not parts:
             return None
         late = question.api in READING or any(word in repr(part.ours) for part in parts for word in NOT_YET)
