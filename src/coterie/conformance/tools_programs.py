@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from coterie.client import Admin, Consumer, Producer
+from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie.conformance.client import read, until
 from coterie.conformance.kafka import CannotRun, end, maven_jars
 
@@ -19,6 +20,7 @@ SPRING, MIRROR = "3.3.4", "3.9.1"
 FRANZ_GO, KADM = "v1.22.2", "v1.19.0"
 PROGRAM_LIMIT_S = 180.0
 MIRRORED_RECORDS = 20
+EARLIEST = -2  # the start of the log, to ListOffsets
 Printed = tuple[int, str]  # exit code, output
 
 
@@ -112,8 +114,8 @@ def mirror_maker(server: str, folder: Path) -> Printed:
         process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd=folder)
         try:
             lines = asyncio.run(_watch_mirror(server))
-        except AssertionError as late:
-            lines = [str(late)]
+        except (AssertionError, KafkaError) as failure:
+            lines = [str(failure)]
         finally:
             end([process])
     errors = sorted(set(_ERROR_LINE.findall(log.read_text(errors="replace"))))
@@ -135,18 +137,20 @@ async def _make_mirrored(server: str) -> None:
 
 
 async def _watch_mirror(server: str) -> list[str]:
-    lines = []
+    lines, partitions = list[str](), [(_MIRROR_TOPIC, p) for p in range(2)]
     async with Admin({"bootstrap.servers": server}) as admin:
 
-        async def exists() -> bool:
-            return _MIRROR_TOPIC in await admin.topics()
+        async def readable() -> bool:
+            with contextlib.suppress(KafkaError):  # Kafka tells of a topic a moment before it leads its partitions
+                return len(await admin.offsets(dict.fromkeys(partitions, EARLIEST))) == len(partitions)
+            return False
 
         async def altered() -> bool:
             return await _settings(admin, _AFTER) == _AFTER
 
-        await until(exists, f"{_MIRROR_TOPIC} exists", PROGRAM_LIMIT_S)
+        await until(readable, f"{_MIRROR_TOPIC} can be read", PROGRAM_LIMIT_S)
         async with Consumer({"bootstrap.servers": server, "auto.offset.reset": "earliest"}) as consumer:
-            await consumer.assign([(_MIRROR_TOPIC, p) for p in range(2)])
+            await consumer.assign(partitions)
             lines += sorted(str(record.value) for record in await read(consumer, MIRRORED_RECORDS))
         lines.append(f"settings: {await _settings(admin, _BEFORE)}")
         await admin.alter_topic_configs("mirrored", {"compression.type": "zstd"})
