@@ -85,12 +85,17 @@ def test_a_replica_stays_in_the_one_directory(version: int) -> None:
             client = await connect()
             await make_topic(client)
             topics = [AlterReplicaLogDirTopic("t", [0, 7]), AlterReplicaLogDirTopic("nobody-made-this", [0])]
+            topics += [AlterReplicaLogDirTopic("no partitions", []), AlterReplicaLogDirTopic("no/name", [0])]
+            bad_name = ErrorCode.INVALID_TOPIC_EXCEPTION
             unknown, elsewhere = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_DIR_NOT_FOUND
-            rows = (("memory", [ErrorCode.NONE, unknown, unknown]), ("/elsewhere", [elsewhere] * 3))
+            rows = (
+                ("memory", [ErrorCode.NONE, unknown, unknown, bad_name]),
+                ("/elsewhere", [*[elsewhere] * 3, bad_name]),
+            )
             for path, expected in rows:
                 request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, topics)])
                 response = await client.ask(request, AlterReplicaLogDirsResponse, version)
-                assert [t.topic_name for t in response.results] == ["t", "nobody-made-this"]
+                assert [t.topic_name for t in response.results] == ["t", "nobody-made-this", "no/name"]
                 assert [p.error_code for t in response.results for p in t.partitions] == expected
 
     run(story)

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from coterie.broker.server import Call
-from coterie.broker.topics import Topics
+from coterie.broker.topics import Topics, is_legal_name
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -74,11 +74,14 @@ def handle_alter_replica_log_dirs(
         results=[
             AlterReplicaLogDirTopicResult(name, [AlterReplicaLogDirPartitionResult(i, c) for i, c in codes.items()])
             for name, codes in results.items()
+            if codes
         ]
     )
 
 
 def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
+    if not is_legal_name(topic):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     if path != _log_dir(broker):
         return ErrorCode.LOG_DIR_NOT_FOUND
     try:
