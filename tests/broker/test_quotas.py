@@ -89,6 +89,7 @@ def test_filters(components: list[tuple[str, int, str | None]], strict: bool, ex
 
 BAD_FILTERS = [
     ([("planet", Match.SPECIFIED, None)], ErrorCode.UNSUPPORTED_VERSION),
+    ([("planet", Match.EXACT, None)], ErrorCode.UNSUPPORTED_VERSION),
     ([("", Match.SPECIFIED, None)], BAD),
     ([("user", 9, None)], BAD),
     ([("user", Match.EXACT, None)], BAD),

@@ -53,12 +53,12 @@ class Component:
     def __post_init__(self) -> None:
         if not self.entity_type:
             raise _invalid("the type of an entity must not be empty")
+        if self.entity_type not in ENTITY_TYPES:
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas of entity type {self.entity_type}")
         if self.match_type not in list(Match):
             raise _invalid(f"there is no match type {self.match_type}")
         if (self.match_type == Match.EXACT) != (self.name is not None):
             raise _invalid("a name must be given for an exact match, and only for one")
-        if self.entity_type not in ENTITY_TYPES:
-            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas of entity type {self.entity_type}")
 
     def matches(self, parts: Mapping[str, str | None]) -> bool:
         if self.entity_type not in parts:
