@@ -39,9 +39,10 @@ TOPICS: dict[str, dict[str, str]] = {
     SMALL_SEGMENTS: {"segment.bytes": "1000"},
     APPEND_TIME: {"message.timestamp.type": "LogAppendTime"},
 }
+FOR_EVER = {"retention.ms": "-1"}  # the records' times are long past
 NOW = 1_700_000_000_000
 TRANSACTION_WITHIN_S = 30.0
-CONSOLE_S, ATTEMPTS = 60.0, 3
+CONSOLE_S, ATTEMPTS = 60.0, 2
 SESSION_MS = "60000"  # long: where many programs share the machine, a JVM may stand still for seconds
 PRINTED = {TOPIC: 12, SMALL_SEGMENTS: 8}  # topic -> its records
 IN_TRANSACTIONS = 6
@@ -82,7 +83,7 @@ def _fill(address: tuple[str, int]) -> None:
     connection = BrokerSocket(*address)
     try:
         topics = [
-            CreatableTopic(name, 1, 1, configs=[CreatableTopicConfig(*pair) for pair in settings.items()])
+            CreatableTopic(name, 1, 1, configs=[CreatableTopicConfig(*pair) for pair in (FOR_EVER | settings).items()])
             for name, settings in TOPICS.items()
         ]
         for created in connection.request(CreateTopicsRequest(topics, 30_000)).topics:
