@@ -279,7 +279,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "requests": KafkaPart(_requests, _requests_sentences),
     "tools": KafkaPart(_tools, _tools_sentences, NEWER),
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
-    "clients": KafkaPart(clients_part, clients_sentences, NEWER),
+    "clients": KafkaPart(clients_part, clients_sentences, ("3.9.1",)),  # whose topic settings the scripts name
     "everything": KafkaPart(_everything, _everything_sentences),
     "certify": KafkaPart(_certify, _certify_sentences),
 }
