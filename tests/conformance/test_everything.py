@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from coterie.broker.server import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.judge import Bench, Verdict
+from coterie.conformance.everything.report import figures
 from coterie.conformance.everything.run import Wanted, ask_everything
 from tests.conformance.old_defects import OLD_DEFECTS, OldDefect
 
@@ -23,7 +26,7 @@ async def _judge(wanted: Wanted, changed: dict[int, Handler]) -> Verdict:
     brokers[0].handlers = HANDLERS | changed
     addresses = [await broker.start("127.0.0.1", 0) for broker in brokers]
     try:
-        bench = Bench(addresses[0], addresses[1], VERSION, at_once=2 if wanted.first_only else 16)
+        bench = Bench(addresses[0], addresses[1], VERSION, at_once=2 if wanted.first_only else 16, agree_s=0.1)
         return await ask_everything(bench, wanted, "4.3.0", lambda _: None)
     finally:
         for broker in brokers:
@@ -41,3 +44,32 @@ def test_an_old_defect_is_found(defect: OldDefect) -> None:
     wanted = Wanted(defect.questions, seed=1, apis=defect.apis, first_only=True)
     verdict = asyncio.run(_judge(wanted, defect.handlers))
     assert verdict.kinds, f"{verdict.asked} questions did not find it"
+
+
+def test_a_difference_is_made_short_and_told_again(tmp_path: Path) -> None:
+    """The scenario of the first old defect is a question or two; its file finds the defect again, and nothing in a sound
+    broker."""
+    defect = OLD_DEFECTS[0]
+    verdict = asyncio.run(_judge(Wanted(100, seed=1, apis=defect.apis), defect.handlers))
+    difference = next(iter(verdict.kinds.values()))[0]
+    assert {question.api for question in difference.tale.questions} == {"InitProducerId"}
+    assert len(difference.tale.questions) <= 2
+    assert set(difference.question.body) <= {
+        "transactional_id",
+        "producer_id",
+        "producer_epoch",
+        "transaction_timeout_ms",
+    }
+    file = tmp_path / "tale.json"
+    file.write_text(json.dumps(difference.tale.as_json()))
+    replay = Wanted(1, seed=1, replay=file)
+    assert set(asyncio.run(_judge(replay, defect.handlers)).kinds) == {difference.signature()}
+    assert not asyncio.run(_judge(replay, {})).kinds
+
+
+def test_the_report_counts_what_was_asked() -> None:
+    verdict = asyncio.run(_judge(Wanted(50, seed=1, apis=("Heartbeat",)), {}))
+    report = figures(verdict)
+    assert report["coverage"]["Heartbeat"]["fields"] == 4
+    assert report["questions"] == verdict.asked == sum(c["questions"] for c in report["coverage"].values())
+    assert "order" in report["unused_rows"]

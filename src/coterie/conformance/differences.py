@@ -48,6 +48,99 @@ class Row:
         )
 
 
+_THREE, _FOUR = (3,), (4,)
+_OF_2_6 = (
+    Row(
+        "2.6 settings",
+        "2.6 had another error for a value",
+        ".*Configs|CreateTopics",
+        r".*\.error_code",
+        recognising.pair("INVALID_CONFIG", "INVALID_REQUEST"),
+        before=_THREE,
+    ),
+    Row(
+        "2.6 resources",
+        "2.6 answers an unknown kind of resource as kind 0",
+        "DescribeConfigs",
+        r".*\.resource_type",
+        recognising.theirs_is(0),
+        before=_THREE,
+    ),
+    Row(
+        "2.6 words",
+        "2.6 had null where there is an empty text now",
+        "Describe.*",
+        r".*error_message",
+        recognising.pair("", None),
+        before=_THREE,
+    ),
+    Row(
+        "2.6 closes",
+        "2.6 closes the connection on an isolation level or records that it cannot read",
+        "Fetch|ListOffsets|Produce",
+        "",
+        recognising.theirs_is("connection closed"),
+        before=_THREE,
+    ),
+    Row(
+        "2.6 formats",
+        "its own version as the message format",
+        "CreateTopics|DescribeConfigs",
+        r".*\.value",
+        recognising.pair("3.0-IV1", "2.6-IV0"),
+        before=_THREE,
+    ),
+    Row(
+        "2.6 names",
+        "2.6 looked an illegal name up",
+        "Metadata",
+        r".*\.error_code",
+        recognising.pair("INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION"),
+        before=_THREE,
+    ),
+    Row(
+        "2.6 instances",
+        "2.6 overlooks an instance id that the group does not know",
+        "Heartbeat",
+        "error_code",
+        recognising.pair("UNKNOWN_MEMBER_ID", "NONE"),
+        before=_THREE,
+    ),
+    Row(
+        "2.6 epochs",
+        "2.6 refused leader epochs below none in a Fetch",
+        "Fetch",
+        r".*\.error_code",
+        recognising.pair("NONE", "FENCED_LEADER_EPOCH"),
+        before=_THREE,
+    ),
+    Row(
+        "2.6 times",
+        "2.6 looked up any negative time in version 0",
+        "ListOffsets",
+        r".*\.error_code",
+        recognising.pair("UNSUPPORTED_VERSION", "NONE"),
+        before=_THREE,
+    ),
+)
+_OF_4 = (
+    Row(
+        "4 times to come",
+        "Kafka 4 takes records an hour ahead by default, Kafka 3 any",
+        "CreateTopics|DescribeConfigs",
+        r".*\.value",
+        recognising.pair("9223372036854775807", "3600000"),
+        since=_FOUR,
+    ),
+    Row(
+        "4 share groups",
+        "Kafka 4 has a coordinator of share groups",
+        "FindCoordinator",
+        r".*\.error_code",
+        recognising.pair("COORDINATOR_NOT_AVAILABLE", "INVALID_REQUEST"),
+        since=_FOUR,
+    ),
+)
 ROWS: tuple[Row, ...] = (
     Row("order", "Kafka keeps these in hash maps, whose order it does not define", ".*", r".*\.order"),
     Row(
@@ -259,6 +352,8 @@ ROWS: tuple[Row, ...] = (
         r".*configs\[\]",
         recognising.one_has_more,
     ),
+    *_OF_2_6,
+    *_OF_4,
 )
 
 

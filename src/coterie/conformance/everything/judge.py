@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from coterie.client.connection import Connection
 from coterie.conformance.everything.question import API_BY_NAME, Tale
 from coterie.conformance.everything.side import ANSWER_S, Side
-from coterie.conformance.everything.telling import Difference, Teller, Told
+from coterie.conformance.everything.telling import AGREE_S, Difference, Teller, Told
 from coterie.wire.declaration import Versions
 
 Address = tuple[str, int]
@@ -50,19 +50,23 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The two brokers of a run. ``run`` keeps the names of runs on the same brokers apart; so many tales at a time."""
+    """The two brokers of a run. ``run`` keeps the names of runs on the same brokers apart; so many tales at a time.
+
+    ``agree_s``: how long answers that differ may become alike (see `telling`); 0 where both sides are of one piece.
+    """
 
     ours: Address
     theirs: Address
     version: tuple[int, ...]
     run: str = "r"
     at_once: int = AT_ONCE
+    agree_s: float = AGREE_S
 
     def teller(self, number: int) -> Teller:
         base_ms = int(time.time()) * 1000
         prefix = f"e{self.run}{number:06d}-"
         sides = [Side(name, where, prefix, base_ms) for name, where in (("coterie", self.ours), ("kafka", self.theirs))]
-        return Teller(sides[0], sides[1], self.version)
+        return Teller(sides[0], sides[1], self.version, self.agree_s)
 
 
 async def common_versions(addresses: Iterable[Address]) -> dict[str, Versions]:

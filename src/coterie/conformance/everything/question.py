@@ -4,7 +4,7 @@ The body is nested dictionaries by the fields' names; a field that is missing ha
 contain ``$``: each story replaces it by a prefix of its own, so that "$t" is a topic (or a group, ...) of that story.
 What differs between brokers or runs is a *form*, a dictionary with the key ``@``:
 
-    {"@": "id", "of": "member@join", "or": ""}   an id that an earlier answer gave (see `side.LEARNED`), or that default
+    {"@": "id", "of": "member@join", "or": ""}   an id that an earlier answer gave (see `side.LEARNED`), or that
     {"@": "topic id", "of": "$t"}                the id of a topic, all zeros while nobody has told it
     {"@": "now", "ms": -1000}                    that far from the story's start
     {"@": "hex", "of": "00ff"}                   bytes
@@ -12,7 +12,8 @@ What differs between brokers or runs is a *form*, a dictionary with the key ``@`
     {"@": "subscription", "topics": ["$t"], "version": 3, "claims": 1}    encoded as the one, called the other
     {"@": "records", "batches": [...]}           see `batches`
 
-A reference that nothing has told yet becomes its default, so that a story stays a story when questions are taken away.
+An id that no answer gave is the form's own default, else empty or -1, so that a story stays one when questions are taken
+away.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ def coverage(verdict: Verdict) -> dict[str, dict[str, Any]]:
 def figures(verdict: Verdict) -> dict[str, Any]:
     """The report as data."""
     reasons = {row.name: row.reason for row in ROWS}
+    version = tuple(int(part) for part in verdict.version.split("."))
     kinds = [
         {
             "kind": kind,
@@ -52,5 +53,5 @@ def figures(verdict: Verdict) -> dict[str, Any]:
         "coverage": coverage(verdict),
         "differences": kinds,
         "rows": {name: {"met": n, "reason": reasons[name]} for name, n in verdict.rows.most_common()},
-        "unused_rows": [row.name for row in ROWS if row.name not in verdict.rows],
+        "unused_rows": [row.name for row in ROWS if row.since <= version < row.before and row.name not in verdict.rows],
     }

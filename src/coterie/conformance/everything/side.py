@@ -113,15 +113,15 @@ class Side:
     def resolve(self, kind: Kind, value: Value) -> Any:
         """A text, number or form (see `question`) as the kind wants it."""
         if isinstance(value, dict):
-            return self._form(value)
+            return self._form(value, "" if kind.name == "string" else -1)
         if kind.name == "string":
             return self.real(value)
         return b"" if value == "" and kind.name in ("bytes", "records") else value
 
-    def _form(self, form: dict[str, Value]) -> Any:
+    def _form(self, form: dict[str, Value], unknown: str | int) -> Any:
         match form["@"]:
             case "id":
-                return self._real.get(form["of"], form.get("or", ""))
+                return self._real.get(form["of"], form.get("or", unknown))
             case "topic id":
                 return self._real.get(f"topic id of {form['of']}", bytes(16))
             case "now":
@@ -146,7 +146,7 @@ class Side:
         for record in described.get("records", ()):
             delta = record[2] if len(record) > 2 else 0
             self._asked_times[self.base_ms + delta] = f"start{delta:+d} ms"
-        return encode_described(described, self.base_ms, lambda v: int(self._form(v) if isinstance(v, dict) else v))
+        return encode_described(described, self.base_ms, lambda v: int(self._form(v, -1) if isinstance(v, dict) else v))
 
     # -- what the wire carried to symbols -------------------------------------------------------------------------------
 

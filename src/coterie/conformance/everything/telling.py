@@ -2,7 +2,7 @@
 
 Kafka's own parts agree only after a while: a topic is known to the coordinator later than to the controller, a marker is
 written after its EndTxn was answered. So an answer that only reads is asked for again while the two differ, and one that
-says "not yet" is asked for again on its side alone; both for at most `AGREE_S`.
+says "not yet" is asked for again on its side alone; both for at most ``agree_s``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +42,6 @@ NOT_YET = (
     "UNKNOWN_TOPIC_ID",
     "INVALID_TXN_STATE",
 )
-Clock = Callable[[], float]
 
 
 @dataclass(slots=True)
@@ -87,8 +85,8 @@ def _short(value: Any) -> str:
 class Teller:
     """Tells one tale to our side and to the other; ``version`` is the other's, e.g. (3, 9, 1)."""
 
-    def __init__(self, ours: Side, theirs: Side, version: tuple[int, ...], clock: Clock = time.monotonic) -> None:
-        self.sides, self.version, self.clock = (ours, theirs), version, clock
+    def __init__(self, ours: Side, theirs: Side, version: tuple[int, ...], agree_s: float = AGREE_S) -> None:
+        self.sides, self.version, self.agree_s = (ours, theirs), version, agree_s
 
     async def tell(self, tale: Tale) -> Told:
         told = Told(tale)
@@ -107,8 +105,8 @@ class Teller:
     async def _one(self, tale: Tale, question: Question, told: Told) -> Difference | None:
         answers = await asyncio.gather(*(self._ask(side, question) for side in self.sides))
         left, rows = self._unexplained(question, answers)
-        end = self.clock() + AGREE_S
-        while left and self.clock() < end:
+        end = time.monotonic() + self.agree_s
+        while left and time.monotonic() < end:
             again = _to_ask_again(question, answers, left)
             if not any(again):
                 break
