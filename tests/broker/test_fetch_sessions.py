@@ -28,6 +28,7 @@ from coterie.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
+    ReplicaState,
 )
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.produce import ProduceResponse
@@ -244,6 +245,22 @@ def test_a_topic_deleted_during_a_session(version: int, deleted: ErrorCode, made
                     await make_topic(client, "t")
                 answer = await client.ask(of({}, opened.session_id, epoch), FetchResponse, version)
                 assert [p.error_code for t in answer.responses for p in t.partitions] == [code]
+
+    run(story)
+
+
+@pytest.mark.parametrize(("replica_id", "aborted"), [(-1, []), (-3, None)])
+@pytest.mark.parametrize("version", [12, 15])
+def test_only_consumers_read_what_is_committed(version: int, replica_id: int, aborted: list[Any] | None) -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            await make_topic(client)
+            request = of({"t": 0}, epoch=-1, ids=await topic_ids(client))
+            request.isolation_level = 1
+            request.replica_id, request.replica_state = replica_id, ReplicaState(replica_id)
+            answer = await client.ask(request, FetchResponse, version)
+            assert answer.responses[0].partitions[0].aborted_transactions == aborted
 
     run(story)
 

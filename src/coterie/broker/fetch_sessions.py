@@ -25,6 +25,7 @@ from coterie.wire.messages.fetch import (
 
 EVICTION_MS = 120_000
 NO_SESSION = 0
+CONSUMER, FUTURE_REPLICA = -1, -3  # replica ids that are no broker's
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _FULL_FETCH = frozenset({INITIAL_EPOCH, FINAL_EPOCH})
 _MAX_EPOCH = 2**31 - 1
@@ -35,6 +36,16 @@ PartitionKey = tuple[str | bytes, int]  # the topic's name, or its id where requ
 def next_epoch(epoch: int) -> int:
     """The epoch that must follow; it wraps to 1, since 0 begins a session."""
     return 1 if epoch >= _MAX_EPOCH else epoch + 1
+
+
+def replica_id(request: FetchRequest) -> int:
+    """Who fetches: a broker's id, -1 for a consumer, -3 for a replica that moves to another directory. From v15 on it
+    stands in the replica's state."""
+    return request.replica_id if request.replica_id != CONSUMER else request.replica_state.replica_id
+
+
+def is_consumer(request: FetchRequest) -> bool:
+    return replica_id(request) < 0 and replica_id(request) != FUTURE_REPLICA
 
 
 @dataclass(slots=True)
@@ -116,7 +127,7 @@ class FetchSessions:
         if epoch in _FULL_FETCH:
             if request.session_id:
                 self._sessions.pop(request.session_id, None)
-            return Fetch(_named(request, by_id), by_id, request.replica_id >= 0, epoch == INITIAL_EPOCH)
+            return Fetch(_named(request, by_id), by_id, replica_id(request) >= 0, epoch == INITIAL_EPOCH)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise Refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read
+from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer
 from coterie.broker.handlers.records import LEADER_EPOCH, TOPIC_IDS_FROM, check_leader_epoch
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
@@ -97,7 +97,9 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     failed = False
     limit = left = min(request.max_bytes, broker.settings["fetch.max.bytes"])
     topics, by_id = broker.topics, fetch.by_id
-    committed, first = request.isolation_level == READ_COMMITTED, True
+    # Replicas read to the end of the log, whatever isolation they ask for.
+    committed = request.isolation_level == READ_COMMITTED and is_consumer(request)
+    first = True
     for key, fetched in fetch.partitions.items():
         index = fetched.wanted.partition
         try:
