@@ -90,7 +90,7 @@ def test_a_replica_stays_in_the_one_directory(version: int) -> None:
             unknown, elsewhere = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_DIR_NOT_FOUND
             rows = (
                 ("memory", [ErrorCode.NONE, unknown, unknown, bad_name]),
-                ("/elsewhere", [*[elsewhere] * 3, bad_name]),
+                ("/elsewhere", [elsewhere] * 4),
             )
             for path, expected in rows:
                 request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, topics)])

@@ -80,10 +80,10 @@ def handle_alter_replica_log_dirs(
 
 
 def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
-    if not is_legal_name(topic):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
     if path != _log_dir(broker):
         return ErrorCode.LOG_DIR_NOT_FOUND
+    if not is_legal_name(topic):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     try:
         broker.topics.partition(topic, index)
     except Refusal as refusal:
