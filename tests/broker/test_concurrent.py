@@ -13,8 +13,11 @@ from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.journal import JournalLine
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from coterie.wire.messages.offset_commit import (
@@ -30,12 +33,6 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
-)
-from coterie.wire.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
 )
 from tests.broker.test_server import FAST, Client, run
 
@@ -74,6 +71,20 @@ async def enter(client: Client, group: str) -> tuple[str, int, bytes]:
     return joined.member_id, joined.generation_id, synced.assignment
 
 
+async def commit_in_transaction(client: Client, transactional_id: str, commit: TxnOffsetCommitRequest) -> None:
+    """A transaction of these offsets alone, from its producer's id to its end."""
+    init = InitProducerIdRequest(transactional_id, 60_000)
+    known = await client.ask(init, InitProducerIdResponse, 4)
+    identity = (transactional_id, known.producer_id, known.producer_epoch)
+    added = await client.ask(AddOffsetsToTxnRequest(*identity, commit.group_id), AddOffsetsToTxnResponse, 3)
+    assert added.error_code == ErrorCode.NONE
+    commit.transactional_id, commit.producer_id, commit.producer_epoch = identity
+    answered = await client.ask(commit, TxnOffsetCommitResponse, 3)
+    assert answered.topics[0].partitions[0].error_code == ErrorCode.NONE
+    ended = await client.ask(EndTxnRequest(*identity, True), EndTxnResponse, 3)
+    assert ended.error_code == ErrorCode.NONE
+
+
 async def good_path(client: Client, number: int, transactional: bool) -> None:
     group = f"g{number % GROUPS}"
     member, generation, share = await enter(client, group)
@@ -82,13 +93,16 @@ async def good_path(client: Client, number: int, transactional: bool) -> None:
     assert beat.error_code == ErrorCode.NONE
     partition = number // GROUPS
     if transactional:
-        offsets = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(partition, number)])]
-        txn = TxnOffsetCommitRequest(f"x{number}", group, number, 0, generation, member, topics=offsets)
-        told = await client.ask(txn, TxnOffsetCommitResponse, 3)
-        assert told.topics[0].partitions[0].error_code == ErrorCode.NONE
-        marker = WritableTxnMarker(number, 0, True, [WritableTxnMarkerTopic("__consumer_offsets", [0])])
-        ended = await client.ask(WriteTxnMarkersRequest([marker]), WriteTxnMarkersResponse, 1)
-        assert ended.markers[0].topics[0].partitions[0].error_code == ErrorCode.NONE
+        await commit_in_transaction(
+            client,
+            f"x{number}",
+            TxnOffsetCommitRequest(
+                group_id=group,
+                generation_id=generation,
+                member_id=member,
+                topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(partition, number)])],
+            ),
+        )
     else:
         topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(partition, number)])]
         commit = OffsetCommitRequest(group, generation, member, topics=topics)
