@@ -93,7 +93,7 @@ def test_a_changed_answer_is_shown_with_its_requests(rules: Recording) -> None:
 def test_a_broker_without_an_api_is_not_asked_for_it(rules: Recording) -> None:
     changed = copy.deepcopy(rules)
     for story in changed.stories[:1]:
-        story.tale.questions[0] = type(story.tale.questions[0])("later", "JoinGroup", 99, {})
+        story.story.questions[0] = type(story.story.questions[0])("later", "JoinGroup", 99, {})
     certificate = _certified(changed)
     assert certificate.outcomes()[NOT_SERVED] == 1
     assert "JoinGroup" in as_markdown(certificate)
@@ -109,9 +109,9 @@ def test_recordings_leave_alone_what_is_not_theirs(version: str) -> None:
     recording = load(version)
     assert len([s for s in recording.stories if s.rule]) == len(RULES)
     for story in recording.stories:
-        assert len(story.answers) == len(story.tale.questions)
+        assert len(story.answers) == len(story.story.questions)
         assert all(answers for answers in story.answers)
-        for question in story.tale.questions:
+        for question in story.story.questions:
             assert question.api not in NOT_ASKED
             if question.api in ("CreateTopics", "DeleteTopics", "DeleteGroups", "DeleteRecords"):
                 foreign = {text for text in texts_in(question.body) if text.startswith("__")}

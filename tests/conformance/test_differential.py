@@ -8,7 +8,7 @@ from typing import Any
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS, STEPS_PER_STORY, make_topics
-from coterie.conformance.story import Story, StoryResult
+from coterie.conformance.story import GroupStory, StoryResult
 
 
 async def _tell(seed: int, kind: str, steps: int, **changed: str) -> StoryResult:
@@ -17,7 +17,7 @@ async def _tell(seed: int, kind: str, steps: int, **changed: str) -> StoryResult
     try:
         for address in addresses:
             await asyncio.to_thread(make_topics, address)
-        return await Story(seed, kind, "4.3.0", *addresses).run(steps)
+        return await GroupStory(seed, kind, "4.3.0", *addresses).run(steps)
     finally:
         for broker in brokers:
             await broker.stop()

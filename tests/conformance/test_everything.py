@@ -46,22 +46,22 @@ def test_an_old_defect_is_found(defect: OldDefect) -> None:
     assert verdict.kinds, f"{verdict.asked} questions did not find it"
 
 
-def test_a_difference_is_made_short_and_told_again(tmp_path: Path) -> None:
+def test_a_difference_is_made_short_and_asked_again(tmp_path: Path) -> None:
     """The scenario of the first old defect is a question or two; its file finds the defect again, and nothing in a sound
     broker."""
     defect = OLD_DEFECTS[0]
     verdict = asyncio.run(_judge(Wanted(100, seed=1, apis=defect.apis), defect.handlers))
     difference = next(iter(verdict.kinds.values()))[0]
-    assert {question.api for question in difference.tale.questions} == {"InitProducerId"}
-    assert len(difference.tale.questions) <= 2
+    assert {question.api for question in difference.story.questions} == {"InitProducerId"}
+    assert len(difference.story.questions) <= 2
     assert set(difference.question.body) <= {
         "transactional_id",
         "producer_id",
         "producer_epoch",
         "transaction_timeout_ms",
     }
-    file = tmp_path / "tale.json"
-    file.write_text(json.dumps(difference.tale.as_json()))
+    file = tmp_path / "story.json"
+    file.write_text(json.dumps(difference.story.as_json()))
     replay = Wanted(1, seed=1, replay=file)
     assert set(asyncio.run(_judge(replay, defect.handlers)).kinds) == {difference.signature()}
     assert not asyncio.run(_judge(replay, {})).kinds

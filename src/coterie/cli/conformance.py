@@ -52,7 +52,7 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
 @click.option(
     "--replay",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Of the part everything: only the tale in this file, as --json prints it.",
+    help="Of the part everything: only the story in this file, as --json prints it.",
 )
 @click.option("--record", is_flag=True, help="Of the part certify: first record the answers of each Kafka anew.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first story's seed.")

@@ -107,9 +107,7 @@ def _everything(asked: Asked) -> Figures:
 
 def _everything_sentences(figures: Figures) -> list[str]:
     f = figures["everything"]
-    asked = (
-        f"{f['questions']} questions in {f['tales']} tales and {f['seconds']:.0f} s, {f['apis']} of {f['served']} APIs"
-    )
+    asked = f"{f['questions']} questions in {f['stories']} stories and {f['seconds']:.0f} s, {f['apis']} of {f['served']} APIs"
     lines = [f"  everything: {asked}; {len(f['differences'])} kinds of unexplained difference"]
     for api, c in f["coverage"].items():
         versions = f"v{c['versions'][0]} to v{c['versions'][-1]}"
@@ -264,7 +262,7 @@ def _certify(asked: Asked) -> Figures:
     for finding in certificate.findings:
         for difference in finding.differences[:1]:
             part = difference.parts[0]
-            click.echo(f"false alarm: {finding.story.tale.name}, {difference.question.name}: {part.path}", err=True)
+            click.echo(f"false alarm: {finding.story.story.name}, {difference.question.name}: {part.path}", err=True)
     return {"certify": summary(certificate), "failed": certificate.different()}
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coterie.conformance.story import Story
+    from coterie.conformance.story import GroupStory
 
-Said = dict[str, Any]
+Response = dict[str, Any]
 
 
-def other_leader(story: Story, ours: Said, theirs: Said) -> bool:
+def other_leader(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Both formed the same generation under a new leader; only which one differs."""
     if "leader" not in ours or story.ask.leader in (ours["leader"], theirs["leader"]):
         return False
@@ -26,7 +26,7 @@ def other_leader(story: Story, ours: Said, theirs: Said) -> bool:
     }
 
 
-def tied_vote(story: Story, ours: Said, theirs: Said) -> bool:
+def tied_vote(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Only the chosen protocol differs, and as many members voted for the one as for the other."""
     names = (ours.get("protocol_name"), theirs.get("protocol_name"))
     if None in names or names[0] == names[1]:
@@ -45,13 +45,13 @@ def _is_tie(one: str, other: str, protocols: list[tuple[str, ...]]) -> bool:
     return votes.count(one) == votes.count(other)
 
 
-def made_by_a_refused_join(story: Story, ours: Said, theirs: Said) -> bool:
+def made_by_a_refused_join(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """A first join that was refused left an Empty group without protocol type in Kafka's memory."""
     states = ours.get("group_state"), theirs.get("group_state")
     return states == ("Dead", "Empty") and theirs["protocol_type"] == ""
 
 
-def unknown_instance(story: Story, ours: Said, theirs: Said) -> bool:
+def unknown_instance(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 overlooks an instance id that the group does not know, LeaveGroup does so until 4; now it is
     UNKNOWN_MEMBER_ID."""
     old = story.version < ((4,) if "LeaveGroup" in story.last_question else (3,))
@@ -59,54 +59,54 @@ def unknown_instance(story: Story, ours: Said, theirs: Said) -> bool:
     return old and named and "UNKNOWN_MEMBER_ID" in str(ours)
 
 
-def delete_of_a_refused_group(story: Story, ours: Said, theirs: Said) -> bool:
+def delete_of_a_refused_group(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """The same memory of a refused commit, met by a later commit, DeleteGroups or OffsetDelete."""
     asked = "Delete" in story.last_question or "OffsetCommit" in story.last_question
     unknown_here = "GROUP_ID_NOT_FOUND" in str(ours) or "ILLEGAL_GENERATION" in str(ours)
     return (story.ask.state == "Dead" or "-nobody" in story.last_question) and unknown_here and asked
 
 
-def emptied(story: Story, ours: Said, theirs: Said) -> bool:
+def emptied(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Before Kafka 4 an Empty group went with its last offset."""
     states = ours.get("group_state"), theirs.get("group_state")
     return story.version < (4,) and states == ("Empty", "Dead")
 
 
-def pending_leave_fails(story: Story, ours: Said, theirs: Said) -> bool:
+def pending_leave_fails(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 looks a pending member up among the members, and fails."""
     failed = theirs.get("error_code") in ("UNSUPPORTED_VERSION", "UNKNOWN_SERVER_ERROR")
     return story.version < (3,) and "LeaveGroup" in story.last_question and failed
 
 
-def leave_one_by_one(story: Story, ours: Said, theirs: Said) -> bool:
+def leave_one_by_one(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Before Kafka 4 each member of a batch left for itself: the first to go could complete the join phase with the
     next still in it."""
     return story.version < (4,) and story.last_question.count("('") > 1 and "LeaveGroup" in story.last_question
 
 
-def refused_for_room(story: Story, ours: Said, theirs: Said) -> bool:
+def refused_for_room(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 forgets which static member is who when it refuses that member's join for want of room, and keeps a
     pending id that it refused."""
     return story.version < (3,) and any("GROUP_MAX_SIZE_REACHED" in line for line in story.result.told)
 
 
-def plain_commit_unstable(story: Story, ours: Said, theirs: Said) -> bool:
+def plain_commit_unstable(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 can take an earlier plain commit for a pending one when a fetch requires stability."""
     return story.version < (3,) and "UNSTABLE_OFFSET_COMMIT" in str(theirs)
 
 
-def transactional_member(story: Story, ours: Said, theirs: Said) -> bool:
+def transactional_member(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 lets a transaction commit with a member id and no generation, and checks in another order."""
     return story.version < (3,) and "TxnOffsetCommit" in story.last_question
 
 
-def case_of_states(story: Story, ours: Said, theirs: Said) -> bool:
+def case_of_states(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 takes the case of a state filter as it is."""
     filtered = "EMPTY" in story.last_question or "preparingrebalance" in story.last_question
     return story.version < (3,) and "ListGroups" in story.last_question and filtered
 
 
-def full_group_waits(story: Story, ours: Said, theirs: Said) -> bool:
+def full_group_waits(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """A pending id that finds the group full is gone, and may have been all that the others waited for: here they are
     answered at once; Kafka looks again at the next request or at the rebalance timeout."""
     told = theirs.get("answers", {})
@@ -114,7 +114,7 @@ def full_group_waits(story: Story, ours: Said, theirs: Said) -> bool:
     return bool(full) and len(ours["answers"]) > len(told) and ours["answers"][full[0]] == told[full[0]]
 
 
-def removed_while_syncing(story: Story, ours: Said, theirs: Said) -> bool:
+def removed_while_syncing(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """A removed member's SyncGroup that waits is answered UNKNOWN_MEMBER_ID here; Kafka leaves it without an answer."""
     here, there = ours.get("answers", {}), theirs.get("answers", {})
     more = {a: said for a, said in here.items() if a not in there}
@@ -124,7 +124,7 @@ def removed_while_syncing(story: Story, ours: Said, theirs: Said) -> bool:
     )
 
 
-def commit_to_unknown(story: Story, ours: Said, theirs: Said) -> bool:
+def commit_to_unknown(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Since Kafka 4 a commit of a member to a group that nobody knows is told so: OffsetCommit v9 GROUP_ID_NOT_FOUND, where
     it was ILLEGAL_GENERATION, and TxnOffsetCommit ILLEGAL_GENERATION, where it was UNKNOWN_MEMBER_ID."""
     told = (
@@ -135,7 +135,7 @@ def commit_to_unknown(story: Story, ours: Said, theirs: Said) -> bool:
     return story.version < (4,) and any(q in asked and o in str(ours) and t in str(theirs) for q, o, t in told)
 
 
-def described_as(group: Said, version: tuple[int, ...]) -> Said:
+def described_as(group: Response, version: tuple[int, ...]) -> Response:
     """Before Kafka 4 only a Stable group's assignments are told; ours are left out of the comparison then."""
     if version < (4,) and group["group_state"] != "Stable":
         for member in group["members"]:

@@ -17,7 +17,7 @@ from coterie.conformance import accepted, recognising
 from coterie.conformance.recognising import Case
 
 if TYPE_CHECKING:
-    from coterie.conformance.story import Story
+    from coterie.conformance.story import GroupStory
 
 Version = tuple[int, ...]
 NEWEST: Version = (99,)
@@ -371,7 +371,7 @@ LEFT_OUT = {
     "client_host": "where the judge's own connections come from",
 }
 # (name, reason, what recognises it)
-STORY_ROWS: tuple[tuple[str, str, Callable[[Story, Parted, Parted], bool]], ...] = (
+STORY_ROWS: tuple[tuple[str, str, Callable[[GroupStory, Parted, Parted], bool]], ...] = (
     (
         "leader",
         "who leads after the leader has gone: the first in join order here, hash order in Kafka",
@@ -422,7 +422,7 @@ STORY_ROWS: tuple[tuple[str, str, Callable[[Story, Parted, Parted], bool]], ...]
 )
 
 
-def story_row(story: Story) -> str:
+def story_row(story: GroupStory) -> str:
     """The name of the row that recognises how this story's sides parted; "" for none."""
     if story.parted is None:
         return ""

@@ -17,7 +17,7 @@ from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.kafka import START_S, running
 from coterie.conformance.questions import METADATA_MAX_BYTES, OTHER_TOPIC, PARTITIONS, TOPIC
-from coterie.conformance.story import Story, StoryResult
+from coterie.conformance.story import GroupStory, StoryResult
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -117,7 +117,7 @@ async def _stories(
     async def worker() -> None:
         while report.steps < steps and len(report.failed) < FAILURES_SHOWN:
             seed = next(seeds)
-            result = await Story(seed, kinds[seed % len(kinds)], report.version, ours, theirs).run(STEPS_PER_STORY)
+            result = await GroupStory(seed, kinds[seed % len(kinds)], report.version, ours, theirs).run(STEPS_PER_STORY)
             report.steps, report.stories = report.steps + result.steps, report.stories + 1
             if result.accepted:
                 report.accepted[result.accepted] += 1

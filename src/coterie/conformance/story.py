@@ -50,7 +50,7 @@ class Disagreement(Exception):
     """The two sides differ; the text shows how."""
 
 
-class Story:
+class GroupStory:
     """``kind``: "calm" (nothing times out), "rebalance" (join and sync phases do) or "session" (members fall silent)."""
 
     def __init__(

@@ -21,11 +21,11 @@ from coterie.conformance.certify.rule import Rule
 from coterie.conformance.certify.rules import RULES
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.everything.answers import Part, Tree, differences
+from coterie.conformance.everything.comparison import READING
 from coterie.conformance.everything.pieces import Common
-from coterie.conformance.everything.question import Question, Tale
+from coterie.conformance.everything.question import Question, Story
 from coterie.conformance.everything.side import LATE, Side
 from coterie.conformance.everything.systematic import systematic
-from coterie.conformance.everything.telling import READING
 from coterie.wire.declaration import Versions
 
 PASSES = 2
@@ -75,7 +75,7 @@ def story_prefix(run: str, number: int) -> str:
 class RecordedStory:
     """``answers[n]`` are all the answers that Kafka gave to question n. ``rule`` is empty for a generated story."""
 
-    tale: Tale
+    story: Story
     rule: str = ""
     subject: str = GENERATED
     title: str = ""
@@ -85,17 +85,17 @@ class RecordedStory:
     def drop_unanswered(self) -> None:
         """Takes out the questions that Kafka never answered in time."""
         answered = [n for n, answers in enumerate(self.answers) if answers]
-        self.tale.questions = [self.tale.questions[n] for n in answered]
+        self.story.questions = [self.story.questions[n] for n in answered]
         self.answers = [self.answers[n] for n in answered]
 
     def as_json(self) -> dict[str, Any]:
-        data = {"tale": self.tale.as_json(), "answers": self.answers, "subject": self.subject}
+        data = {"tale": self.story.as_json(), "answers": self.answers, "subject": self.subject}
         return data | {"rule": self.rule, "title": self.title, "source": self.source}
 
     @classmethod
     def of_json(cls, data: dict[str, Any]) -> RecordedStory:
         return cls(
-            Tale.of_json(data["tale"]), data["rule"], data["subject"], data["title"], data["source"], data["answers"]
+            Story.of_json(data["tale"]), data["rule"], data["subject"], data["title"], data["source"], data["answers"]
         )
 
 
@@ -139,9 +139,9 @@ def stories_for(common: Common) -> Iterator[RecordedStory]:
         if all(q.api in common and q.version in common[q.api] for q in rule.questions):
             yield _of_rule(rule)
     newest = {api: Versions(versions.last, versions.last) for api, versions in common.items() if api not in NOT_ASKED}
-    for tale in systematic(newest):
-        questions = [question for question in tale.questions if _keeps_to_itself(question)]
-        yield RecordedStory(Tale(tale.name, questions, tale.strict), title=tale.name)
+    for story in systematic(newest):
+        questions = [question for question in story.questions if _keeps_to_itself(question)]
+        yield RecordedStory(Story(story.name, questions, story.strict), title=story.name)
 
 
 def _keeps_to_itself(question: Question) -> bool:
@@ -153,8 +153,8 @@ def _keeps_to_itself(question: Question) -> bool:
 
 
 def _of_rule(rule: Rule) -> RecordedStory:
-    tale = Tale(rule.name, list(rule.questions), strict=False)
-    return RecordedStory(tale, rule.name, rule.subject, rule.title, rule.source)
+    story = Story(rule.name, list(rule.questions), strict=False)
+    return RecordedStory(story, rule.name, rule.subject, rule.title, rule.source)
 
 
 async def record(
@@ -173,7 +173,7 @@ async def record(
     wanted = recording.stories
     for settle_s in settles_s:
         for story in wanted:
-            story.answers = [[] for _ in story.tale.questions]
+            story.answers = [[] for _ in story.story.questions]
         jobs = iter([story for _ in range(PASSES) for story in wanted])
 
         async def worker(jobs: Iterator[RecordedStory], settle_s: float) -> None:
@@ -190,14 +190,14 @@ async def record(
 
 async def _ask_story(story: RecordedStory, side: Side, settle_s: float) -> None:
     before: Question | None = None
-    for question, answers in zip(story.tale.questions, story.answers, strict=True):
+    for question, answers in zip(story.story.questions, story.answers, strict=True):
         if question.api in READING and before is not None and before.api not in READING:
             await asyncio.sleep(settle_s)
         answer = await _settled_answer(side, question)
         if answer != LATE and all(compared_parts(question.api, answer, known) for known in answers):
             answers.append(answer)
         before = question
-    await side.sweep(story.tale)
+    await side.sweep(story.story)
 
 
 # Places in answers that are not compared -> why.

@@ -25,9 +25,9 @@ from coterie.conformance.certify.recording import (
 )
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.everything.answers import Part, Tree
+from coterie.conformance.everything.comparison import NOT_YET, READING
 from coterie.conformance.everything.question import API_BY_NAME, Question
 from coterie.conformance.everything.side import ANSWER_S, CLOSED, Side
-from coterie.conformance.everything.telling import NOT_YET, READING
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 PATIENCE_S = 6.0
@@ -63,8 +63,8 @@ class Finding:
     missing: tuple[str, int] = ("", 0)
 
     def before(self) -> list[Question]:
-        names = [q.name for q in self.story.tale.questions]
-        return self.story.tale.questions[: names.index(self.differences[0].question.name) + 1]
+        names = [q.name for q in self.story.story.questions]
+        return self.story.story.questions[: names.index(self.differences[0].question.name) + 1]
 
 
 @dataclass(slots=True)
@@ -145,13 +145,13 @@ async def _look_at(address: tuple[str, int]) -> tuple[dict[str, tuple[int, int]]
 
 async def _replay(story: RecordedStory, side: Side, served: dict[str, tuple[int, int]]) -> Finding:
     finding = Finding(story)
-    for question in story.tale.questions:
+    for question in story.story.questions:
         first, last = served.get(question.api, (1, 0))
         if not first <= question.version <= last:
             finding.outcome, finding.missing = NOT_SERVED, (question.api, question.version)
             return finding
     try:
-        for question, answers in zip(story.tale.questions, story.answers, strict=True):
+        for question, answers in zip(story.story.questions, story.answers, strict=True):
             difference = await _one(side, question, answers)
             finding.asked += 1
             if difference is not None:
@@ -160,7 +160,7 @@ async def _replay(story: RecordedStory, side: Side, served: dict[str, tuple[int,
                 if story.rule:
                     break
     finally:
-        await side.sweep(story.tale)
+        await side.sweep(story.story)
     return finding
 
 

@@ -34,7 +34,7 @@ _NUMBERS = ("partition_index", "partition", "index", "api_key", "partition_id", 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One place where two answers differ: ``path`` with list elements by name, e.g. "topics[$t].error_code"."""
+    """One part in which two answers differ: ``path`` with list elements by name, e.g. "topics[$t].error_code"."""
 
     path: str
     ours: Tree

@@ -141,7 +141,7 @@ def _describe_batch(data: bytes, position: int, header: Any, *words: Callable[[i
 
 
 def _describe_messages(data: bytes, time: Callable[[int], Any]) -> list[Described]:
-    told, at = [], 0
+    messages, at = list[Described](), 0
     while at + 26 <= len(data):
         offset, size, _, magic, attributes = struct.unpack_from(">qiIbb", data, at)
         if at + 12 + size > len(data):
@@ -151,9 +151,9 @@ def _describe_messages(data: bytes, time: Callable[[int], Any]) -> list[Describe
         one = {"offset": offset, "magic": magic, "codec": attributes & 7, "time": stamp}
         if not attributes & 7:
             one["value"] = _text(data[body : at + 12 + size])
-        told.append(one)
+        messages.append(one)
         at += 12 + size
-    return told
+    return messages
 
 
 def _text(data: bytes | None) -> str | None:

@@ -277,21 +277,21 @@ def values_of_kind(kind: Kind, nullable: bool) -> dict[str, Value]:
     return made
 
 
-# Classes of one api that are not asked, whatever the field: other tales would change the answer, or be changed by it.
+# Classes of one api that are not asked, whatever the field: other stories would change the answer, or be changed by it.
 SHARED = {
-    ("Fetch", "internal"): "other tales' groups write there",
+    ("Fetch", "internal"): "other stories' groups write there",
     ("ListOffsets", "internal"): "the same",
     ("OffsetForLeaderEpoch", "internal"): "the same",
     ("DescribeProducers", "internal"): "the same",
     ("DeleteTopics", "internal"): "deletes the group coordinator's own topic",
     ("DeleteRecords", "internal"): "empties it",
     ("CreatePartitions", "internal"): "moves groups to other coordinators' partitions",
-    ("WriteTxnMarkers", "internal"): "ends other tales' transactions",
+    ("WriteTxnMarkers", "internal"): "ends other stories' transactions",
     ("IncrementalAlterConfigs", "internal"): "changes that topic for all",
     ("AlterConfigs", "internal"): "the same",
     ("AlterClientQuotas", "null"): "a quota for everybody, the judge included",
     ("UnregisterBroker", "one"): "the broker itself",
-    ("OffsetCommit", "empty"): "the group without a name is every tale's",
+    ("OffsetCommit", "empty"): "the group without a name is every story's",
     ("TxnOffsetCommit", "empty"): "the same",
     ("OffsetFetch", "empty"): "the same",
     ("DeleteGroups", "empty"): "the same",

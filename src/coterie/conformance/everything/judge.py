@@ -1,4 +1,4 @@
-"""Tales told to coterie and to one Apache Kafka, many at a time, and what came out of them in figures.
+"""Stories asked of coterie and of one Apache Kafka, many at a time, and the outcome in figures.
 
 The same engine serves any two brokers: `judge` takes two addresses.
 """
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coterie.client.connection import Connection
-from coterie.conformance.everything.question import API_BY_NAME, Tale
+from coterie.conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference
+from coterie.conformance.everything.question import API_BY_NAME, Story
 from coterie.conformance.everything.side import ANSWER_S, Side
-from coterie.conformance.everything.telling import AGREE_S, Difference, Teller, Told
 from coterie.wire.declaration import Versions
 
 Address = tuple[str, int]
@@ -25,22 +25,22 @@ DIFFERENCES_KEPT = 3  # of one kind
 
 @dataclass(slots=True)
 class Verdict:
-    """What a run came to. ``kinds``: how often each kind of difference was met, with the first examples."""
+    """The outcome of a run. ``kinds``: how often each kind of difference was met, with the first examples."""
 
     version: str
     asked: int = 0
-    tales: int = 0
+    stories: int = 0
     seconds: float = 0.0
     covered: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
     kinds: dict[str, list[Difference]] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
 
-    def add(self, told: Told) -> None:
-        self.asked, self.tales = self.asked + told.asked, self.tales + 1
-        self.covered.update(told.covered)
-        self.rows.update(told.rows)
-        for difference in told.differences:
+    def add(self, comparison: Comparison) -> None:
+        self.asked, self.stories = self.asked + comparison.asked, self.stories + 1
+        self.covered.update(comparison.covered)
+        self.rows.update(comparison.rows)
+        for difference in comparison.differences:
             kind = difference.signature()
             self.met[kind] += 1
             examples = self.kinds.setdefault(kind, [])
@@ -50,9 +50,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The two brokers of a run. ``run`` keeps the names of runs on the same brokers apart; so many tales at a time.
+    """The two brokers of a run. ``run`` keeps the names of runs on the same brokers apart; so many stories at a time.
 
-    ``agree_s``: how long answers that differ may become alike (see `telling`); 0 where both sides are of one piece.
+    ``agree_s``: how long answers that differ may become alike (see `comparison`); 0 where both sides are of one piece.
     """
 
     ours: Address
@@ -62,11 +62,11 @@ class Bench:
     at_once: int = AT_ONCE
     agree_s: float = AGREE_S
 
-    def teller(self, number: int) -> Teller:
+    def comparer(self, number: int) -> Comparer:
         base_ms = int(time.time()) * 1000
         prefix = f"e{self.run}{number:06d}-"
         sides = [Side(name, where, prefix, base_ms) for name, where in (("coterie", self.ours), ("kafka", self.theirs))]
-        return Teller(sides[0], sides[1], self.version, self.agree_s)
+        return Comparer(sides[0], sides[1], self.version, self.agree_s)
 
 
 async def common_versions(addresses: Iterable[Address]) -> dict[str, Versions]:
@@ -85,18 +85,20 @@ async def common_versions(addresses: Iterable[Address]) -> dict[str, Versions]:
     return made
 
 
-async def judge(bench: Bench, tales: Iterable[Tale], verdict: Verdict, told: Callable[[Told], None]) -> Verdict:
-    """Tells all the tales; ``told`` hears of each. Raises KafkaError when a broker is gone."""
-    numbered: Iterator[tuple[int, Tale]] = zip(itertools.count(), tales)
+async def judge(
+    bench: Bench, stories: Iterable[Story], verdict: Verdict, report: Callable[[Comparison], None]
+) -> Verdict:
+    """Asks all the stories; ``report`` receives each comparison. Raises KafkaError when a broker is gone."""
+    numbered: Iterator[tuple[int, Story]] = zip(itertools.count(), stories)
     began = time.monotonic()
 
     async def worker() -> None:
-        for number, tale in numbered:
-            teller = bench.teller(number)
-            result = await teller.tell(tale)
-            verdict.add(result)
-            told(result)
-            await asyncio.gather(*(side.sweep(tale) for side in teller.sides))
+        for number, story in numbered:
+            comparer = bench.comparer(number)
+            comparison = await comparer.compare(story)
+            verdict.add(comparison)
+            report(comparison)
+            await asyncio.gather(*(side.sweep(story) for side in comparer.sides))
 
     await asyncio.gather(*(worker() for _ in range(bench.at_once)))
     verdict.seconds += time.monotonic() - began

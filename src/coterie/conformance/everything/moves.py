@@ -1,4 +1,4 @@
-"""Random tales: sequences that build state (`MOVES`), one after the other, with questions about it in between.
+"""Random stories: sequences that build state (`MOVES`), one after the other, with questions about it in between.
 
 Every question starts right; some get a field changed to another class of value, so that a sequence goes wrong anywhere.
 """
@@ -9,11 +9,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from coterie.conformance.everything.comparison import READING
 from coterie.conformance.everything.domains import Names
 from coterie.conformance.everything.pieces import Common, piece
-from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value, numbered
+from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.conformance.everything.systematic import cases, changed, right
-from coterie.conformance.everything.telling import READING
 
 CHANGED = 0.2  # of the questions
 PRODUCED = "topic_data.partition_data.records"
@@ -198,7 +198,7 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
 
 
 @dataclass(slots=True)
-class _Storyteller:
+class _StoryMaker:
     random: random.Random
     common: Common
     count: int = 0
@@ -273,13 +273,13 @@ def _at(body: Value, path: str) -> Value:
     return body
 
 
-def random_tale(seed: int, common: Common, moves: int = 6) -> Tale:
-    """The tale of that seed: two topics with records, then so many moves."""
-    teller = _Storyteller(random.Random(seed), common)
-    tale = Tale(f"seed {seed}")
+def random_story(seed: int, common: Common, moves: int = 6) -> Story:
+    """The story of that seed: two topics with records, then so many moves."""
+    maker = _StoryMaker(random.Random(seed), common)
+    story = Story(f"seed {seed}")
     for topic in ("$t", "$u"):
         for name in ("topic", "records"):
-            tale.questions += piece(name, Names(topic=topic), common)
+            story.questions += piece(name, Names(topic=topic), common)
     for n in range(moves):
-        tale.questions += teller.move(n)
-    return tale
+        story.questions += maker.move(n)
+    return story

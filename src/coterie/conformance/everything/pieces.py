@@ -1,4 +1,4 @@
-"""What a tale stands on: topics with records, members, offsets, transactions, and which of them each api's cases need."""
+"""What a story stands on: topics with records, members, offsets, transactions, and which of them each api's cases need."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ contain ``$``: each story replaces it by a prefix of its own, so that "$t" is a 
 What differs between brokers or runs is a *form*, a dictionary with the key ``@``:
 
     {"@": "id", "of": "member@join", "or": ""}   an id that an earlier answer gave (see `side.LEARNED`), or that
-    {"@": "topic id", "of": "$t"}                the id of a topic, all zeros while nobody has told it
+    {"@": "topic id", "of": "$t"}                the id of a topic, all zeros until an answer has it
     {"@": "now", "ms": -1000}                    that far from the story's start
     {"@": "hex", "of": "00ff"}                   bytes
     {"@": "text", "of": "x", "times": 300}       a long text
@@ -53,7 +53,7 @@ class Question:
 
 
 @dataclass(slots=True)
-class Tale:
+class Story:
     """Questions in a row, on names of their own. ``strict``: the rest is not asked after the first difference."""
 
     name: str
@@ -64,7 +64,7 @@ class Tale:
         return {"name": self.name, "strict": self.strict, "questions": [q.as_json() for q in self.questions]}
 
     @classmethod
-    def of_json(cls, data: dict[str, Value]) -> Tale:
+    def of_json(cls, data: dict[str, Value]) -> Story:
         return cls(data["name"], [Question.of_json(q) for q in data["questions"]], data["strict"])
 
 

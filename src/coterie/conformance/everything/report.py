@@ -1,19 +1,19 @@
-"""What a run came to: scenarios to read, coverage, and the figures as data."""
+"""The outcome of a run: scenarios to read, coverage, and the figures as data."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from coterie.conformance.differences import ROWS
+from coterie.conformance.everything.comparison import Difference
 from coterie.conformance.everything.judge import Verdict
 from coterie.conformance.everything.question import written
-from coterie.conformance.everything.telling import Difference
 from coterie.wire.apis import APIS
 
 
 def scenario(difference: Difference) -> str:
-    """The tale to read, with what each side answered at its end."""
-    lines = [f"  {written(question)}" for question in difference.tale.questions]
+    """The story to read, with what each side answered at its end."""
+    lines = [f"  {written(question)}" for question in difference.story.questions]
     return "\n".join([difference.signature(), *lines, *difference.text().splitlines()[1:]])
 
 
@@ -40,13 +40,13 @@ def figures(verdict: Verdict) -> dict[str, Any]:
             "kind": kind,
             "met": met,
             "scenario": scenario(verdict.kinds[kind][0]),
-            "tale": verdict.kinds[kind][0].tale.as_json(),
+            "story": verdict.kinds[kind][0].story.as_json(),
         }
         for kind, met in verdict.met.most_common()
     ]
     return {
         "questions": verdict.asked,
-        "tales": verdict.tales,
+        "stories": verdict.stories,
         "seconds": round(verdict.seconds, 1),
         "apis": len({api for api, *_ in verdict.covered}),
         "served": len([api for api in APIS.values() if not api.hidden]),

@@ -1,4 +1,4 @@
-"""A whole run against one version of Apache Kafka: the systematic questions, random tales, differences made short."""
+"""A whole run against one version of Apache Kafka: the systematic questions, random stories, differences made short."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.conformance.differential import SETTINGS, coterie_broker, wait_for_coordinator
+from coterie.conformance.everything.comparison import Comparison
 from coterie.conformance.everything.judge import Bench, Verdict, common_versions, judge
-from coterie.conformance.everything.moves import random_tale
+from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.pieces import Common
-from coterie.conformance.everything.question import Tale
-from coterie.conformance.everything.settings import settings_tales
+from coterie.conformance.everything.question import Story
+from coterie.conformance.everything.settings import settings_stories
 from coterie.conformance.everything.shrinking import shrink
 from coterie.conformance.everything.systematic import systematic
-from coterie.conformance.everything.telling import Told
 from coterie.conformance.kafka import running
 
 SHRUNK = 10  # kinds of difference that are made short
 SHRINK_S = 60.0
-Tell = Callable[[int], None]
+Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """``questions``: how many at least, the systematic ones included; ``replay``: a tale to tell instead.
+    """``questions``: how many at least, the systematic ones included; ``replay``: one story to ask instead.
 
-    ``apis``: only the systematic questions about these ("settings": the topics'), and the random tales after them.
-    ``first_only``: no tale begins after the first difference, which is not made short.
+    ``apis``: only the systematic questions about these ("settings": the topics'), and the random stories after them.
+    ``first_only``: no story begins after the first difference, which is not made short.
     """
 
     questions: int
@@ -53,57 +53,57 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
     return ours, theirs
 
 
-def run_everything(version: str, wanted: Wanted, folder: Path, tell: Tell) -> Verdict:
-    """Starts both brokers and asks; ``tell`` hears how many questions a tale had. Raises CannotRun."""
+def run_everything(version: str, wanted: Wanted, folder: Path, progress: Progress) -> Verdict:
+    """Starts both brokers and asks; ``progress`` receives the number of questions of each story. Raises CannotRun."""
     ours, theirs = settings_for(version)
     with running(version, folder, theirs) as kafka, coterie_broker(ours) as address:
         for side in (kafka, address):
             wait_for_coordinator(side)
         bench = Bench(address, kafka, tuple(int(part) for part in version.split(".")))
-        return asyncio.run(ask_everything(bench, wanted, version, tell))
+        return asyncio.run(ask_everything(bench, wanted, version, progress))
 
 
-async def ask_everything(bench: Bench, wanted: Wanted, version: str, tell: Tell) -> Verdict:
+async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: Progress) -> Verdict:
     """The run itself, on brokers that stand."""
     verdict, common = Verdict(version), await common_versions((bench.ours, bench.theirs))
 
-    def heard(told: Told) -> None:
-        tell(told.asked)
+    def report(comparison: Comparison) -> None:
+        progress(comparison.asked)
 
     if wanted.replay is not None:
-        tale = Tale.of_json(json.loads(wanted.replay.read_text()))
-        return await judge(bench, [tale], verdict, heard)
-    await judge(bench, _tales(common, wanted, verdict), verdict, heard)
+        story = Story.of_json(json.loads(wanted.replay.read_text()))
+        return await judge(bench, [story], verdict, report)
+    await judge(bench, _stories(common, wanted, verdict), verdict, report)
     if not wanted.first_only:
         await _make_short(bench, verdict)
     return verdict
 
 
-def _tales(common: Common, wanted: Wanted, verdict: Verdict) -> Iterator[Tale]:
-    every = [tale for tale in systematic(common) if not wanted.apis or tale.name.partition(" ")[0] in wanted.apis]
+def _stories(common: Common, wanted: Wanted, verdict: Verdict) -> Iterator[Story]:
+    every = [story for story in systematic(common) if not wanted.apis or story.name.partition(" ")[0] in wanted.apis]
     if not wanted.apis or "settings" in wanted.apis:
-        every += settings_tales(common)
+        every += settings_stories(common)
     random.Random(wanted.seed).shuffle(every)
-    for tale in itertools.chain(every, (random_tale(seed, common) for seed in itertools.count(wanted.seed))):
+    for story in itertools.chain(every, (random_story(seed, common) for seed in itertools.count(wanted.seed))):
         if verdict.asked >= wanted.questions or (wanted.first_only and verdict.kinds):
             return
-        tale.strict = tale.strict or wanted.first_only
-        yield tale
+        story.strict = story.strict or wanted.first_only
+        yield story
 
 
 async def _make_short(bench: Bench, verdict: Verdict) -> None:
-    """The first example of each of the most frequent kinds is replaced by its shortest tale."""
+    """The first example of each of the most frequent kinds is replaced by its shortest story."""
     numbers = itertools.count(500_000)
 
-    async def tell(tale: Tale) -> Told:
-        teller = bench.teller(next(numbers))
-        told = await teller.tell(tale)
-        await asyncio.gather(*(side.sweep(tale) for side in teller.sides))
-        return told
+    async def compare(story: Story) -> Comparison:
+        comparer = bench.comparer(next(numbers))
+        comparison = await comparer.compare(story)
+        await asyncio.gather(*(side.sweep(story) for side in comparer.sides))
+        return comparison
 
     for kind, _ in verdict.met.most_common(SHRUNK):
         try:
             async with asyncio.timeout(SHRINK_S):
-                verdict.kinds[kind][0] = await shrink(verdict.kinds[kind][0], tell)
+                verdict.kinds[kind][0] = await shrink(verdict.kinds[kind][0], compare)
         except TimeoutError:
             continue

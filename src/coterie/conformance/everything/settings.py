@@ -1,4 +1,4 @@
-"""Tales about settings of topics: every name of Kafka's with every kind of value, at creation, altered, and described."""
+"""Stories about settings of topics: every name of Kafka's with every kind of value, at creation, altered, and described."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coterie.conformance.everything.domains import Names
 from coterie.conformance.everything.pieces import Common, piece
-from coterie.conformance.everything.question import Question, Tale, Value
+from coterie.conformance.everything.question import Question, Story, Value
 
 NAMES = (
     "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",
@@ -26,17 +26,17 @@ VALUES = ("1", "0", "-1", "-2", "2", "1024", "3600000", "2147483648", "999999999
 _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 
 
-def settings_tales(common: Common) -> Iterator[Tale]:
-    """One tale for each setting; the topic that a value was good for is described, with its synonyms."""
+def settings_stories(common: Common) -> Iterator[Story]:
+    """One story for each setting; the topic that a value was good for is described, with its synonyms."""
     for name in NAMES:
-        tale = Tale(f"setting {name}", strict=False)
+        story = Story(f"setting {name}", strict=False)
         for n, value in enumerate(VALUES):
-            tale.questions.append(_create(f"create {n}", name, value, common))
-        tale.questions += piece("topic", Names(), common)
+            story.questions.append(_create(f"create {n}", name, value, common))
+        story.questions += piece("topic", Names(), common)
         for word, operation in _OPERATIONS.items():
             for n, value in enumerate(VALUES[:3] if word == "delete" else VALUES):
-                tale.questions += _alter(f"{word} {n}", (name, value, operation), common)
-        yield tale
+                story.questions += _alter(f"{word} {n}", (name, value, operation), common)
+        yield story
 
 
 def _newest(api: str, common: Common) -> int:

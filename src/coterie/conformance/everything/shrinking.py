@@ -1,6 +1,6 @@
 """A difference made short: fewer questions first, then fewer fields, as long as the same kind of difference is met.
 
-Every attempt is told on fresh names, to both brokers.
+Every attempt is asked on fresh names, of both brokers.
 """
 
 from __future__ import annotations
@@ -9,42 +9,42 @@ import copy
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from coterie.conformance.everything.question import Question, Tale, Value
-from coterie.conformance.everything.telling import Difference, Told
+from coterie.conformance.everything.comparison import Comparison, Difference
+from coterie.conformance.everything.question import Question, Story, Value
 
 ATTEMPTS = 120
-Tell = Callable[[Tale], Awaitable[Told]]
+Compare = Callable[[Story], Awaitable[Comparison]]
 
 
-async def shrink(difference: Difference, tell: Tell, attempts: int = ATTEMPTS) -> Difference:
-    """The shortest tale found that still ends in this kind of difference; the given one when it is not met again."""
-    tale = difference.tale
-    at = next(n for n, q in enumerate(tale.questions) if q.name == difference.question.name)
-    kept = await _again(Tale(tale.name, tale.questions[: at + 1]), difference.signature(), tell)
+async def shrink(difference: Difference, compare: Compare, attempts: int = ATTEMPTS) -> Difference:
+    """The shortest story that still ends in this kind of difference; the given one when it is not met again."""
+    story = difference.story
+    at = next(n for n, q in enumerate(story.questions) if q.name == difference.question.name)
+    kept = await _again(Story(story.name, story.questions[: at + 1]), difference.signature(), compare)
     if kept is None:
         return difference
     best, tried = kept, 0
-    size = max(1, len(best.tale.questions) // 2)
+    size = max(1, len(best.story.questions) // 2)
     while tried < attempts:
         shorter = None
-        for tale in _without(best.tale, size):
+        for story in _without(best.story, size):
             tried += 1
-            shorter = await _again(tale, difference.signature(), tell)
+            shorter = await _again(story, difference.signature(), compare)
             if shorter is not None or tried >= attempts:
                 break
         if shorter is not None:
             best = shorter
         elif size == 1:
             break
-        size = max(1, min(size // (1 if shorter else 2), len(best.tale.questions) - 1))
-    return await _simpler(best, difference.signature(), tell, attempts)
+        size = max(1, min(size // (1 if shorter else 2), len(best.story.questions) - 1))
+    return await _simpler(best, difference.signature(), compare, attempts)
 
 
-async def _simpler(best: Difference, kind: str, tell: Tell, attempts: int) -> Difference:
+async def _simpler(best: Difference, kind: str, compare: Compare, attempts: int) -> Difference:
     """With fields of the last question at their defaults, one after the other."""
     for _ in range(attempts):
         for question in _simplified(best.question):
-            shorter = await _again(Tale(best.tale.name, [*best.tale.questions[:-1], question]), kind, tell)
+            shorter = await _again(Story(best.story.name, [*best.story.questions[:-1], question]), kind, compare)
             if shorter is not None:
                 best = shorter
                 break
@@ -53,20 +53,20 @@ async def _simpler(best: Difference, kind: str, tell: Tell, attempts: int) -> Di
     return best
 
 
-async def _again(tale: Tale, kind: str, tell: Tell) -> Difference | None:
-    """The same kind of difference at the tale's last question, or None."""
-    told = await tell(Tale(tale.name, tale.questions, strict=False))
-    last = tale.questions[-1].name
-    return next((d for d in told.differences if d.signature() == kind and d.question.name == last), None)
+async def _again(story: Story, kind: str, compare: Compare) -> Difference | None:
+    """The same kind of difference at the story's last question, or None."""
+    comparison = await compare(Story(story.name, story.questions, strict=False))
+    last = story.questions[-1].name
+    return next((d for d in comparison.differences if d.signature() == kind and d.question.name == last), None)
 
 
-def _without(tale: Tale, size: int) -> Iterator[Tale]:
-    """The tale less some neighbours, the latest first; its last question stays."""
-    before, last = tale.questions[:-1], tale.questions[-1]
+def _without(story: Story, size: int) -> Iterator[Story]:
+    """The story less some neighbours, the latest first; its last question stays."""
+    before, last = story.questions[:-1], story.questions[-1]
     for start in range(len(before) - size, -size, -size):
         left = before[: max(start, 0)] + before[max(start, 0) + size + min(start, 0) :]
         if len(left) < len(before):
-            yield Tale(tale.name, [*left, last])
+            yield Story(story.name, [*left, last])
 
 
 def _simplified(question: Question) -> Iterator[Question]:

@@ -1,4 +1,4 @@
-"""One broker, as one tale sees it: its connections, the names and ids that stand behind the symbols.
+"""One broker, as one story sees it: its connections, the names and ids that stand behind the symbols.
 
 An answer is JSON, or one of the words in `OUTCOMES`. The prefix is as long on every side, so that sizes agree.
 """
@@ -18,7 +18,7 @@ from coterie.client.errors import KafkaError
 from coterie.conformance.everything import answers
 from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.batches import describe_bytes, encode_described
-from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value, message_of, texts_in
+from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, message_of, texts_in
 from coterie.wire.declaration import Kind, Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -34,7 +34,7 @@ LEARNED = {
     ("JoinGroup", "member_id"): "member",
     ("Fetch", "session_id"): "session",
 }
-# Lists of everything that a broker has: what is neither this tale's nor asked for is left out.
+# Lists of everything that a broker has: what is neither this story's nor asked for is left out.
 WHOLE_BROKER = frozenset(
     {
         ("ListGroups", "groups"),
@@ -52,7 +52,7 @@ _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class Side:
-    """``prefix`` replaces ``$``; ``base_ms`` is the tale's start, the same on both sides. The broker's own id, ``node_id``,
+    """``prefix`` replaces ``$``; ``base_ms`` is the story's start, the same on both sides. The broker's own id, ``node_id``,
     is 1 in every answer."""
 
     def __init__(self, name: str, address: tuple[str, int], prefix: str, base_ms: int, node_id: int = 1) -> None:
@@ -73,9 +73,9 @@ class Side:
         for connection in self._connections.values():
             connection.close()
 
-    async def sweep(self, tale: Tale) -> None:
-        """Deletes the topics that the tale made, so that a long run does not fill the broker; then closes."""
-        bodies = [q.body.get("topics") or () for q in tale.questions if q.api == "CreateTopics"]
+    async def sweep(self, story: Story) -> None:
+        """Deletes the topics that the story made, so that a long run does not fill the broker; then closes."""
+        bodies = [q.body.get("topics") or () for q in story.questions if q.api == "CreateTopics"]
         made = {name for body in bodies for topic in body for name in texts_in(topic.get("name")) if name[:1] == "$"}
         names = [self.real(name) for name in made]
         with contextlib.suppress(KafkaError):
@@ -176,17 +176,17 @@ class Side:
         self._symbol.setdefault((symbol.partition("@")[0], value), symbol)
 
     def _tree(self, question: Question, value: Struct, version: int, asked: frozenset[str]) -> Tree:
-        told: dict[str, Tree] = {}
+        tree: dict[str, Tree] = {}
         for spec, item in answers.fields_of(value, version):
             if isinstance(item, list):
                 parts = [self._part(question, spec.name, one, version, asked) for one in item]
                 if (question.api, spec.name) in WHOLE_BROKER:
                     names = [(answers.element_name(part), part) for part in parts]
                     parts = [part for name, part in names if name.startswith("$") or name.partition(":")[0] in asked]
-                told[spec.name] = parts
+                tree[spec.name] = parts
             else:
-                told[spec.name] = self._part(question, spec.name, item, version, asked)
-        return told
+                tree[spec.name] = self._part(question, spec.name, item, version, asked)
+        return tree
 
     def _part(self, question: Question, name: str, item: Any, version: int, asked: frozenset[str]) -> Tree:
         if isinstance(item, Struct):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from coterie.conformance.everything.domains import BOUNDED, SHARED, Domain, Names, domain_of, values_of_kind
 from coterie.conformance.everything.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
-from coterie.conformance.everything.question import API_BY_NAME, Question, Tale, Value, numbered
+from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.wire.declaration import FieldSpec, Struct
 
 CASES_PER_STORY = 20
@@ -159,7 +159,7 @@ def _cases_of(api: str, version: int, names: Names, parts: dict[str, Value]) -> 
             yield (where, "twice"), changed(body, where, "<twice>")
 
 
-def systematic(common: Common) -> Iterator[Tale]:
+def systematic(common: Common) -> Iterator[Story]:
     """Stories that ask every case of every API that both sides serve."""
     for api in sorted(common):
         for version in range(common[api].first, common[api].last + 1):
@@ -169,13 +169,13 @@ def systematic(common: Common) -> Iterator[Tale]:
                 yield _story(api, version, every[first : first + CASES_PER_STORY], common)
 
 
-def _story(api: str, version: int, part: list[tuple[int, Case]], common: Common) -> Tale:
+def _story(api: str, version: int, part: list[tuple[int, Case]], common: Common) -> Story:
     pieces, names = BEFORE.get(api, ((), Names()))
-    tale = Tale(f"{api} v{version} cases {part[0][0]} to {part[-1][0]}", strict=False)
+    story = Story(f"{api} v{version} cases {part[0][0]} to {part[-1][0]}", strict=False)
     for name in FIXTURES.get(api, TOPIC):
-        tale.questions += piece(name, Names(), common)
+        story.questions += piece(name, Names(), common)
     for n, (label, body) in part:
         for name in pieces:
-            tale.questions += piece(name, names.number(n), common)
-        tale.questions.append(Question(str(n), api, version, numbered(body, n), covers=label))
-    return tale
+            story.questions += piece(name, names.number(n), common)
+        story.questions.append(Question(str(n), api, version, numbered(body, n), covers=label))
+    return story

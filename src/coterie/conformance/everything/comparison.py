@@ -1,4 +1,4 @@
-"""A tale told to two brokers: question by question, each answer compared with the other's.
+"""A story asked of two brokers: question by question, each answer compared with the other's.
 
 Kafka's own parts agree only after a while: a topic is known to the coordinator later than to the controller, a marker is
 written after its EndTxn was answered. So an answer that only reads is asked for again while the two differ, and one that
@@ -16,7 +16,7 @@ from typing import Any
 from coterie.client.errors import KafkaError
 from coterie.conformance.differences import Row, row_of
 from coterie.conformance.everything.answers import Part, Tree, differences
-from coterie.conformance.everything.question import Question, Tale, written
+from coterie.conformance.everything.question import Question, Story, written
 from coterie.conformance.everything.side import CLOSED, Side
 from coterie.conformance.recognising import Case
 
@@ -48,7 +48,7 @@ NOT_YET = (
 class Difference:
     """One question's answers, and the parts that no row explains."""
 
-    tale: Tale
+    story: Story
     question: Question
     ours: Tree
     theirs: Tree
@@ -67,10 +67,10 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Told:
-    """What telling a tale came to. ``rows``: how many parts each row explained."""
+class Comparison:
+    """The outcome of one story. ``rows``: how many parts each row explained."""
 
-    tale: Tale
+    story: Story
     asked: int = 0
     covered: list[tuple[str, int, str, str]] = field(default_factory=list)
     rows: Counter[str] = field(default_factory=Counter)
@@ -82,27 +82,27 @@ def _short(value: Any) -> str:
     return text if len(text) <= 160 else text[:150] + " ..."
 
 
-class Teller:
-    """Tells one tale to our side and to the other; ``version`` is the other's, e.g. (3, 9, 1)."""
+class Comparer:
+    """Asks our side and the other the questions of one story; ``version`` is the other's, e.g. (3, 9, 1)."""
 
     def __init__(self, ours: Side, theirs: Side, version: tuple[int, ...], agree_s: float = AGREE_S) -> None:
         self.sides, self.version, self.agree_s = (ours, theirs), version, agree_s
 
-    async def tell(self, tale: Tale) -> Told:
-        told = Told(tale)
+    async def compare(self, story: Story) -> Comparison:
+        comparison = Comparison(story)
         try:
-            for question in tale.questions:
-                difference = await self._one(tale, question, told)
+            for question in story.questions:
+                difference = await self._one(story, question, comparison)
                 if difference is not None:
-                    told.differences.append(difference)
-                    if tale.strict:
+                    comparison.differences.append(difference)
+                    if story.strict:
                         break
         finally:
             for side in self.sides:
                 side.close()
-        return told
+        return comparison
 
-    async def _one(self, tale: Tale, question: Question, told: Told) -> Difference | None:
+    async def _one(self, story: Story, question: Question, comparison: Comparison) -> Difference | None:
         answers = await asyncio.gather(*(self._ask(side, question) for side in self.sides))
         left, rows = self._unexplained(question, answers)
         end = time.monotonic() + self.agree_s
@@ -115,10 +115,10 @@ class Teller:
                 if again[n]:
                     answers[n] = await self._ask(side, question)
             left, rows = self._unexplained(question, answers)
-        told.asked += 1
-        told.rows.update(row.name for row in rows)
-        told.covered.append((question.api, question.version, *question.covers))
-        return Difference(tale, question, answers[0], answers[1], left) if left else None
+        comparison.asked += 1
+        comparison.rows.update(row.name for row in rows)
+        comparison.covered.append((question.api, question.version, *question.covers))
+        return Difference(story, question, answers[0], answers[1], left) if left else None
 
     async def _ask(self, side: Side, question: Question) -> Tree:
         try:
