@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 
@@ -14,8 +15,13 @@ from coterie.broker.server import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.judge import Bench, Verdict
+from coterie.conformance.everything.moves import random_story
+from coterie.conformance.everything.question import API_BY_NAME, message_of
 from coterie.conformance.everything.report import figures
 from coterie.conformance.everything.run import Wanted, ask_everything
+from coterie.conformance.everything.side import Side
+from coterie.conformance.everything.systematic import systematic
+from coterie.wire.framing import encode_request
 from tests.conformance.old_defects import OLD_DEFECTS, OldDefect
 
 VERSION = (4, 3, 0)
@@ -73,3 +79,13 @@ def test_the_report_counts_what_was_asked() -> None:
     assert report["coverage"]["Heartbeat"]["fields"] == 4
     assert report["questions"] == verdict.asked == sum(c["questions"] for c in report["coverage"].values())
     assert "order" in report["unused_rows"]
+    assert report["not_asked"]["UnregisterBroker: the class 'one' of any field"] == "the broker itself"
+
+
+def test_every_field_of_a_generated_question_can_be_sent() -> None:
+    served = {name: api.request.versions for name, api in API_BY_NAME.items()}
+    generated = itertools.islice(systematic(served), 0, None, 7)
+    for story in itertools.chain(generated, (random_story(seed, served) for seed in range(40))):
+        side = Side("coterie", ("127.0.0.1", 9), "e-", base_ms=1_700_000_000_000)
+        for question in story.questions:
+            assert encode_request(1, "judge", message_of(question, side.resolve), question.version)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from coterie.cli.conformance_parts import KAFKA_PARTS, OTHER_PARTS, Asked
+from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS, Asked
 from coterie.cli.running import json_option
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 
@@ -49,6 +49,7 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     show_default=True,
     help="Of the part everything, per version.",
 )
+@click.option("--nightly", is_flag=True, help=f"Of the part everything: {NIGHTLY_QUESTIONS:,} questions per version.")
 @click.option(
     "--replay",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -57,10 +58,14 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
 @click.option("--record", is_flag=True, help="Of the part certify: first record the answers of each Kafka anew.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first story's seed.")
 @json_option
-def conformance(versions: tuple[str, ...], parts: tuple[str, ...], as_json: bool, **asked_for: Any) -> None:
+def conformance(
+    versions: tuple[str, ...], parts: tuple[str, ...], as_json: bool, nightly: bool, **asked_for: Any
+) -> None:
     """Ask Apache Kafka and coterie the same, and compare: every answer, and each other's files."""
     results, exit_code = list[dict[str, Any]](), 0
     wanted = parts or PARTS
+    if nightly:
+        asked_for["questions"] = NIGHTLY_QUESTIONS
     with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
         for version in versions or EVERY_VERSION:
             names = [name for name in KAFKA_PARTS if name in wanted and version in KAFKA_PARTS[name].versions]

@@ -24,6 +24,7 @@ ASSIGNOR_CASES = 5_000
 CANNOT_RUN_EXIT = 3
 STEPS_SHOWN = 12
 DIFFERENCES_SHOWN = 20
+NIGHTLY_QUESTIONS = 1_000_000  # of the part everything, per version
 Figures = dict[str, Any]
 
 
@@ -98,8 +99,11 @@ def _everything(asked: Asked) -> Figures:
     from coterie.conformance.everything.run import Wanted, run_everything
 
     wanted = Wanted(asked.questions, asked.seed, asked.replay)
-    with click.progressbar(length=asked.questions, label=f"Kafka {asked.version}, questions", file=sys.stderr) as bar:
-        verdict = run_everything(asked.version, wanted, asked.folder / "everything", bar.update)
+
+    def progress(line: str) -> None:
+        click.echo(f"Kafka {asked.version}: {line}", err=True)
+
+    verdict = run_everything(asked.version, wanted, asked.folder / "everything", progress)
     for kind, examples in list(verdict.kinds.items())[:DIFFERENCES_SHOWN]:
         click.secho(f"\n{verdict.met[kind]} x {scenario(examples[0])}", fg="red", err=True)
     return {"everything": figures(verdict), "failed": len(verdict.kinds)}
@@ -113,7 +117,8 @@ def _everything_sentences(figures: Figures) -> list[str]:
         versions = f"v{c['versions'][0]} to v{c['versions'][-1]}"
         lines.append(f"    {api} {versions}: {c['fields']} fields, {c['cases']} cases, {c['questions']} questions")
     lines += [f"    {row['met']:6} parts of answers differ as known: {row['reason']}" for row in f["rows"].values()]
-    return lines + [f"    a row that explained nothing: {name}" for name in f["unused_rows"]]
+    lines += [f"    a row that explained nothing: {name}" for name in f["unused_rows"]]
+    return lines + [f"    not asked: {part}: {reason}" for part, reason in f["not_asked"].items()]
 
 
 def _client(asked: Asked) -> Figures:

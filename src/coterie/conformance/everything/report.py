@@ -6,6 +6,7 @@ from typing import Any
 
 from coterie.conformance.differences import ROWS
 from coterie.conformance.everything.comparison import Difference
+from coterie.conformance.everything.domains import BOUNDED, SHARED
 from coterie.conformance.everything.judge import Verdict
 from coterie.conformance.everything.question import written
 from coterie.wire.apis import APIS
@@ -53,5 +54,15 @@ def figures(verdict: Verdict) -> dict[str, Any]:
         "coverage": coverage(verdict),
         "differences": kinds,
         "rows": {name: {"met": n, "reason": reasons[name]} for name, n in verdict.rows.most_common()},
+        "not_asked": _not_asked(),
         "unused_rows": [row.name for row in ROWS if row.since <= version < row.before and row.name not in verdict.rows],
     }
+
+
+def _not_asked() -> dict[str, str]:
+    """What no question of this part is about -> why."""
+    shared = {f"{api}: the class {name!r} of any field": reason for (api, name), reason in SHARED.items()}
+    bounded = {
+        f"{api or 'every API'}: {field}, other values than its own": reason for (api, field), reason in BOUNDED.items()
+    }
+    return shared | bounded

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import random
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +24,9 @@ from coterie.conformance.everything.systematic import systematic
 from coterie.conformance.kafka import running
 
 SHRUNK = 10  # kinds of difference that are made short
-SHRINK_S = 60.0
-Progress = Callable[[int], None]
+SHRINK_S = 120.0  # all of them together
+PROGRESS_EVERY_S = 5.0
+Progress = Callable[[str], None]  # receives a line about the run now and then
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def run_everything(version: str, wanted: Wanted, folder: Path, progress: Progress) -> Verdict:
-    """Starts both brokers and asks; ``progress`` receives the number of questions of each story. Raises CannotRun."""
+    """Starts both brokers and asks; Raises CannotRun."""
     ours, theirs = settings_for(version)
     with running(version, folder, theirs) as kafka, coterie_broker(ours) as address:
         for side in (kafka, address):
@@ -67,15 +70,13 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: P
     """The run itself, on brokers that stand."""
     verdict, common = Verdict(version), await common_versions((bench.ours, bench.theirs))
 
-    def report(comparison: Comparison) -> None:
-        progress(comparison.asked)
-
+    report = _reporter(verdict, wanted, progress)
     if wanted.replay is not None:
         story = Story.of_json(json.loads(wanted.replay.read_text()))
         return await judge(bench, [story], verdict, report)
     await judge(bench, _stories(common, wanted, verdict), verdict, report)
     if not wanted.first_only:
-        await _make_short(bench, verdict)
+        await _make_short(bench, verdict, progress)
     return verdict
 
 
@@ -91,8 +92,23 @@ def _stories(common: Common, wanted: Wanted, verdict: Verdict) -> Iterator[Story
         yield story
 
 
-async def _make_short(bench: Bench, verdict: Verdict) -> None:
-    """The first example of each of the most frequent kinds is replaced by its shortest story."""
+def _reporter(verdict: Verdict, wanted: Wanted, progress: Progress) -> Callable[[Comparison], None]:
+    began_s = last_s = time.monotonic()
+
+    def report(_: Comparison) -> None:
+        nonlocal last_s
+        now_s = time.monotonic()
+        if now_s >= last_s + PROGRESS_EVERY_S:
+            last_s = now_s
+            asked = f"{verdict.asked:,} of {wanted.questions:,} questions"
+            rate = f"{verdict.asked / (now_s - began_s):.0f} a second"
+            progress(f"{asked}, {rate}, {len(verdict.kinds)} kinds of unexplained difference")
+
+    return report
+
+
+async def _make_short(bench: Bench, verdict: Verdict, progress: Progress) -> None:
+    """The first example of each of the most frequent kinds is replaced by the shortest story met within `SHRINK_S`."""
     numbers = itertools.count(500_000)
 
     async def compare(story: Story) -> Comparison:
@@ -101,9 +117,13 @@ async def _make_short(bench: Bench, verdict: Verdict) -> None:
         await asyncio.gather(*(side.sweep(story) for side in comparer.sides))
         return comparison
 
-    for kind, _ in verdict.met.most_common(SHRUNK):
-        try:
-            async with asyncio.timeout(SHRINK_S):
-                verdict.kinds[kind][0] = await shrink(verdict.kinds[kind][0], compare)
-        except TimeoutError:
-            continue
+    async def one(kind: str) -> None:
+        async for shorter in shrink(verdict.kinds[kind][0], compare):
+            verdict.kinds[kind][0] = shorter
+
+    kinds = [kind for kind, _ in verdict.met.most_common(SHRUNK)]
+    if kinds:
+        progress(f"making {len(kinds)} differences short, {SHRINK_S:g} s at most")
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SHRINK_S):
+            await asyncio.gather(*map(one, kinds))

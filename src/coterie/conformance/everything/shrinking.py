@@ -6,7 +6,7 @@ Every attempt is asked on fresh names, of both brokers.
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from coterie.conformance.everything.comparison import Comparison, Difference
@@ -16,41 +16,43 @@ ATTEMPTS = 120
 Compare = Callable[[Story], Awaitable[Comparison]]
 
 
-async def shrink(difference: Difference, compare: Compare, attempts: int = ATTEMPTS) -> Difference:
-    """The shortest story that still ends in this kind of difference; the given one when it is not met again."""
-    story = difference.story
+async def shrink(difference: Difference, compare: Compare, attempts: int = ATTEMPTS) -> AsyncIterator[Difference]:
+    """Shorter and shorter stories that end in this kind of difference; none where it is not met again."""
+    story, kind = difference.story, difference.signature()
     at = next(n for n, q in enumerate(story.questions) if q.name == difference.question.name)
-    kept = await _again(Story(story.name, story.questions[: at + 1]), difference.signature(), compare)
-    if kept is None:
-        return difference
-    best, tried = kept, 0
-    size = max(1, len(best.story.questions) // 2)
+    best = await _again(Story(story.name, story.questions[: at + 1]), kind, compare)
+    if best is None:
+        return
+    yield best
+    tried, size = 0, max(1, len(best.story.questions) // 2)
     while tried < attempts:
         shorter = None
         for story in _without(best.story, size):
             tried += 1
-            shorter = await _again(story, difference.signature(), compare)
+            shorter = await _again(story, kind, compare)
             if shorter is not None or tried >= attempts:
                 break
         if shorter is not None:
             best = shorter
+            yield best
         elif size == 1:
             break
         size = max(1, min(size // (1 if shorter else 2), len(best.story.questions) - 1))
-    return await _simpler(best, difference.signature(), compare, attempts)
+    async for simpler in _simpler(best, kind, compare, attempts):
+        yield simpler
 
 
-async def _simpler(best: Difference, kind: str, compare: Compare, attempts: int) -> Difference:
+async def _simpler(best: Difference, kind: str, compare: Compare, attempts: int) -> AsyncIterator[Difference]:
     """With fields of the last question at their defaults, one after the other."""
     for _ in range(attempts):
         for question in _simplified(best.question):
             shorter = await _again(Story(best.story.name, [*best.story.questions[:-1], question]), kind, compare)
             if shorter is not None:
                 best = shorter
+                yield best
                 break
         else:
             break
-    return best
 
 
 async def _again(story: Story, kind: str, compare: Compare) -> Difference | None:
