@@ -144,7 +144,7 @@ SETTING_RULES = (
         "LogConfig",
         (
             *topic("$t", min_insync_replicas="1", compression_type="zstd", retention_ms="3600000"),
-            _describe("described", "min.insync.replicas", "compression.type", "retention.ms"),
+            _describe("described", "compression.type", "retention.ms"),
             _create("unknown", "$a", configs=[{"name": "no.such.setting", "value": "1"}]),
             _create("wrong", "$b", configs=[{"name": "retention.ms", "value": "soon"}]),
             _create("null", "$c", configs=[{"name": "retention.ms", "value": None}]),
