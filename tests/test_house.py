@@ -57,3 +57,9 @@ def test_functions_and_files_stay_in_size() -> None:
 def test_every_module_says_what_it_is_for() -> None:
     silent = [p for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text()))]
     assert not silent
+
+
+def test_no_wait_loses_a_cancellation() -> None:
+    """asyncio.wait_for of Python 3.11 does, where the answer comes in the same turn: asyncio.timeout is used instead."""
+    for path in SOURCES:
+        assert "asyncio.wait_for(" not in path.read_text(), path

@@ -60,7 +60,8 @@ class Committer:
         """Retried until it is made or the time is over; async commits made before are waited for first. Raises
         CommitFailedError, RebalanceInProgressError or another KafkaError."""
         try:
-            await asyncio.wait_for(self._until_made(offsets, time.monotonic() + timeout_s), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._until_made(offsets, time.monotonic() + timeout_s)
         except TimeoutError as error:
             text = f"the commit was not made within {timeout_s:g} s"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error

@@ -176,7 +176,8 @@ class Consumer:
         if self._auto_commit:
             left_s = min(left_s, max(self._next_commit_s - time.monotonic(), SOONEST_COMMIT_S))
         try:
-            await asyncio.wait_for(self._fetcher.arrived.wait(), left_s)
+            async with asyncio.timeout(left_s):
+                await self._fetcher.arrived.wait()
         except TimeoutError:
             return
 

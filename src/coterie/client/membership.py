@@ -157,7 +157,8 @@ class Membership:
             self._thread.expect(self._pulse(due_ms))
             wait_s = None if due_ms is None else max(due_ms - _now_ms(), 0) / 1000
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
             self._wake.clear()
 
     def _pulse(self, due_ms: int | None) -> Pulse | None:

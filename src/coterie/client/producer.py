@@ -219,7 +219,8 @@ class Producer:
         linger_s = self.settings["linger.ms"] / 1000
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), linger_s if self._open else None)
+                async with asyncio.timeout(linger_s if self._open else None):
+                    await self._wake.wait()
             self._wake.clear()
             now_s = time.monotonic()
             for where, batch in list(self._open.items()):

@@ -125,7 +125,8 @@ class RocketMQConsumer:
         due_ms = self.machine.next_deadline_ms()
         timeout_s = None if due_ms is None else max((due_ms - _now_ms()) / 1000, 0.001)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._woken.wait()
         self._woken.clear()
 
     async def _carry_out(self, effect: Effect) -> Any:

@@ -1,0 +1,60 @@
+"""One connection of the client, fed by hand."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coterie.client.connection import Connection
+from coterie.client.errors import KafkaError
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+ANSWER = bytes.fromhex("00000006000000010000")  # size, correlation id 1, NONE
+
+
+class Silent(asyncio.Transport):
+    """Takes what is written and answers nothing."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        return
+
+
+def asking(timeout_s: float) -> tuple[Connection, asyncio.Task[HeartbeatResponse]]:
+    connection = Connection("test")
+    connection.connection_made(Silent())
+    request = connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, timeout_s)
+    return connection, asyncio.get_running_loop().create_task(request)
+
+
+def test_a_task_that_is_cancelled_as_its_answer_arrives_stays_cancelled() -> None:
+    """asyncio.wait_for of Python 3.11 returns the answer instead, and a fetcher that is closed then goes on for ever."""
+
+    async def story() -> None:
+        connection, task = asking(10)
+        await asyncio.sleep(0)
+        connection.data_received(ANSWER)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+
+
+def test_an_answer_is_awaited_no_longer_than_asked() -> None:
+    async def story() -> None:
+        _, task = asking(0.01)
+        with pytest.raises(KafkaError, match="no answer within"):
+            await task
+
+    asyncio.run(story())
+
+
+def test_an_answer_is_returned() -> None:
+    async def story() -> None:
+        connection, task = asking(10)
+        await asyncio.sleep(0)
+        connection.data_received(ANSWER)
+        assert (await task).error_code == 0
+
+    asyncio.run(story())
