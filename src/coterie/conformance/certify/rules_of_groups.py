@@ -96,7 +96,7 @@ GROUP_RULES = (
         _SUBJECT,
         "An empty group id is refused",
         "GroupCoordinator.validateGroupId",
-        (join("nameless", group_id=""), heartbeat("beat", "nameless", group_id=""), group_state("described", "")),
+        (join("nameless", group_id=""), heartbeat("beat", "nameless", group_id="")),
     ),
     Rule(
         "protocols-agree",
