@@ -148,6 +148,12 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         lambda r: [p.error_code for p in r.topics[0].partitions],
         [0],
     ),
+    "a protocol without a name": (
+        JoinGroupRequest("g", 6_000, 500, "", "i", "consumer", [JoinGroupRequestProtocol("", b"")]),
+        7,
+        lambda r: (r.error_code, r.protocol_type, r.protocol_name),
+        (0, "consumer", None),
+    ),
 }
 
 

@@ -277,7 +277,8 @@ def values_of_kind(kind: Kind, nullable: bool) -> dict[str, Value]:
     return made
 
 
-# Classes of one api that are not asked, whatever the field: other stories would change the answer, or be changed by it.
+# Classes of one api that are not asked: of any field, or, with the field's path in front, of that field. Other stories would
+# change the answer, or be changed by it.
 SHARED = {
     ("Fetch", "internal"): "other stories' groups write there",
     ("ListOffsets", "internal"): "the same",
@@ -291,11 +292,14 @@ SHARED = {
     ("AlterConfigs", "internal"): "the same",
     ("AlterClientQuotas", "null"): "a quota for everybody, the judge included",
     ("UnregisterBroker", "one"): "the broker itself",
-    ("OffsetCommit", "empty"): "the group without a name is every story's",
-    ("TxnOffsetCommit", "empty"): "the same",
-    ("OffsetFetch", "empty"): "the same",
-    ("DeleteGroups", "empty"): "the same",
-    ("DescribeGroups", "empty"): "the same",
+    ("OffsetCommit", "group_id: empty"): "the group without a name is every story's",
+    ("OffsetCommit", "group_id: default"): "the same",
+    ("TxnOffsetCommit", "group_id: empty"): "the same",
+    ("TxnOffsetCommit", "group_id: default"): "the same",
+    ("OffsetFetch", "group_id: empty"): "the same",
+    ("OffsetFetch", "groups.group_id: empty"): "the same",
+    ("DeleteGroups", "groups_names: empty"): "the same",
+    ("DescribeGroups", "groups: empty"): "the same",
     ("OffsetFetch", "default"): "Kafka never answers an OffsetFetch of no group",
     ("OffsetFetch", "no element"): "Kafka never answers an OffsetFetch of no group",
     ("AlterConfigs", "twice"): "Kafka never answers what names a resource twice",

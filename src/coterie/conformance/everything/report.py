@@ -61,8 +61,8 @@ def figures(verdict: Verdict) -> dict[str, Any]:
 
 def _not_asked() -> dict[str, str]:
     """What no question of this part is about -> why."""
-    shared = {f"{api}: the class {name!r} of any field": reason for (api, name), reason in SHARED.items()}
+    shared = {f"{api}, {name}": reason for (api, name), reason in SHARED.items()}
     bounded = {
-        f"{api or 'every API'}: {field}, other values than its own": reason for (api, field), reason in BOUNDED.items()
+        f"{api or 'every API'}, {field}: any value but its own": reason for (api, field), reason in BOUNDED.items()
     }
     return shared | bounded

@@ -89,7 +89,7 @@ def classes(api: str, spec: FieldSpec, version: int, where: str) -> dict[str, Va
         made |= {"no element": []} | ({"null": None} if nullable else {})
     if spec.tag is not None or not bounded:
         made["default"] = "<default>"
-    return {name: value for name, value in made.items() if (api, name) not in SHARED}
+    return {name: value for name, value in made.items() if not {(api, name), (api, f"{where}: {name}")} & SHARED.keys()}
 
 
 def fields(api: str, shape: type[Struct], version: int, path: str = "") -> Iterator[tuple[str, FieldSpec]]:

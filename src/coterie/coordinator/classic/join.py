@@ -168,7 +168,7 @@ def current_generation(
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
-        protocol_name=group.protocol,
+        protocol_name=group.protocol or None,
         leader=leader if leader is not None else group.leader or "",
         skip_assignment=skip_assignment,
         member_id=member_id,

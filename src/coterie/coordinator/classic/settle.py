@@ -87,7 +87,7 @@ def _form_generation(group: Group, now_ms: int, config: CoordinatorConfig) -> Ou
             JoinGroupResponse(
                 generation_id=generation,
                 protocol_type=group.protocol_type,
-                protocol_name=protocol,
+                protocol_name=protocol or None,  # an empty name is null, as in Kafka
                 leader=leader,
                 member_id=member_id,
                 members=everyone if member_id == leader else [],
