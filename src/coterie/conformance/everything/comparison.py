@@ -2,7 +2,8 @@
 
 Kafka's own parts agree only after a while: a topic is known to the coordinator later than to the controller, a marker is
 written after its EndTxn was answered. So an answer that only reads is asked for again while the two differ, and one that
-says "not yet" is asked for again on its side alone; both for at most ``agree_s``.
+says "not yet" is asked for again on its side alone; both for at most ``agree_s``, and much shorter for a kind of difference
+that stayed before.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +24,8 @@ from coterie.conformance.recognising import Case
 
 AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
+STAYED = 2  # so often, then the next one of the kind waits for a part of ``agree_s`` only
+PART_OF_AGREE_S = 0.1
 READING = frozenset(
     {
         "ApiVersions", "Metadata", "Fetch", "ListOffsets", "OffsetFetch", "FindCoordinator", "DescribeGroups",
@@ -83,10 +87,20 @@ def _short(value: Any) -> str:
 
 
 class Comparer:
-    """Asks our side and the other the questions of one story; ``version`` is the other's, e.g. (3, 9, 1)."""
+    """Asks our side and the other the questions of one story; ``version`` is the other's, e.g. (3, 9, 1).
 
-    def __init__(self, ours: Side, theirs: Side, version: tuple[int, ...], agree_s: float = AGREE_S) -> None:
-        self.sides, self.version, self.agree_s = (ours, theirs), version, agree_s
+    ``met``: how often each kind of difference was met before.
+    """
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        version: tuple[int, ...],
+        agree_s: float = AGREE_S,
+        met: Mapping[str, int] | None = None,
+    ) -> None:
+        self.sides, self.version, self.agree_s = sides, version, agree_s
+        self._met = Counter(met or {})
 
     async def compare(self, story: Story) -> Comparison:
         comparison = Comparison(story)
@@ -94,6 +108,7 @@ class Comparer:
             for question in story.questions:
                 difference = await self._one(story, question, comparison)
                 if difference is not None:
+                    self._met[difference.signature()] += 1
                     comparison.differences.append(difference)
                     if story.strict:
                         break
@@ -105,8 +120,10 @@ class Comparer:
     async def _one(self, story: Story, question: Question, comparison: Comparison) -> Difference | None:
         answers = await asyncio.gather(*(self._ask(side, question) for side in self.sides))
         left, rows = self._unexplained(question, answers)
-        end = time.monotonic() + self.agree_s
-        while left and time.monotonic() < end:
+        began_s = time.monotonic()
+        while left and time.monotonic() < began_s + self._patience_s(
+            Difference(story, question, answers[0], answers[1], left)
+        ):
             again = _to_ask_again(question, answers, left)
             if not any(again):
                 break
@@ -119,6 +136,9 @@ class Comparer:
         comparison.rows.update(row.name for row in rows)
         comparison.covered.append((question.api, question.version, *question.covers))
         return Difference(story, question, answers[0], answers[1], left) if left else None
+
+    def _patience_s(self, difference: Difference) -> float:
+        return self.agree_s * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
 
     async def _ask(self, side: Side, question: Question) -> Tree:
         try:

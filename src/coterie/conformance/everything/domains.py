@@ -173,7 +173,7 @@ DOMAINS: dict[str, Domain] = {
         lambda n: {"@": "assignment", "topics": {n.topic: [0]}}, {"empty": "", "junk": {"@": "hex", "of": "01"}}
     ),
     "session_timeout_ms": _always(30_000, low=1, negative=-1, none=0, high=2**31 - 1),
-    "rebalance_timeout_ms": _always(500),
+    "rebalance_timeout_ms": _always(3_000),  # also the time for a SyncGroup, on a machine with too much to do
     "reason": _always(None, text="because", empty="", long=LONG_TEXT),
     "committed_offset": _always(2, **_COMMITTED),
     "committed_leader_epoch": _always(0, **_EPOCHS),

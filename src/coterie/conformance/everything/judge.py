@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie.client.connection import Connection
@@ -62,11 +62,12 @@ class Bench:
     at_once: int = AT_ONCE
     agree_s: float = AGREE_S
 
-    def comparer(self, number: int) -> Comparer:
+    def comparer(self, number: int, met: Mapping[str, int] | None = None) -> Comparer:
         base_ms = int(time.time()) * 1000
         prefix = f"e{self.run}{number:06d}-"
-        sides = [Side(name, where, prefix, base_ms) for name, where in (("coterie", self.ours), ("kafka", self.theirs))]
-        return Comparer(sides[0], sides[1], self.version, self.agree_s)
+        ours = Side("coterie", self.ours, prefix, base_ms)
+        theirs = Side("kafka", self.theirs, prefix, base_ms)
+        return Comparer((ours, theirs), self.version, self.agree_s, met)
 
 
 async def common_versions(addresses: Iterable[Address]) -> dict[str, Versions]:
@@ -94,7 +95,7 @@ async def judge(
 
     async def worker() -> None:
         for number, story in numbered:
-            comparer = bench.comparer(number)
+            comparer = bench.comparer(number, verdict.met)
             comparison = await comparer.compare(story)
             verdict.add(comparison)
             report(comparison)

@@ -64,7 +64,7 @@ PIECES: dict[str, list[tuple[str, str, int, dict[str, Value]]]] = {
             {
                 "group_id": "{group}",
                 "session_timeout_ms": 60_000,
-                "rebalance_timeout_ms": 500,
+                "rebalance_timeout_ms": 10_000,
                 "protocol_type": "consumer",
                 "protocols": [
                     {"name": "range", "metadata": {"@": "subscription", "topics": ["{topic}"], "version": 1}}

@@ -92,8 +92,12 @@ class Side:
         asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, ANSWER_S))
         if question.api == "Produce" and not question.body.get("acks", 0):
             # Nothing answers acks 0: what is asked next tells whether the connection still stands.
-            following = connection.request_version(ApiVersionsRequest(), ApiVersionsResponse, 0, ANSWER_S)
-            await asyncio.wait([asked, asyncio.ensure_future(following)], return_when=asyncio.FIRST_COMPLETED)
+            following = asyncio.ensure_future(
+                connection.request_version(ApiVersionsRequest(), ApiVersionsResponse, 0, ANSWER_S)
+            )
+            await asyncio.wait([asked, following], return_when=asyncio.FIRST_COMPLETED)
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
             if not asked.done():
                 asked.cancel()
                 return SILENT
