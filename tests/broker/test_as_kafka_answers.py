@@ -20,7 +20,13 @@ from coterie.wire.messages.create_partitions import (
 from coterie.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -29,6 +35,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 INVALID_REQUEST, INVALID_TOPIC = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_TOPIC_EXCEPTION
 ID = bytes(range(16))
@@ -148,6 +155,12 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         lambda r: [p.error_code for p in r.topics[0].partitions],
         [0],
     ),
+    "offsets of a topic named twice": (
+        OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0]), OffsetFetchRequestTopic("t", [1])]),
+        7,
+        lambda r: [(t.name, [p.partition_index for p in t.partitions]) for t in r.topics],
+        [("t", [0]), ("t", [1])],
+    ),
     "a protocol without a name": (
         JoinGroupRequest("g", 6_000, 500, "", "i", "consumer", [JoinGroupRequestProtocol("", b"")]),
         7,
@@ -170,3 +183,18 @@ def test_join_twice_the_same_protocol(connection: BrokerSocket) -> None:
     joined = connection.request(JoinGroupRequest("g", 6_000, 500, "", None, "consumer", twice), highest=3)
     assert (joined.error_code, joined.protocol_name) == (0, "range")
     assert not connection.request(DeleteTopicsRequest(topic_names=["t"]), highest=5).responses[0].error_code
+
+
+def test_nothing_is_an_element_of_a_list_too(connection: BrokerSocket) -> None:
+    """Appending nothing to `cleanup.policy` makes a list that is refused; to a list of anything it adds a comma."""
+    for name, before, error, after in (
+        ("cleanup.policy", "compact", ErrorCode.INVALID_CONFIG, "compact"),
+        ("leader.replication.throttled.replicas", "1:1", 0, "1:1,"),
+    ):
+        errors = [
+            connection.request(IncrementalAlterConfigsRequest([AlterConfigsResource(2, "t", [change])])).responses[0]
+            for change in (AlterableConfig(name, 0, before), AlterableConfig(name, 2, ""))
+        ]
+        assert [response.error_code for response in errors] == [0, error]
+        described = connection.request(DescribeConfigsRequest([DescribeConfigsResource(2, "t", [name])]))
+        assert described.results[0].configs[0].value == after

@@ -89,25 +89,35 @@ def handle_offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call)
         by_id, stable = call.api_version >= FETCH_IDS_FROM, request.require_stable
         groups = [_fetch_group(broker, group, by_id, stable) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
-    asked = None if request.topics is None else {t.name: t.partition_indexes for t in request.topics}
+    asked = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
     try:
-        found = fetch_offsets(broker.groups.group(request.group_id), asked, require_stable=request.require_stable)
+        committed = _committed(broker, request.group_id, asked, stable=request.require_stable)
     except Refusal as refusal:
         # v1 has no error of its own, so that every partition carries it.
         topics = [
             OffsetFetchResponseTopic(n, [OffsetFetchResponsePartition(p, -1, -1, "", refusal.code) for p in indexes])
-            for n, indexes in (asked or {}).items()
+            for n, indexes in asked or ()
             if call.api_version < TOP_LEVEL_ERROR_FROM
         ]
         return OffsetFetchResponse(error_code=refusal.code, topics=topics)
-    return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(n, p) for n, p in found.items()])
+    return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(n, p) for n, p in committed])
+
+
+def _committed(
+    broker: Broker, group_id: str, topics: list[tuple[str, list[int]]] | None, *, stable: bool
+) -> list[tuple[str, list[OffsetFetchResponsePartition]]]:
+    """What is committed in each topic, as often as the request names it; None asks for every topic. Raises Refusal."""
+    group = broker.groups.group(group_id)
+    if topics is None:
+        return [*fetch_offsets(group, None, require_stable=stable).items()]
+    return [(name, fetch_offsets(group, {name: asked}, require_stable=stable)[name]) for name, asked in topics]
 
 
 def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool, stable: bool) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(asked.group_id)
-    wanted: dict[str, list[int]] | None = None
+    wanted: list[tuple[str, list[int]]] | None = None
     if asked.topics is not None:
-        wanted = {}
+        wanted = []
         for topic in asked.topics:
             name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
             if name is None:
@@ -115,12 +125,12 @@ def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool, st
                 missing = [OffsetFetchResponsePartition(p, -1, -1, "", unknown) for p in topic.partition_indexes]
                 answer.topics.append(OffsetFetchResponseTopics("", topic.topic_id, missing))
             else:
-                wanted[name] = topic.partition_indexes
+                wanted.append((name, topic.partition_indexes))
     try:
-        found = fetch_offsets(broker.groups.group(asked.group_id), wanted, require_stable=stable)
+        committed = _committed(broker, asked.group_id, wanted, stable=stable)
     except Refusal as refusal:
         return OffsetFetchResponseGroup(asked.group_id, [], refusal.code)
-    for name, partitions in found.items():
+    for name, partitions in committed:
         known = broker.topics.by_name.get(name)
         if known is not None or not by_id:
             topic_id = known.topic_id if known is not None else bytes(16)

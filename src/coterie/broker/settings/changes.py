@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
-from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, at_least, format_value, parse_value
+from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, at_least, format_value
 from coterie.wire.errors import ErrorCode, Refusal
 
 
@@ -67,13 +67,17 @@ def _changed_list(change: Change, current: str | None, setting: Setting | None) 
     assert change.value is not None
     if setting is None or setting.kind != Kind.LIST:
         raise Refusal(ErrorCode.INVALID_CONFIG, f"{change.name} is no list: it can be set or deleted")
-    now = setting.default if current is None else parse_value(Kind.LIST, current)
-    given = parse_value(Kind.LIST, change.value)
-    assert isinstance(now, tuple)
-    assert isinstance(given, tuple)
+    default = setting.default
+    assert isinstance(default, tuple)
+    now = list(default) if current is None else _elements(current)
+    given = _elements(change.value) or [""]  # nothing is an element too, as in Kafka
     if change.operation == Operation.APPEND:
         return ",".join(dict.fromkeys([*now, *given]))
     return ",".join(item for item in now if item not in given)
+
+
+def _elements(text: str) -> list[str]:
+    return [element for element in (part.strip() for part in text.split(",")) if element]
 
 
 # -- the broker's settings ----------------------------------------------------------------------------------------
