@@ -23,8 +23,10 @@ from coterie.wire.declaration import Kind, Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 
 SWEEP_VERSION = 4
+SESSIONS_FROM, FINAL_EPOCH = 7, -1
 ANSWER_S = 15.0
 CLOSED, SILENT, LATE = "connection closed", "no answer", "no answer in time"
 OUTCOMES = (CLOSED, SILENT, LATE)
@@ -74,7 +76,8 @@ class Side:
             connection.close()
 
     async def sweep(self, story: Story) -> None:
-        """Deletes the topics that the story made, so that a long run does not fill the broker; then closes."""
+        """Deletes the topics that the story made and ends its fetch sessions, so that a long run does not fill the broker;
+        then closes."""
         bodies = [q.body.get("topics") or () for q in story.questions if q.api == "CreateTopics"]
         made = {name for body in bodies for topic in body for name in texts_in(topic.get("name")) if name[:1] == "$"}
         names = [self.real(name) for name in made]
@@ -83,6 +86,10 @@ class Side:
                 connection = await self.connection("sweep")
                 request = DeleteTopicsRequest(topic_names=names, timeout_ms=5000)
                 await connection.request_version(request, DeleteTopicsResponse, SWEEP_VERSION, ANSWER_S)
+            for session_id in [item for symbol, item in self._real.items() if symbol.startswith("session@")]:
+                connection = await self.connection("sweep")
+                last = FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH)
+                await connection.request_version(last, FetchResponse, SESSIONS_FROM, ANSWER_S)
         self.close()
 
     async def ask(self, question: Question) -> Tree:
