@@ -63,6 +63,7 @@ class Side:
         self._connections: dict[str, Connection] = {}
         self._real: dict[str, Any] = {}
         self._symbol: dict[Any, str] = {}
+        self._sessions: set[int] = set()
         self._asked_times: dict[int, str] = {}
 
     async def connection(self, name: str) -> Connection:
@@ -86,7 +87,7 @@ class Side:
                 connection = await self.connection("sweep")
                 request = DeleteTopicsRequest(topic_names=names, timeout_ms=5000)
                 await connection.request_version(request, DeleteTopicsResponse, SWEEP_VERSION, ANSWER_S)
-            for session_id in [item for symbol, item in self._real.items() if symbol.startswith("session@")]:
+            for session_id in self._sessions:
                 connection = await self.connection("sweep")
                 last = FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH)
                 await connection.request_version(last, FetchResponse, SESSIONS_FROM, ANSWER_S)
@@ -183,6 +184,8 @@ class Side:
             self._symbol.setdefault(topic_id, name)
 
     def _name(self, symbol: str, value: Any) -> None:
+        if symbol.startswith("session@"):
+            self._sessions.add(value)  # each, where the question is asked again and again
         self._real[symbol] = value
         self._symbol.setdefault((symbol.partition("@")[0], value), symbol)
 
