@@ -26,6 +26,7 @@ class Case:
     theirs: Any
 
 
+Recognise = Callable[[Case], bool]
 # What Kafka serves and coterie does not, by api key.
 NOT_SERVED = {
     **dict.fromkeys((4, 5, 6, 7), "between ZooKeeper's controller and its brokers"),
@@ -99,13 +100,58 @@ def no_partitions(item: Any) -> bool:
 
 def one_has_more(case: Case) -> bool:
     """Both describe settings, the one a setting more."""
+    described = ("config_source", "is_default")
     return ABSENT in (case.part.ours, case.part.theirs) and all(
-        "config_source" in repr(a) for a in (case.ours, case.theirs)
+        any(field in repr(answer) for field in described) for answer in (case.ours, case.theirs)
     )
 
 
-def their_fault(case: Case) -> bool:
-    return "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
+def about(path: str, classes: str = ".*") -> Recognise:
+    """The question is about the field there, with a value of one of these classes; both are regular expressions."""
+
+    def recognises(case: Case) -> bool:
+        field, name = case.question.covers
+        return re.fullmatch(path, field) is not None and re.fullmatch(f"({classes})(, .*)?", name) is not None
+
+    return recognises
+
+
+def fails_about(path: str, classes: str = ".*") -> Recognise:
+    """`about`, and the other broker fails with an exception of its own."""
+    asked = about(path, classes)
+    return lambda case: "UNKNOWN_SERVER_ERROR" in repr(case.theirs) and asked(case)
+
+
+def names_setting(*names: str) -> Recognise:
+    """The question, or the part's path, names one of these settings."""
+    quoted = [f"'{name}'" for name in names]
+
+    def recognises(case: Case) -> bool:
+        body = repr(case.question.body)
+        return any(name in body for name in quoted) or any(f"[{name}]" in case.part.path for name in names)
+
+    return recognises
+
+
+def same_when_read(case: Case) -> bool:
+    """Theirs is ours as a reader of settings understands it: trimmed, in small letters, as a decimal number."""
+    ours, theirs = str(case.part.ours).strip().lower(), case.part.theirs
+    return theirs in (ours, f"{ours}.0")
+
+
+def instance_overlooked(case: Case) -> bool:
+    return "group_instance_id" in repr(case.question.body) and "UNKNOWN_MEMBER_ID" in repr(case.ours)
+
+
+def append_time(case: Case) -> bool:
+    """The batch was refused; or it was one before, and an offset is lower by one."""
+    if case.part.path.endswith("base_offset") and case.part.theirs != -1:
+        return bool(case.part.ours == case.part.theirs + 1)
+    return about(r"topic_data\.partition_data\.records", "append time")(case)
+
+
+def nothing_inside_theirs(case: Case) -> bool:
+    return bool(case.part.ours == ABSENT) and no_partitions(case.part.theirs)
 
 
 def theirs_is(*values: Any) -> Callable[[Case], bool]:

@@ -16,7 +16,7 @@ from coterie.wire.errors import ErrorCode, error_of
 Tree = Any  # JSON
 # Texts for people: that there is one is compared, not its words.
 TEXTS = frozenset({"error_message", "batch_index_error_message", "documentation", "message"})
-ERRORS = re.compile(r"(^|_)error_code$")
+ERRORS = re.compile(r"(^|[._])error_code$")
 TIMES = re.compile(r"timestamp|log_append_time|_time_ms$")
 BYTES_ON_DISK = frozenset({"partition_size", "total_bytes", "usable_bytes"})
 PORTS = frozenset({"port"})

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client.errors import KafkaError
-from coterie.conformance.differences import Row, row_of
-from coterie.conformance.everything.answers import Part, Tree, differences
+from coterie.conformance.differences import row_of
+from coterie.conformance.everything.answers import ERRORS, Part, Tree, differences
 from coterie.conformance.everything.question import Question, Story, written
 from coterie.conformance.everything.side import CLOSED, Side
 from coterie.conformance.recognising import Case
+from coterie.conformance.row import Row
 
 AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
@@ -72,12 +73,14 @@ class Difference:
 
 @dataclass(slots=True)
 class Comparison:
-    """The outcome of one story. ``rows``: how many parts each row explained."""
+    """The outcome of one story. ``rows``: how many parts each row explained; ``parted``: the sides' states differ since a
+    request that a row explains."""
 
     story: Story
     asked: int = 0
     covered: list[tuple[str, int, str, str]] = field(default_factory=list)
     rows: Counter[str] = field(default_factory=Counter)
+    parted: bool = False
     differences: list[Difference] = field(default_factory=list)
 
 
@@ -110,8 +113,8 @@ class Comparer:
                 if difference is not None:
                     self._met[difference.signature()] += 1
                     comparison.differences.append(difference)
-                    if story.strict:
-                        break
+                if story.strict and (difference is not None or comparison.parted):
+                    break
         finally:
             for side in self.sides:
                 side.close()
@@ -133,6 +136,7 @@ class Comparer:
                     answers[n] = await self._ask(side, question)
             left, rows = self._unexplained(question, answers)
         comparison.asked += 1
+        comparison.parted |= question.api not in READING and any(_is_outcome(part) for part in differences(*answers))
         comparison.rows.update(row.name for row in rows)
         comparison.covered.append((question.api, question.version, *question.covers))
         return Difference(story, question, answers[0], answers[1], left) if left else None
@@ -155,6 +159,10 @@ class Comparer:
             else:
                 rows.append(row)
         return left, rows
+
+
+def _is_outcome(part: Part) -> bool:
+    return not part.path or ERRORS.search(part.path) is not None
 
 
 def _to_ask_again(question: Question, answers: list[Tree], left: list[Part]) -> tuple[bool, bool]:

@@ -54,7 +54,8 @@ class Question:
 
 @dataclass(slots=True)
 class Story:
-    """Questions in a row, on names of their own. ``strict``: the rest is not asked after the first difference."""
+    """Questions in a row, on names of their own. ``strict``: the rest is not asked after the first difference,
+    nor after a request that the sides answered otherwise as known."""
 
     name: str
     questions: list[Question] = field(default_factory=list)

@@ -25,6 +25,8 @@ from coterie.conformance.kafka import running
 
 SHRUNK = 10  # kinds of difference that are made short
 SHRINK_S = 120.0  # all of them together
+# Where Kafka 4 has another default, both sides have it.
+_DEFAULTS_OF_4 = {"log.message.timestamp.after.max.ms": "3600000"}
 PROGRESS_EVERY_S = 5.0
 Progress = Callable[[str], None]  # receives a line about the run now and then
 
@@ -51,6 +53,8 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
         ours["coterie.group.sync.timeout.enable"] = "false"  # KIP-752 came later
     if version.startswith("4."):
         theirs["group.coordinator.append.linger.ms"] = "0"
+        ours |= _DEFAULTS_OF_4
+        theirs |= _DEFAULTS_OF_4
     else:
         ours["coterie.group.pending.leave.rebalance.enable"] = "false"
     return ours, theirs

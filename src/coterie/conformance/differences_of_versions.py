@@ -1,0 +1,123 @@
+"""The rows about one version of Apache Kafka; those about every version stand in `differences`."""
+
+from __future__ import annotations
+
+from coterie.conformance import recognising
+from coterie.conformance.recognising import about, fails_about, names_setting, pair
+from coterie.conformance.row import Row, Version
+
+THREE: Version = (3,)
+FOUR: Version = (4,)
+_CONFIGS = "(Incremental)?AlterConfigs|CreateTopics|DescribeConfigs"
+
+
+def _of_2_6(name: str, reason: str, apis: str, path: str, recognises: recognising.Recognise) -> Row:
+    return Row(f"2.6 {name}", reason, apis, path, recognises, before=THREE)
+
+
+def _of_4(name: str, reason: str, apis: str, path: str, recognises: recognising.Recognise) -> Row:
+    return Row(f"4 {name}", reason, apis, path, recognises, since=FOUR)
+
+
+_SINCE_2_6 = names_setting(
+    "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "local.retention.bytes",
+    "local.retention.ms", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms",
+    "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable",
+)  # fmt: skip
+_GONE_IN_4 = names_setting(
+    "message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms"
+)
+_LISTS = names_setting(
+    "cleanup.policy", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+)
+
+OF_2_6 = (
+    _of_2_6("has no such setting", "the setting came after 2.6", _CONFIGS, ".*", _SINCE_2_6),
+    _of_2_6("settings", "2.6 had another error for a value", _CONFIGS, r".*\.error_code",
+            pair("INVALID_CONFIG", "INVALID_REQUEST")),
+    _of_2_6("small indexes", "2.6 took an index of no bytes", _CONFIGS, ".*", names_setting("segment.index.bytes")),
+    _of_2_6("lists", "2.6 appends and subtracts without looking for doubles", "IncrementalAlterConfigs|DescribeConfigs",
+            ".*", _LISTS),
+    _of_2_6("values", "2.6 described a new topic's settings as they were read, not as they were written",
+            "CreateTopics", r".*\.value", recognising.same_when_read),
+    _of_2_6("keys", "2.6 describes nothing where no key is listed", "DescribeConfigs", r"results\[\]\.configs\[\]",
+            about(r"resources\.configuration_keys", "no element|default")),
+    _of_2_6("resources", "2.6 does not know this kind of resource, and answers it as kind 0", "DescribeConfigs",
+            "results.*", about(r"resources\.resource_type")),
+    _of_2_6("resource names", "2.6 looks at a topic's name at another point", "(Incremental)?AlterConfigs",
+            "responses.*", about(r"resources\.resource_name")),
+    _of_2_6("words", "2.6 gave an error other words or none", "Describe.*|CreatePartitions|.*PartitionReassignments",
+            r"(.*\.)?error_message", lambda c: not c.part.ours),
+    _of_2_6("closes", "2.6 closes the connection on an isolation level that it does not know", "Fetch|ListOffsets", "",
+            about("isolation_level", "highest|lowest|minus one|negative|unknown")),
+    _of_2_6("append time", "2.6 refuses a batch that calls its time the broker's, so that later ones have lower offsets",
+            "Produce", "responses.*", recognising.append_time),
+    _of_2_6("closes on records", "2.6 closes the connection on records that it cannot read", "Produce", "",
+            about(r"topic_data\.partition_data\.records", "cut short|empty|junk|length|magic|negative magic")),
+    _of_2_6("formats", "its own version as the message format", "CreateTopics|DescribeConfigs", r".*\.value",
+            pair("3.0-IV1", "2.6-IV0")),
+    _of_2_6("names", "2.6 looked an illegal name up", "Metadata", r".*\.error_code",
+            pair("INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION")),
+    _of_2_6("twice", "2.6 answers what is named twice as often as it is named", "(Create|Delete)Topics",
+            "topics|responses", about(".*", "twice")),
+    _of_2_6("instances", "2.6 overlooks an instance id that the group does not know",
+            "Heartbeat|SyncGroup|LeaveGroup|(Txn)?OffsetCommit", ".*", recognising.instance_overlooked),
+    _of_2_6("transactional member", "2.6 checks the member of a transactional commit otherwise", "TxnOffsetCommit",
+            r".*\.error_code", about("generation_id|member_id")),
+    _of_2_6("protocol names", "2.6 keeps the name of a protocol without one", "JoinGroup", "protocol_name",
+            pair(None, "")),
+    _of_2_6("state filters", "2.6 takes the case of a state filter as it is", "ListGroups", r"groups\[\]",
+            about("states_filter", "lower")),
+    _of_2_6("log dirs", "2.6 names topics of which it describes no partition", "DescribeLogDirs", r"results\[\]\.topics\[\]",
+            recognising.nothing_inside_theirs),
+    _of_2_6("followers", "a follower's read-committed or old Fetch reads nothing in 2.6", "Fetch", "responses.*",
+            lambda c: c.question.body.get("replica_id", -1) >= 0),
+    _of_2_6("aborted", "2.6 has null for no aborted transactions beside an error", "Fetch", ".*aborted_transactions",
+            pair([], None)),
+    _of_2_6("epochs", "2.6 refused leader epochs below none in a Fetch", "Fetch", r"responses\[\].*",
+            lambda c: "FENCED_LEADER_EPOCH" in repr(c.theirs)),
+    _of_2_6("times", "2.6 looked up any negative time", "ListOffsets", "topics.*",
+            about(r"topics\.partitions\.timestamp")),
+    _of_2_6("fails to alter", "2.6 fails on a resource of no topic or broker", "(Incremental)?AlterConfigs", ".*",
+            fails_about(r"resources\.(resource_name|configs\.value)")),
+    _of_2_6("fails on names", "2.6 fails on an illegal name", "CreatePartitions", ".*",
+            fails_about(r"topics\.name", "default|dots|empty")),
+    _of_2_6("quotas", "2.6 on ZooKeeper fails on every such question", "DescribeClientQuotas", ".*", fails_about(".*")),
+    _of_2_6("elections", "2.6 fails on a kind of election that it does not know", "ElectLeaders", ".*",
+            fails_about("election_type", "highest|lowest|minus one")),
+    _of_2_6("coordinators", "2.6 fails on a kind of coordinator that it does not know", "FindCoordinator", ".*",
+            fails_about("key_type", "highest|lowest|minus one|negative|share|unknown")),
+    _of_2_6("operations", "2.6 fails on an operation that it does not know", "IncrementalAlterConfigs", ".*",
+            fails_about(r"resources\.configs\.config_operation")),
+    _of_2_6("epoch of none", "2.6 fails on a producer without an epoch", "TxnOffsetCommit", ".*",
+            fails_about("producer_epoch", "minus one|none")),
+)  # fmt: skip
+BEFORE_4 = (
+    Row("client metrics", "before 4 a subscription to metrics that nobody made has no settings", "DescribeConfigs",
+        r"results\[\]\.configs\[\]", about(r"resources\.resource_type", "metrics"), before=FOUR),
+    Row("group operations", "Kafka 4 counts a group's settings among its operations", "DescribeGroups",
+        r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
+    Row("unknown group", "before 4 a commit to a group that nobody knows had another error", "OffsetCommit",
+        r".*\.error_code", pair("GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"), before=FOUR),
+    Row("unknown group, transaction", "the same for a transaction's", "TxnOffsetCommit", r".*\.error_code",
+        pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"), before=FOUR),
+    Row("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs", ".*",
+        lambda c: "resource_type': 32" in repr(c.question.body), before=FOUR),
+)  # fmt: skip
+OF_4 = (
+    _of_4("has no such setting", "the setting went with Kafka 4; it has its effect here, for those who still set it", _CONFIGS,
+          ".*", _GONE_IN_4),
+    _of_4("small segments", "Kafka 4 refuses segments below a megabyte (KIP-1030)", _CONFIGS, ".*",
+          names_setting("segment.bytes")),
+    _of_4("lists", "Kafka 4.2 counts what a list names twice once (KIP-1161)", "DescribeConfigs|CreateTopics", r".*\.value",
+          lambda c: "," in str(c.part.ours) and c.part.theirs == ",".join(dict.fromkeys(str(c.part.ours).split(",")))),
+    _of_4("replicas", "Kafka 4 keeps min.insync.replicas as a setting of the whole cluster (KIP-966)",
+          "CreateTopics|DescribeConfigs", r".*(config_source|source|synonyms.*)",
+          lambda c: "min.insync.replicas" in c.part.path or "min.insync.replicas" in repr(c.part.theirs)),
+    _of_4("share locks", "Kafka 4.3 has another default for share groups", "DescribeConfigs", r".*\.value",
+          pair("200", "2000")),
+    _of_4("share groups", "Kafka 4 has a coordinator of share groups", "FindCoordinator", r".*\.error_code",
+          pair("COORDINATOR_NOT_AVAILABLE", "INVALID_REQUEST")),
+    _of_4("Produce before 3", "Kafka 4 lists versions 0 to 2 for librdkafka's sake and closes on them; old clients may use "
+          "them here", "Produce", "", lambda c: c.question.version < 3 and c.part.theirs == "connection closed"),
+)  # fmt: skip

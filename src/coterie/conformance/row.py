@@ -1,0 +1,36 @@
+"""A row of the table of known differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coterie.conformance.recognising import Case
+
+Version = tuple[int, ...]
+NEWEST: Version = (99,)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``apis`` and ``path`` are regular expressions over the whole api name and the part's path without names.
+
+    ``before`` and ``since``: the versions of Kafka, the first that is not meant and the first that is.
+    """
+
+    name: str
+    reason: str
+    apis: str
+    path: str
+    recognises: Callable[[Case], bool] = lambda _case: True
+    since: Version = ()
+    before: Version = NEWEST
+
+    def explains(self, case: Case, version: Version) -> bool:
+        return (
+            self.since <= version < self.before
+            and re.fullmatch(self.apis, case.question.api) is not None
+            and re.fullmatch(self.path, case.part.general()) is not None
+            and self.recognises(case)
+        )
