@@ -115,6 +115,27 @@ ROWS: tuple[Row, ...] = (
         fails_about(r"topic_data\.partition_data\.records", "codec 5"),
     ),
     Row(
+        "fails on lengths",
+        "Kafka reads beyond an old message set whose length is damaged",
+        "Produce",
+        ".*",
+        fails_about(r"topic_data\.partition_data\.records", "length"),
+    ),
+    Row(
+        "fails on no id",
+        "Kafka cannot keep a topic without an id in a new session",
+        "Fetch",
+        ".*",
+        fails_about(r"topics\.topic_id", "default|zero"),
+    ),
+    Row(
+        "fails on no epoch",
+        "Kafka fails on a transactional producer without an epoch",
+        "TxnOffsetCommit",
+        ".*",
+        fails_about("producer_epoch", "minus one|none|minus_two|lowest"),
+    ),
+    Row(
         "no time",
         "Kafka refuses to wait no time at all, and may have done it all the same",
         "CreateTopics|CreatePartitions|DeleteTopics|ElectLeaders|AlterPartitionReassignments",

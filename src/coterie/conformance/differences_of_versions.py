@@ -88,8 +88,6 @@ OF_2_6 = (
             fails_about("election_type", "highest|lowest|minus one")),
     _of_2_6("coordinators", "2.6 fails on a kind of coordinator that it does not know", "FindCoordinator", ".*",
             fails_about("key_type", "highest|lowest|minus one|negative|share|unknown")),
-    _of_2_6("epoch of none", "2.6 fails on a producer without an epoch", "TxnOffsetCommit", ".*",
-            fails_about("producer_epoch", "minus one|none")),
 )  # fmt: skip
 BEFORE_4 = (
     Row("client metrics", "before 4 a subscription to metrics that nobody made has no settings", "DescribeConfigs",

@@ -17,7 +17,7 @@ from coterie.conformance.everything.comparison import Comparison
 from coterie.conformance.everything.judge import Bench, Verdict, common_versions, judge
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.pieces import Common
-from coterie.conformance.everything.question import Story
+from coterie.conformance.everything.question import Question, Story
 from coterie.conformance.everything.settings import settings_stories
 from coterie.conformance.everything.shrinking import shrink
 from coterie.conformance.everything.systematic import systematic
@@ -27,6 +27,8 @@ SHRUNK = 10  # kinds of difference that are made short
 SHRINK_S = 120.0  # all of them together
 # Where Kafka 4 has another default, both sides have it.
 _DEFAULTS_OF_4 = {"log.message.timestamp.after.max.ms": "3600000"}
+# Producer id 0, a field's default, belongs to no story's producer.
+_FIRST_PRODUCER = Story("first producer", [Question("init", "InitProducerId", 1, {"transactional_id": None})])
 PROGRESS_EVERY_S = 5.0
 Progress = Callable[[str], None]  # receives a line about the run now and then
 
@@ -78,6 +80,7 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: P
     if wanted.replay is not None:
         story = Story.of_json(json.loads(wanted.replay.read_text()))
         return await judge(bench, [story], verdict, report)
+    await judge(bench, [_FIRST_PRODUCER], Verdict(version), lambda _: None)
     await judge(bench, _stories(common, wanted, verdict), verdict, report)
     if not wanted.first_only:
         await _make_short(bench, verdict, progress)
