@@ -1,0 +1,41 @@
+"""A row of the table of known differences explains what it is about, and nothing beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.conformance.differences import ROWS, row_of
+from coterie.conformance.everything.answers import differences
+from coterie.conformance.everything.question import Question
+from coterie.conformance.recognising import Case
+
+FAULT = {"error_code": "UNKNOWN_SERVER_ERROR"}
+FINE = {"error_code": "NONE"}
+SETTING = {"resources": [{"configs": [{"name": "segment.bytes", "value": "1024"}]}]}
+REFUSED = {"responses": [{"error_code": "INVALID_CONFIG"}]}
+TAKEN = {"responses": [{"error_code": "NONE"}]}
+
+# api, what the question is about, its body, both answers, the version of Kafka -> the row
+CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str]] = {
+    "a fault about a size": ("Fetch", ("max_bytes", "lowest"), {}, FINE, FAULT, (4, 3, 0), "fails on sizes"),
+    "its variant": ("Fetch", ("max_bytes", "lowest, new session"), {}, FINE, FAULT, (4, 3, 0), "fails on sizes"),
+    "a fault about a right size": ("Fetch", ("max_bytes", "right"), {}, FINE, FAULT, (4, 3, 0), ""),
+    "a fault of another API": ("Heartbeat", ("max_bytes", "lowest"), {}, FINE, FAULT, (4, 3, 0), ""),
+    "a fault of ours": ("Fetch", ("max_bytes", "lowest"), {}, FAULT, FINE, (4, 3, 0), ""),
+    "small segments": ("IncrementalAlterConfigs", ("", ""), SETTING, TAKEN, REFUSED, (4, 3, 0), "4 small segments"),
+    "small segments before 4": ("IncrementalAlterConfigs", ("", ""), SETTING, TAKEN, REFUSED, (3, 9, 1), ""),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_row_explains_what_it_is_about(case: str) -> None:
+    api, covers, body, ours, theirs, version, expected = CASES[case]
+    question = Question("q", api, 1, body, covers=covers)
+    rows = [row_of(Case(question, part, ours, theirs), version) for part in differences(ours, theirs)]
+    assert [row.name if row is not None else "" for row in rows] == [expected]
+
+
+def test_rows_have_names_of_their_own() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS)
