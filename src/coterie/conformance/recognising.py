@@ -143,6 +143,12 @@ def instance_overlooked(case: Case) -> bool:
     return "group_instance_id" in repr(case.question.body) and "UNKNOWN_MEMBER_ID" in repr(case.ours)
 
 
+def not_verified(case: Case) -> bool:
+    """We refuse what is not part of the transaction, and they accept it."""
+    refused = ("INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING")
+    return any(code in repr(case.ours) for code in refused) and not any(code in repr(case.theirs) for code in refused)
+
+
 def append_time(case: Case) -> bool:
     """The batch was refused; or it was one before, and an offset is lower by one."""
     if case.part.path.endswith("base_offset") and case.part.theirs != -1:
