@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from coterie.client.blocking_socket import BrokerSocket
+from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.compression import ZSTD
 from coterie.testing.local_broker import LocalBroker
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -21,12 +23,14 @@ from coterie.wire.messages.create_topics import CreatableReplicaAssignment, Crea
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -36,6 +40,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 INVALID_REQUEST, INVALID_TOPIC = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_TOPIC_EXCEPTION
 ID = bytes(range(16))
@@ -52,6 +57,31 @@ def connection() -> Iterator[BrokerSocket]:
 
 def _offsets(*partitions: ListOffsetsPartition) -> ListOffsetsRequest:
     return ListOffsetsRequest(topics=[ListOffsetsTopic("t", list(partitions))])
+
+
+def _produced(
+    transactional_id: str | None = None, acks: int = -1, codec: int = 0, producer: tuple[int, int] = (-1, -1)
+) -> ProduceRequest:
+    """One record, transactional where there is a transactional id."""
+    batch = encode_batch(
+        [(0, None, b"v", ())],
+        codec=codec,
+        attributes=TRANSACTIONAL_BIT if transactional_id else 0,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=0 if producer[0] >= 0 else -1,
+    )
+    return ProduceRequest(
+        transactional_id, acks, 1_000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
+    )
+
+
+def _end_offset(connection: BrokerSocket, isolation_level: int, replica_id: int = -1) -> int:
+    asked = ListOffsetsRequest(
+        replica_id, isolation_level, [ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=-1)])]
+    )
+    offset: int = connection.request(asked).topics[0].partitions[0].offset
+    return offset
 
 
 def _assigned(count: int, replication: int) -> CreateTopicsRequest:
@@ -161,6 +191,18 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         lambda r: [(t.name, [p.partition_index for p in t.partitions]) for t in r.topics],
         [("t", [0]), ("t", [1])],
     ),
+    "transactional records without a producer": (
+        _produced(transactional_id="x"),
+        11,
+        lambda r: [(p.error_code, p.base_offset) for p in r.responses[0].partition_responses],
+        [(0, 0)],
+    ),
+    "zstd before its version, and unknown acks": (
+        _produced(acks=7, codec=ZSTD),
+        6,
+        lambda r: [p.error_code for p in r.responses[0].partition_responses],
+        [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE],
+    ),
     "a protocol without a name": (
         JoinGroupRequest("g", 6_000, 500, "", "i", "consumer", [JoinGroupRequestProtocol("", b"")]),
         7,
@@ -198,3 +240,33 @@ def test_nothing_is_an_element_of_a_list_too(connection: BrokerSocket) -> None:
         assert [response.error_code for response in errors] == [0, error]
         described = connection.request(DescribeConfigsRequest([DescribeConfigsResource(2, "t", [name])]))
         assert described.results[0].configs[0].value == after
+
+
+def test_transactional_records_without_a_producer_hold_nobody_up(connection: BrokerSocket) -> None:
+    """They belong to no transaction that could end; a consumer of what is decided reads past them."""
+    connection.request(_produced(transactional_id="x"), highest=11)
+    assert _end_offset(connection, isolation_level=1) == 1
+
+
+def test_a_produce_adds_its_partition_to_the_transaction(connection: BrokerSocket) -> None:
+    """From version 12 on (KIP-890, second part); before, it is outside a transaction."""
+    taken = connection.request(InitProducerIdRequest("x", 60_000), highest=4)
+    producer = (taken.producer_id, taken.producer_epoch)
+    errors = [
+        connection.request(_produced("x", producer=producer), highest=version).responses[0].partition_responses[0]
+        for version in (11, 12)
+    ]
+    assert [partition.error_code for partition in errors] == [ErrorCode.TRANSACTION_ABORTABLE, 0]
+    assert _end_offset(connection, isolation_level=1) == 0
+    assert _end_offset(connection, isolation_level=1, replica_id=5) == 1  # only a consumer waits for the end
+    assert not connection.request(EndTxnRequest("x", *producer, committed=True)).error_code
+    assert _end_offset(connection, isolation_level=1) == 2  # the record and the marker
+
+
+def test_a_pending_id_that_claims_an_instance_gets_no_id(connection: BrokerSocket) -> None:
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    pending = connection.request(JoinGroupRequest("g", 6_000, 500, "", None, "consumer", protocols), highest=9)
+    refused = connection.request(
+        JoinGroupRequest("g", 6_000, 500, pending.member_id, "i", "consumer", protocols), highest=9
+    )
+    assert (refused.error_code, refused.member_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, "")

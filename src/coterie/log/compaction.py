@@ -162,7 +162,7 @@ def _survey(plan: Plan) -> tuple[int, set[tuple[int, int]], dict[bytes, int]]:
             records = _records(segment, position, header)
             if records and ends_transaction(records[0]) is False:
                 aborted.update((header.producer_id, base) for base in taken)
-        elif header.is_transactional:
+        elif header.is_of_a_transaction:
             in_transaction.setdefault(header.producer_id, []).append(header.base_offset)
     until = min([plan.end, *(bases[0] for bases in in_transaction.values())])
     newest: dict[bytes, int] = {}

@@ -41,7 +41,7 @@ class Transactions:
         self.aborted: list[Aborted] = []
 
     def appended(self, header: BatchHeader) -> None:
-        if header.is_transactional and not header.is_control:
+        if header.is_of_a_transaction and not header.is_control:
             self.open.setdefault(header.producer_id, header.base_offset)
 
     def ended(self, header: BatchHeader, committed: bool) -> Aborted | None:

@@ -80,6 +80,11 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
+    def is_of_a_transaction(self) -> bool:
+        """Transactional records without a producer id belong to no transaction (Kafka's ProducerStateManager)."""
+        return self.is_transactional and self.producer_id != NO_PRODUCER_ID
+
+    @property
     def last_sequence(self) -> int:
         """Sequences wrap from 2^31-1 to 0."""
         return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF

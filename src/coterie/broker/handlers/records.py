@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call, CannotAnswer
 from coterie.broker.topics import INTERNAL_TOPICS
-from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, Claim
+from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_ADDS_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before
 from coterie.log.validation import RecordsRefused, produced_batch
@@ -53,6 +53,7 @@ LEADER_EPOCH = 0  # one broker leads everything and is never followed by another
 TOPIC_IDS_FROM = 13
 STORAGE_ERROR_FROM = 4
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
+_CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, sees what transactions have not decided
 _TIMESTAMPS_FROM = {MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}  # KIP-734, KIP-405, KIP-1005
 # Errors of a Produce after which Kafka does not return the log's start offset.
 _WITHOUT_START_OFFSET = frozenset(
@@ -117,15 +118,15 @@ def _append(
 ) -> PartitionProduceResponse:
     log: PartitionLog | None = None
     try:
-        if request.acks not in (-1, 0, 1):
-            raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
         name = broker.topics.name_of(topic_data.name, topic_data.topic_id, call.api_version >= TOPIC_IDS_FROM)
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-        if name in INTERNAL_TOPICS:
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
         partition = broker.topics.partition(name, data.index)
         batch, header = produced_batch(data.records or b"", call.api_version)
+        if request.acks not in (-1, 0, 1):
+            raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+        if name in INTERNAL_TOPICS:
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
         if header.is_transactional:
             _check_transaction(broker, request.transactional_id, header, (name, data.index), call)
         log = partition.log
@@ -165,16 +166,23 @@ def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> Partitio
 def _check_transaction(
     broker: Broker, transactional_id: str | None, header: BatchHeader, where: tuple[str, int], call: Call
 ) -> None:
-    """Transactional records need an open transaction that has their partition. Raises Refusal."""
+    """Transactional records need an open transaction that has their partition, which this adds for a producer of the newest
+    versions (KIP-890). Without a producer id they belong to no transaction, as in Kafka. Raises Refusal."""
     if transactional_id is None:
         raise Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not header.is_of_a_transaction:
+        return
     abortable = call.api_version >= PRODUCE_ABORTABLE_FROM
     who = Claim(header.producer_id, header.producer_epoch, says_fenced=False, says_abortable=abortable)
-    broker.transactions.check_produce(transactional_id, who, where)
+    if call.api_version >= PRODUCE_ADDS_FROM:
+        broker.transactions.add_partitions(transactional_id, who, [where])
+    else:
+        broker.transactions.check_produce(transactional_id, who, where)
 
 
 def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
+    isolation_level = request.isolation_level if request.replica_id == _CONSUMER_REPLICA_ID else 0
     asked_for = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(topic.name)
@@ -193,7 +201,7 @@ def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call)
                         log, asked.timestamp, asked.max_num_offsets, broker.clock.now_ms()
                     )
                 else:
-                    result.offset, result.timestamp = _offset(log, asked.timestamp, request.isolation_level)
+                    result.offset, result.timestamp = _offset(log, asked.timestamp, isolation_level)
                     result.leader_epoch = LEADER_EPOCH if result.offset >= 0 else -1
             except Refusal as refusal:
                 result.error_code = refusal.code

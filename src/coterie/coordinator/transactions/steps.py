@@ -11,6 +11,7 @@ from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 MAX_EPOCH = 2**15 - 2  # the last is kept for fencing
 PRODUCE_ABORTABLE_FROM, TXN_OFFSET_COMMIT_ABORTABLE_FROM = 11, 4  # from here on TRANSACTION_ABORTABLE (KIP-890)
+PRODUCE_ADDS_FROM = 12  # from here on a Produce adds its partition to the transaction (KIP-890, second part)
 FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn answer PRODUCER_FENCED
 
 
