@@ -50,7 +50,7 @@ def rows(spark: Any, *outs: Path) -> list[tuple[int, int]]:
     ]
 
 
-def wait(done: Any, what: str, patience_s: float = 60) -> None:
+def wait(done: Any, what: str, patience_s: float = 120) -> None:
     end_s = time.monotonic() + patience_s
     while not done():
         assert time.monotonic() < end_s, what
@@ -59,7 +59,7 @@ def wait(done: Any, what: str, patience_s: float = 60) -> None:
 
 def test_two_queries_share_a_group_and_stop_in_order(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(3000)])
-    options = group_options(broker, maxOffsetsPerTrigger="200")
+    options = group_options(broker, maxOffsetsPerTrigger="400")
     one, two = tmp_path / "one", tmp_path / "two"
     queries = [stream(spark, options, one)]
     wait(lambda: queries[0].lastProgress is not None, "the first query reads")

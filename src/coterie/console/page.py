@@ -16,6 +16,8 @@ h2 { font-size: 1.15em; margin-top: 2em; }
 p.note { color: #555; margin-top: .2em; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid #ddd; vertical-align: top; }
+td { overflow-wrap: anywhere; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 13px; background: #f4f4f4; padding: .5em .8em; }
 th.n, td.n { text-align: right; white-space: nowrap; }
 .right { color: #00694d; font-weight: 600; }
 .wrong { color: #b00020; font-weight: 600; }

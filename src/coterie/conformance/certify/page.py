@@ -13,7 +13,7 @@ from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.question import written
 from coterie.console.page import Section, page, table
 
-SHOWN = 5  # differences of one API
+SHOWN = 3  # differences of one API
 PARTS_SHOWN = 6  # places in one answer
 VALUE_CHARACTERS = 160
 WORDS = {HOLDS: "holds", DIFFERS: "differs", NOT_SERVED: "not asked"}
