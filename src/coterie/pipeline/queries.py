@@ -67,7 +67,7 @@ def raise_failure(query: Any) -> None:
 
 def stop_gracefully(query: Any, options: SourceOptions | None = None, patience_s: float = PATIENCE_S) -> None:
     """Stops between two batches. With the options of a source in group mode, the last batch is committed first, in the
-    member's name (rule 8 of spark.md section 3); otherwise a member that takes over would read it again."""
+    member's name; otherwise a member that takes over would read it again."""
     deadline_s = time.monotonic() + patience_s
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline_s:
         time.sleep(0.01)
