@@ -60,19 +60,25 @@ def _offsets(*partitions: ListOffsetsPartition) -> ListOffsetsRequest:
 
 
 def _produced(
-    transactional_id: str | None = None, acks: int = -1, codec: int = 0, producer: tuple[int, int] = (-1, -1)
+    transactional_id: str | None = None,
+    topic: str = "t",
+    *,
+    acks: int = -1,
+    codec: int = 0,
+    attributes: int = TRANSACTIONAL_BIT,
+    producer: tuple[int, int] = (-1, -1),
 ) -> ProduceRequest:
-    """One record, transactional where there is a transactional id."""
+    """One record."""
     batch = encode_batch(
         [(0, None, b"v", ())],
         codec=codec,
-        attributes=TRANSACTIONAL_BIT if transactional_id else 0,
+        attributes=attributes,
         producer_id=producer[0],
         producer_epoch=producer[1],
         base_sequence=0 if producer[0] >= 0 else -1,
     )
     return ProduceRequest(
-        transactional_id, acks, 1_000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
+        transactional_id, acks, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])]
     )
 
 
@@ -197,8 +203,20 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         lambda r: [(p.error_code, p.base_offset) for p in r.responses[0].partition_responses],
         [(0, 0)],
     ),
+    "a transaction without its id, to a topic that there is not": (
+        _produced(topic="nowhere"),
+        11,
+        lambda r: [p.error_code for p in r.responses[0].partition_responses],
+        [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED],
+    ),
+    "an unknown producer's transaction, and unknown acks": (
+        _produced("x", acks=7, producer=(4711, 0)),
+        11,
+        lambda r: [p.error_code for p in r.responses[0].partition_responses],
+        [ErrorCode.INVALID_PRODUCER_ID_MAPPING],
+    ),
     "zstd before its version, and unknown acks": (
-        _produced(acks=7, codec=ZSTD),
+        _produced(acks=7, codec=ZSTD, attributes=0),
         6,
         lambda r: [p.error_code for p in r.responses[0].partition_responses],
         [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE],

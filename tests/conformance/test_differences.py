@@ -16,6 +16,14 @@ FINE = {"error_code": "NONE"}
 SETTING = {"resources": [{"configs": [{"name": "segment.bytes", "value": "1024"}]}]}
 REFUSED = {"responses": [{"error_code": "INVALID_CONFIG"}]}
 TAKEN = {"responses": [{"error_code": "NONE"}]}
+EMPTY, JOINED = {"group_id": "$g", "protocol_type": ""}, {"group_id": "$g", "protocol_type": "consumer"}
+UNKNOWN, FENCED = {"error_code": "UNKNOWN_MEMBER_ID"}, {"error_code": "PRODUCER_FENCED"}
+ABORTED = [
+    {"responses": [{"topic": "$t", "partitions": [{"partition_index": 0, "aborted_transactions": aborted}]}]}
+    for aborted in ([], [{"producer_id": "producer@init", "first_offset": 3}])
+]
+CONVERTED = [{"responses": [{"partitions": [{"records": [1, 2, 3][:count]}]}]} for count in (3, 1)]
+TWO = [{"name": "$t"}, {"name": "$u"}]
 
 # api, what the question is about, its body, both answers, the version of Kafka -> the row
 CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str]] = {
@@ -26,6 +34,44 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     "a fault of ours": ("Fetch", ("max_bytes", "lowest"), {}, FAULT, FINE, (4, 3, 0), ""),
     "small segments": ("IncrementalAlterConfigs", ("", ""), SETTING, TAKEN, REFUSED, (4, 3, 0), "4 small segments"),
     "small segments before 4": ("IncrementalAlterConfigs", ("", ""), SETTING, TAKEN, REFUSED, (3, 9, 1), ""),
+    "a group that Kafka keeps": (
+        "ListGroups",
+        ("", ""),
+        {},
+        {"groups": []},
+        {"groups": [EMPTY]},
+        (4, 3, 0),
+        "never joined",
+    ),
+    "a group with members": ("ListGroups", ("", ""), {}, {"groups": []}, {"groups": [JOINED]}, (4, 3, 0), ""),
+    "a group that Kafka dropped": (
+        "ListGroups",
+        ("", ""),
+        {},
+        {"groups": [EMPTY]},
+        {"groups": []},
+        (3, 9, 1),
+        "emptied",
+    ),
+    "one that Kafka 4 dropped": ("ListGroups", ("", ""), {}, {"groups": [EMPTY]}, {"groups": []}, (4, 3, 0), ""),
+    "a pending id that Kafka dropped": ("JoinGroup", ("", ""), {}, FINE, UNKNOWN, (3, 9, 1), "emptied"),
+    "a pending id that we dropped": ("JoinGroup", ("", ""), {}, UNKNOWN, FINE, (3, 9, 1), ""),
+    "an aborted transaction ahead": ("Fetch", ("", ""), {"max_bytes": 10}, *ABORTED, (4, 3, 0), "aborted ahead"),
+    "one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED, (4, 3, 0), ""),
+    "a piece of old messages": ("Fetch", ("", ""), {}, *CONVERTED, (3, 9, 1), "converted together"),
+    "more old messages": ("Fetch", ("", ""), {}, *CONVERTED[::-1], (3, 9, 1), ""),
+    "a repeated claim": (
+        "InitProducerId",
+        ("", ""),
+        {"producer_epoch": 0},
+        FINE,
+        FENCED,
+        (3, 9, 1),
+        "fenced by itself",
+    ),
+    "a first claim": ("InitProducerId", ("", ""), {"producer_epoch": -1}, FINE, FENCED, (3, 9, 1), ""),
+    "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),
+    "an order of a map": ("Metadata", ("", ""), {}, {"topics": TWO}, {"topics": TWO[::-1]}, (4, 3, 0), "order"),
 }
 
 

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 Parted = dict[str, Any]
 
 ROWS: tuple[Row, ...] = (
-    Row("order", "Kafka keeps these in hash maps, whose order it does not define", ".*", r".*\.order"),
+    Row(
+        "order",
+        "Kafka keeps these in hash maps, whose order it does not define",
+        "Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers",
+        r"(.*\.)?(topics|partitions|configs|results|active_producers)\.order",
+    ),
     Row(
         "not served",
         "see recognising.NOT_SERVED: for each api, why",
@@ -243,8 +248,37 @@ ROWS: tuple[Row, ...] = (
         lambda c: c.question.version == 0,
     ),
     Row(
+        "aborted ahead",
+        "Kafka lists what was aborted up to the next entry of its index, not to the end of what a short Fetch returns",
+        "Fetch",
+        r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]",
+        recognising.aborted_beyond,
+    ),
+    Row(
+        "verified together",
+        "Kafka verifies the transactions of several requests at once, and all get the error of the first one's version",
+        "TxnOffsetCommit|Produce",
+        r".*\.error_code",
+        recognising.pair("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"),
+    ),
+    Row(
+        "deleted later",
+        "a deletion reaches Kafka's coordinators after DeleteTopics is answered",
+        "OffsetCommit|TxnOffsetCommit|AddPartitionsToTxn",
+        r".*error_code",
+        recognising.pair("UNKNOWN_TOPIC_OR_PARTITION", "NONE"),
+    ),
+    Row(
+        "never joined",
+        "a first join or commit that is refused, or is aborted, makes no group here; Kafka keeps an Empty one",
+        "ListGroups|DescribeGroups",
+        r"groups\[\](\.group_state)?",
+        recognising.empty_in_kafka,
+    ),
+    Row(
         "verified once",
-        "Kafka verifies a producer's transaction with its coordinator only at its first write to a partition",
+        "Kafka verifies a producer's transaction with its coordinator only where its log has none open, which an answered"
+        " EndTxn can still be",
         "TxnOffsetCommit",
         r".*\.error_code",
         recognising.verified_once,

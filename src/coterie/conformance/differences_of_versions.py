@@ -96,12 +96,18 @@ BEFORE_4 = (
         r"results\[\]\.configs\[\]", about(r"resources\.resource_type", "metrics"), before=FOUR),
     Row("group operations", "Kafka 4 counts a group's settings among its operations", "DescribeGroups",
         r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
-    Row("emptied", "before 4 an Empty group went with its last offset", "DeleteGroups|OffsetDelete", r"(.*\.)?error_code",
-        pair("NONE", "GROUP_ID_NOT_FOUND"), before=FOUR),
-    Row("emptied, described", "the same, when it is described", "DescribeGroups", r"groups\[\]\.group_state",
-        pair("Empty", "Dead"), before=FOUR),
+    Row("emptied", "before 4 an Empty group went with its last offset, or without any when somebody's topic was deleted;"
+        " an id that a member had not yet joined with went with it", "DeleteGroups|OffsetDelete|DescribeGroups|ListGroups|"
+        "JoinGroup", ".*", recognising.gone_in_kafka, before=FOUR),
+    Row("converted together", "before 4 the first batch of a Fetch of old messages is converted, then all others at once: none"
+        " where one is zstd", "Fetch", r"responses\[\]\.partitions\[\]\.records", recognising.prefix_of_converted, before=FOUR),
+    Row("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is repeated, as its"
+        " CONCURRENT_TRANSACTIONS demands, its own epoch is an old one", "InitProducerId", ".*",
+        recognising.fenced_by_itself, before=FOUR),
     Row("unknown group", "before 4 a commit to a group that nobody knows had another error", "OffsetCommit",
-        r".*\.error_code", pair("GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"), before=FOUR),
+        r".*\.error_code", lambda c: c.part.theirs == "ILLEGAL_GENERATION"
+        and c.part.ours in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"),
+        before=FOUR),
     Row("unknown group, transaction", "the same for a transaction's", "TxnOffsetCommit", r".*\.error_code",
         pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"), before=FOUR),
     Row("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs", ".*",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from coterie.conformance.everything.question import Question
 
 ABSENT = "<absent>"
+BATCHES_FROM = 4  # Fetch before has old message sets
+SHORT_FETCH_BYTES = 1000  # less than a story writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +189,51 @@ def old_and_empty(case: Case) -> bool:
     )
 
 
+def aborted_beyond(case: Case) -> bool:
+    """Theirs lists a transaction more, of a Fetch for little."""
+    limits = re.findall(r"max_bytes': (-?\d+)", repr(case.question.body))
+    return bool(case.part.ours == ABSENT) and any(int(limit) < SHORT_FETCH_BYTES for limit in limits)
+
+
+def prefix_of_converted(case: Case) -> bool:
+    """Theirs is where ours begins, in a version for which records are converted down."""
+    ours, theirs = case.part.ours, case.part.theirs
+    lists = isinstance(ours, list) and isinstance(theirs, list)
+    return case.question.version < BATCHES_FROM and lists and theirs == ours[: len(theirs)]
+
+
+def empty_in_kafka(case: Case) -> bool:
+    """A group without a protocol, which we do not have."""
+    if case.question.api == "ListGroups":
+        theirs = case.part.theirs
+        return bool(case.part.ours == ABSENT and theirs["protocol_type"] == "")
+    return (case.part.ours, case.part.theirs) == ("Dead", "Empty")
+
+
+def gone_in_kafka(case: Case) -> bool:
+    """A group without members, which they do not have."""
+    if case.question.api == "ListGroups":
+        return bool(case.part.theirs == ABSENT and case.part.ours["protocol_type"] == "")
+    if case.question.api == "DescribeGroups":
+        return "'Empty'" in repr(case.ours) and "'Dead'" in repr(case.theirs) and case.part.theirs in ("Dead", "")
+    unknown = "UNKNOWN_MEMBER_ID" if case.question.api == "JoinGroup" else "GROUP_ID_NOT_FOUND"
+    return unknown in repr(case.theirs) and unknown not in repr(case.ours)
+
+
+def fenced_by_itself(case: Case) -> bool:
+    """We take the epoch that the request claims; they have fenced it."""
+    fenced = re.search("PRODUCER_FENCED|INVALID_PRODUCER_EPOCH", repr(case.theirs)) is not None
+    return fenced and "'NONE'" in repr(case.ours) and case.question.body.get("producer_epoch", -1) != -1
+
+
 def verified_once(case: Case) -> bool:
-    refused = ("INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_EPOCH", "INVALID_REQUEST")
+    refused = (
+        "INVALID_PRODUCER_ID_MAPPING",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_REQUEST",
+        "INVALID_TXN_STATE",
+        "TRANSACTION_ABORTABLE",
+    )
     first, later = (
         case.part.ours in refused and case.part.theirs == "NONE",
         case.part.theirs == "INVALID_PRODUCER_EPOCH",

@@ -21,6 +21,7 @@ from coterie.wire.primitives import read_varint, write_varint
 HEADER_BYTES = 61
 LENGTH_END = 12  # base offset (8) and length (4): what precedes the counted bytes
 MAGIC = 2
+_MAGIC, _LOW_ATTRIBUTES = 16, 22  # where they stand in a batch
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
@@ -332,6 +333,11 @@ def _sealed(body: bytes, header: BatchHeader) -> bytes:
     length = len(counted) + _ATTRIBUTES_AT - LENGTH_END
     crc = google_crc32c.value(counted)
     return struct.pack(">qiibI", header.base_offset, length, header.leader_epoch, MAGIC, crc) + counted
+
+
+def begins_transactional(data: bytes) -> bool:
+    """Whether the first batch is of format 2 and transactional; False for what is too short to say."""
+    return len(data) > _LOW_ATTRIBUTES and data[_MAGIC] == MAGIC and bool(data[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT)
 
 
 def encode_batch(

@@ -13,7 +13,7 @@ from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODU
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before
 from coterie.log.validation import RecordsRefused, produced_batch
-from coterie.records.batch import BatchHeader
+from coterie.records.batch import BatchHeader, begins_transactional
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -118,17 +118,19 @@ def _append(
 ) -> PartitionProduceResponse:
     log: PartitionLog | None = None
     try:
+        if request.transactional_id is None and begins_transactional(data.records or b""):
+            raise Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         name = broker.topics.name_of(topic_data.name, topic_data.topic_id, call.api_version >= TOPIC_IDS_FROM)
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = broker.topics.partition(name, data.index)
         batch, header = produced_batch(data.records or b"", call.api_version)
+        if header.is_of_a_transaction:
+            _check_transaction(broker, request, header, (name, data.index), call)
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
         if name in INTERNAL_TOPICS:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
-        if header.is_transactional:
-            _check_transaction(broker, request.transactional_id, header, (name, data.index), call)
         log = partition.log
         appended = log.append(batch, broker.clock.now_ms(), LEADER_EPOCH)
     except Refusal as refusal:
@@ -164,20 +166,17 @@ def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> Partitio
 
 
 def _check_transaction(
-    broker: Broker, transactional_id: str | None, header: BatchHeader, where: tuple[str, int], call: Call
+    broker: Broker, request: ProduceRequest, header: BatchHeader, where: tuple[str, int], call: Call
 ) -> None:
     """Transactional records need an open transaction that has their partition, which this adds for a producer of the newest
-    versions (KIP-890). Without a producer id they belong to no transaction, as in Kafka. Raises Refusal."""
-    if transactional_id is None:
-        raise Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not header.is_of_a_transaction:
-        return
+    versions (KIP-890). Raises Refusal."""
+    assert request.transactional_id is not None, "records of a transaction came without its id"
     abortable = call.api_version >= PRODUCE_ABORTABLE_FROM
     who = Claim(header.producer_id, header.producer_epoch, says_fenced=False, says_abortable=abortable)
     if call.api_version >= PRODUCE_ADDS_FROM:
-        broker.transactions.add_partitions(transactional_id, who, [where])
+        broker.transactions.add_partitions(request.transactional_id, who, [where])
     else:
-        broker.transactions.check_produce(transactional_id, who, where)
+        broker.transactions.check_produce(request.transactional_id, who, where)
 
 
 def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:

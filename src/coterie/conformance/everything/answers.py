@@ -28,8 +28,29 @@ NODES = frozenset({"node_id", "broker_id", "leader_id", "controller_id", "replic
 CLUSTERS = frozenset({"cluster_id"})
 FOLDERS = frozenset({"log_dir"})
 NOT_TIMES = frozenset({"throttle_time_ms"})
-_NAMES = ("name", "topic", "topic_name", "group_id", "transactional_id", "resource_name", "key", "member_id", "user")
-_NUMBERS = ("partition_index", "partition", "index", "api_key", "partition_id", "broker_id", "node_id", "id")
+_NAMES = (
+    "name",
+    "topic",
+    "topic_name",
+    "group_id",
+    "transactional_id",
+    "resource_name",
+    "key",
+    "member_id",
+    "user",
+    "producer_id",
+)
+_NUMBERS = (
+    "partition_index",
+    "partition",
+    "index",
+    "api_key",
+    "partition_id",
+    "broker_id",
+    "node_id",
+    "id",
+    "producer_id",
+)
 
 
 @dataclass(frozen=True, slots=True)
