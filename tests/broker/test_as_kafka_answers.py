@@ -209,6 +209,14 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         lambda r: [p.error_code for p in r.responses[0].partition_responses],
         [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED],
     ),
+    "records of an unknown format, to a topic that there is not": (
+        ProduceRequest(
+            None, -1, 1_000, [TopicProduceData("nowhere", partition_data=[PartitionProduceData(0, b"\3" * 61)])]
+        ),
+        11,
+        lambda r: [p.error_code for p in r.responses[0].partition_responses],
+        [ErrorCode.CORRUPT_MESSAGE],
+    ),
     "an unknown producer's transaction, and unknown acks": (
         _produced("x", acks=7, producer=(4711, 0)),
         11,

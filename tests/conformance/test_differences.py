@@ -23,6 +23,10 @@ ABORTED = [
     for aborted in ([], [{"producer_id": "producer@init", "first_offset": 3}])
 ]
 CONVERTED = [{"responses": [{"partitions": [{"records": [1, 2, 3][:count]}]}]} for count in (3, 1)]
+COMMITTED = [
+    {"topics": [{"name": "$t", "partitions": [{"partition_index": 0, "error_code": error}]}]}
+    for error in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID")
+]
 TWO = [{"name": "$t"}, {"name": "$u"}]
 
 # api, what the question is about, its body, both answers, the version of Kafka -> the row
@@ -43,6 +47,8 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
         (4, 3, 0),
         "never joined",
     ),
+    "a commit to it": ("OffsetCommit", ("", ""), {}, *COMMITTED, (4, 3, 0), "never joined"),
+    "a commit to a group of ours": ("OffsetCommit", ("", ""), {}, *COMMITTED[::-1], (4, 3, 0), ""),
     "a group with members": ("ListGroups", ("", ""), {}, {"groups": []}, {"groups": [JOINED]}, (4, 3, 0), ""),
     "a group that Kafka dropped": (
         "ListGroups",

@@ -25,8 +25,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "order",
         "Kafka keeps these in hash maps, whose order it does not define",
-        "Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers",
-        r"(.*\.)?(topics|partitions|configs|results|active_producers)\.order",
+        "Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers|"
+        "ListGroups|(List|Describe)Transactions",
+        r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states)\.order",
     ),
     Row(
         "not served",
@@ -271,8 +272,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "never joined",
         "a first join or commit that is refused, or is aborted, makes no group here; Kafka keeps an Empty one",
-        "ListGroups|DescribeGroups",
-        r"groups\[\](\.group_state)?",
+        "ListGroups|DescribeGroups|DeleteGroups|OffsetCommit",
+        r"groups\[\](\.(group_state|error_code|error_message))?|results\[\]\.error_code|topics.*\.error_code",
         recognising.empty_in_kafka,
     ),
     Row(

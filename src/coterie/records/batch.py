@@ -335,6 +335,11 @@ def _sealed(body: bytes, header: BatchHeader) -> bytes:
     return struct.pack(">qiibI", header.base_offset, length, header.leader_epoch, MAGIC, crc) + counted
 
 
+def of_unknown_format(data: bytes) -> bool:
+    """Whether the first batch, or old message, is of a format that there is not; False for what is too short to say."""
+    return len(data) > _MAGIC and data[_MAGIC] > MAGIC
+
+
 def begins_transactional(data: bytes) -> bool:
     """Whether the first batch is of format 2 and transactional; False for what is too short to say."""
     return len(data) > _LOW_ATTRIBUTES and data[_MAGIC] == MAGIC and bool(data[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT)

@@ -13,7 +13,7 @@ from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODU
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before
 from coterie.log.validation import RecordsRefused, produced_batch
-from coterie.records.batch import BatchHeader, begins_transactional
+from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -118,6 +118,8 @@ def _append(
 ) -> PartitionProduceResponse:
     log: PartitionLog | None = None
     try:
+        if of_unknown_format(data.records or b""):  # Kafka looks into the batches before it looks for their topic
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE)
         if request.transactional_id is None and begins_transactional(data.records or b""):
             raise Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         name = broker.topics.name_of(topic_data.name, topic_data.topic_id, call.api_version >= TOPIC_IDS_FROM)
