@@ -19,13 +19,21 @@ TAKEN = {"responses": [{"error_code": "NONE"}]}
 EMPTY, JOINED = {"group_id": "$g", "protocol_type": ""}, {"group_id": "$g", "protocol_type": "consumer"}
 UNKNOWN, FENCED = {"error_code": "UNKNOWN_MEMBER_ID"}, {"error_code": "PRODUCER_FENCED"}
 ABORTED = [
-    {"responses": [{"topic": "$t", "partitions": [{"partition_index": 0, "aborted_transactions": aborted}]}]}
+    {
+        "responses": [
+            {"topic": "$t", "partitions": [{"partition_index": 0, "records": [], "aborted_transactions": aborted}]}
+        ]
+    }
     for aborted in ([], [{"producer_id": "producer@init", "first_offset": 3}])
 ]
 CONVERTED = [{"responses": [{"partitions": [{"records": [1, 2, 3][:count]}]}]} for count in (3, 1)]
 COMMITTED = [
     {"topics": [{"name": "$t", "partitions": [{"partition_index": 0, "error_code": error}]}]}
     for error in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID")
+]
+MARKED = [
+    {"responses": [{"partitions": [{"records": [{"offset": 3, "control": True}], "aborted_transactions": aborted}]}]}
+    for aborted in ([], [{"producer_id": "producer@init", "first_offset": 3}])
 ]
 TWO = [{"name": "$t"}, {"name": "$u"}]
 
@@ -66,6 +74,8 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     "one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED, (4, 3, 0), ""),
     "a piece of old messages": ("Fetch", ("", ""), {}, *CONVERTED, (3, 9, 1), "converted together"),
     "more old messages": ("Fetch", ("", ""), {}, *CONVERTED[::-1], (3, 9, 1), ""),
+    "an abort without records": ("Fetch", ("", ""), {}, *MARKED, (2, 6, 3), "2.6 aborted without records"),
+    "an abort with some": ("Fetch", ("", ""), {}, *ABORTED, (2, 6, 3), ""),
     "a repeated claim": (
         "InitProducerId",
         ("", ""),

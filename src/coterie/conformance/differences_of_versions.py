@@ -32,6 +32,8 @@ _LISTS = names_setting(
 )
 
 OF_2_6 = (
+    _of_2_6("aborted without records", "2.6 lists an aborted transaction of which the partition has the marker alone", "Fetch",
+        r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]", recognising.aborted_without_records),
     _of_2_6("has no such setting", "the setting came after 2.6", _CONFIGS, ".*", _SINCE_2_6),
     _of_2_6("settings", "2.6 had another error for a value", _CONFIGS, r".*\.error_code",
             pair("INVALID_CONFIG", "INVALID_REQUEST")),

@@ -195,6 +195,15 @@ def aborted_beyond(case: Case) -> bool:
     return bool(case.part.ours == ABSENT) and any(int(limit) < SHORT_FETCH_BYTES for limit in limits)
 
 
+def aborted_without_records(case: Case) -> bool:
+    """Theirs lists a transaction that begins with its own marker."""
+    if case.part.ours != ABSENT:
+        return False
+    partitions = [partition for topic in case.theirs["responses"] for partition in topic["partitions"]]
+    written = [batch for partition in partitions for batch in partition["records"] or []]
+    return any(b.get("control") and b["offset"] == case.part.theirs["first_offset"] for b in written)
+
+
 def prefix_of_converted(case: Case) -> bool:
     """Theirs is where ours begins, in a version for which records are converted down."""
     ours, theirs = case.part.ours, case.part.theirs
