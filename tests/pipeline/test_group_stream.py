@@ -1,4 +1,4 @@
-"""Group mode's rules (spark.md section 3), call by call as Spark makes them, without Spark."""
+"""Group mode's rules, call by call as Spark makes them, without Spark."""
 
 from __future__ import annotations
 

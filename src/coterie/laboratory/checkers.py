@@ -1,4 +1,4 @@
-"""What must hold after every step of a group, whatever happened (shared/design/architecture.md, "The laboratory checks").
+"""What must hold after every step of a group, whatever happened.
 
 A violation is an AssertionError: a bug of the core, never of a scenario.
 """

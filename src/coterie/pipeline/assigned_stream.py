@@ -35,7 +35,7 @@ class AssignedStream:
 
     def latest(self, start: Offset, limits: Limits) -> Offset:
         """Where the next batch ends, or ``start`` itself. By now Spark has finished everything before ``start``: the one
-        place to commit (spark.md 0.5)."""
+        place to commit."""
         before = from_json(parse(start))
         self.commit(start)
         if self._goal is not None and self._ends and self._goal == before:

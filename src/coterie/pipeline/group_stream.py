@@ -1,6 +1,6 @@
 """Group mode: what a streaming reader does that is a member of a group. Plain Python; `source.py` wraps it for Spark.
 
-The rules are those of shared/design/spark.md section 3. An offset names the ranges of its batch, so that a batch can be
+An offset names the ranges of its batch, so that a batch can be
 planned again whatever the group has become meanwhile:
 
     {"generation": 3, "member": "…", "ranges": {"flights": {"0": [100, 250]}}}

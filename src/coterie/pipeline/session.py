@@ -1,4 +1,4 @@
-"""A Spark session as this project wants it: quiet, quick to start, on any machine (shared/design/spark.md 0, 1, 9)."""
+"""A Spark session as this project wants it: quiet, quick to start, on any machine."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `mode=assign` (the default): Spark's checkpoint is the truth, and the group named by `kafka.group.id` receives commits of
 what Spark has finished, so that its lag shows. `mode=group`: the reader is a member of the group, beside ordinary
-consumers and other Spark applications. Rules and their reasons: shared/design/spark.md sections 0, 2 and 3.
+consumers and other Spark applications. The reasons stand in ARCHITECTURE.md.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         return _read(self.options, self.schema, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: it comes a batch late, and never for the last one; `latestOffset` commits (spark.md 0.5)."""
+        """Nothing: it comes a batch late, and never for the last one; `latestOffset` commits."""
 
     def stop(self) -> None:
         if self._stream is not None:

@@ -1,7 +1,7 @@
 """Kafka's four codecs over cramjam, each with a bound on what it may unfold to.
 
 Java's framings, not the libraries' defaults: snappy in snappy-java (xerial) blocks, lz4 frames with independent
-blocks (Java refuses linked ones), as measured in shared/design/speed.md section 4.
+blocks (Java refuses linked ones).
 """
 
 from __future__ import annotations
