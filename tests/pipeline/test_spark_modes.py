@@ -214,7 +214,8 @@ def committed_values(broker: BrokerProcess, topic: str) -> list[bytes]:
                 ends = await admin.offsets(dict.fromkeys(partitions, -1))
             await consumer.assign(partitions)
             found: list[bytes] = []
-            deadline_s = time.monotonic() + 30
+            # A task that Spark kills while it begins can leave its transaction to the broker, which aborts it after a minute.
+            deadline_s = time.monotonic() + 150
             while any(consumer.position(tp) < end for tp, end in ends.items()):
                 assert time.monotonic() < deadline_s, "a transaction was left open"
                 found += [r.value or b"" for rs in (await consumer.poll(200)).values() for r in rs]
