@@ -6,6 +6,11 @@ With `exactlyOnce`: each task writes within a transaction of its own (one transa
 driver ends when every task has succeeded; readers of committed records see all of a batch or, while its transactions are
 being ended, a growing part of it, and never a row twice. A batch that Spark runs again after a crash is recognised by its
 id, which each transaction commits beside its records, as the offset of the group `coterie-sink-QUERY-TASK`.
+
+A task that Spark has killed may go on for a while, and would begin a transaction that nobody ends. So a write that fails
+is first marked as aborted, by an offset of the group `coterie-sink-WRITE-aborted`, then every transactional id is taken
+over. A task reads the mark after it has taken its id over: one that was earlier than the driver is fenced, one that is
+later sees the mark.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError
 from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from coterie.client.offsets import committed_offsets
+from coterie.client.offsets import commit_offsets, committed_offsets
 from coterie.client.producer import Producer
 from coterie.client.settings import ClientSettings
 from coterie.client.transactions import OpenTransaction
@@ -32,6 +37,7 @@ from coterie.pipeline.options import OptionError, SinkOptions, sink_options, war
 
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.
 _DEFAULTS = {"batch.size": "500000", "linger.ms": "20", "client.id": "coterie-spark-sink"}
+_ANY_TOPIC = "__consumer_offsets"  # an offset needs a topic that exists, and rows may name theirs themselves
 TRANSACTION_TIMEOUT_MS = "900000"  # brokers allow 15 minutes at most unless told otherwise
 # What a column may be, as Spark's simpleString has it; other columns are left out, as in Spark's Kafka sink (KafkaWriter).
 _COLUMNS = {
@@ -41,6 +47,10 @@ _COLUMNS = {
     "partition": ("int",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
+
+
+class WriteAborted(Exception):
+    """The write has failed while this task was starting; the task has written nothing."""
 
 
 @dataclass
@@ -59,7 +69,12 @@ class Target:
     topic: str | None
     columns: tuple[str, ...]  # those that become part of a record
     exactly_once: bool
-    write_id: str  # stands for the query in a batch write, which has no id of its own
+    write_id: str  # of this run of the write; stands for the query in a batch write, which has no id of its own
+
+    @property
+    def aborted_group(self) -> str:
+        """The group whose offset marks the write as aborted."""
+        return f"coterie-sink-{self.write_id}-aborted"
 
     def producer_settings(self, transactional_id: str | None = None) -> dict[str, str]:
         settings = _DEFAULTS | {n: v for n, v in self.client.items() if n != "group.id"}
@@ -118,8 +133,10 @@ async def write_transaction(to: Target, place: TaskPlace, batches: Iterator[Any]
     Raises KafkaError, OptionError."""
     async with Producer(to.producer_settings(place.name)) as producer:
         await producer.init_transactions()
-        recorded = await _recorded(to, place)
-        if recorded is not None and recorded.offset >= place.batch_id >= 0:
+        if await _newest_offset(to, to.aborted_group) is not None:
+            raise WriteAborted(f"the write of task {place.task} was aborted before it began; nothing is written")
+        recorded = await _newest_offset(to, place.name) if place.batch_id >= 0 else None
+        if recorded is not None and recorded.offset >= place.batch_id:
             return Written(_the_same(recorded, place, sum(batch.num_rows for batch in batches)))
         producer.begin_transaction()
         topics: list[str] = []
@@ -136,18 +153,33 @@ async def write_transaction(to: Target, place: TaskPlace, batches: Iterator[Any]
             raise
 
 
-async def _recorded(to: Target, place: TaskPlace) -> OffsetAndMetadata | None:
-    """The newest batch of this task that was committed: its id, and how many rows it had."""
+async def _newest_offset(to: Target, group_id: str) -> OffsetAndMetadata | None:
+    """The largest offset that was committed for the group: for a task's, its newest batch, with the number of rows."""
     cluster = Cluster(ClientSettings(to.producer_settings()))
     try:
 
         async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
-            return await committed_offsets(cluster, node, place.name, None, require_stable=True)
+            return await committed_offsets(cluster, node, group_id, None, require_stable=True)
 
-        found = await Coordinator(cluster, place.name).until_done(ask)
+        committed = await Coordinator(cluster, group_id).until_done(ask)
     finally:
         cluster.close()
-    return max(found.values(), key=lambda said: said.offset, default=None)
+    return max(committed.values(), key=lambda newest: newest.offset, default=None)
+
+
+async def _mark_aborted(to: Target) -> None:
+    """Raises KafkaError."""
+    topic = to.topic or _ANY_TOPIC
+    cluster = Cluster(ClientSettings(to.producer_settings()))
+    try:
+        await cluster.topics([topic], create=True)
+
+        async def commit(node: int) -> None:
+            await commit_offsets(cluster, node, to.aborted_group, {(topic, 0): 0})
+
+        await Coordinator(cluster, to.aborted_group).until_done(commit)
+    finally:
+        cluster.close()
 
 
 def _the_same(recorded: OffsetAndMetadata, place: TaskPlace, rows: int) -> int:
@@ -207,14 +239,18 @@ async def end_transactions(to: Target, messages: Sequence[Any], *, committed: bo
             await (producer.commit_transaction() if committed else producer.abort_transaction())
 
 
-async def drop_transactions(to: Target, query_id: str, messages: Sequence[Any]) -> None:
-    """Aborts what the tasks of a failed write left open: of those that were killed nobody has a message, but their
-    transactional ids are known, and to take one over aborts what was open under it. Raises KafkaError."""
-    await end_transactions(to, messages, committed=False)
-    for task, message in enumerate(messages):
-        if message is None:
-            async with Producer(to.producer_settings(TaskPlace(query_id, -1, task).name)) as producer:
-                await producer.init_transactions()
+async def abort_write(to: Target, messages: Sequence[Any], query_id: str | None) -> None:
+    """Aborts what the tasks of a failed write left open. ``query_id``: that of the tasks' transactional ids, which are taken
+    over where Spark has no message of a task, because it was killed; None where the write is run again, which takes them
+    over itself. Raises KafkaError, after everything was tried."""
+    try:
+        await _mark_aborted(to)
+    finally:
+        await end_transactions(to, messages, committed=False)
+        for task, message in enumerate(messages):
+            if message is None and query_id is not None:
+                async with Producer(to.producer_settings(TaskPlace(query_id, -1, task).name)) as producer:
+                    await producer.init_transactions()
 
 
 class _Writer:
@@ -247,7 +283,7 @@ class CoterieWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
     def abort(self, messages: list[Any]) -> None:
         """Without exactlyOnce what was written stays."""
         if self.target.exactly_once:
-            asyncio.run(drop_transactions(self.target, self.target.write_id, messages))
+            asyncio.run(abort_write(self.target, messages, self.target.write_id))
 
 
 class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -261,4 +297,5 @@ class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore
     def abort(self, messages: list[Any], batchId: int) -> None:
         """Without exactlyOnce what was written stays, and Spark runs the batch again; with it, running it again takes the
         transactional ids of its tasks over, which aborts what a killed one left open."""
-        self.end(messages, committed=False)
+        if self.target.exactly_once:
+            asyncio.run(abort_write(self.target, messages, None))
