@@ -6,6 +6,7 @@ import contextlib
 import socket
 from typing import Any
 
+from coterie import __version__
 from coterie.client.connection import API_VERSIONS_FIRST_TRY, VersionTable, answer_type
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
@@ -37,7 +38,7 @@ class BrokerSocket:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {host}:{port}: {error}") from error
         self._client_id = client_id
         self._correlation_id = 0
-        frame = self._roundtrip(ApiVersionsRequest("coterie", "0.1.0"), API_VERSIONS_FIRST_TRY)
+        frame = self._roundtrip(ApiVersionsRequest("coterie", __version__), API_VERSIONS_FIRST_TRY)
         version = API_VERSIONS_FIRST_TRY
         if int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
             version = 0

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import Any, TypeVar
 
+from coterie import __version__
 from coterie.client.api_history import FIRST_KAFKA
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
@@ -87,7 +88,7 @@ class Connection(asyncio.Protocol):
         return connection
 
     async def _agree(self) -> None:
-        request = ApiVersionsRequest("coterie", "0.1.0")
+        request = ApiVersionsRequest("coterie", __version__)
         frame = await self._send(request, API_VERSIONS_FIRST_TRY)
         code = int.from_bytes(frame[4:6], "big", signed=True)
         if code == ErrorCode.UNSUPPORTED_VERSION:
