@@ -27,6 +27,8 @@ DIFFERENT = {
 }
 # Also in Kafka 4.3, whose further settings are in the table as well.
 OUR_OWN = {
+    "coterie.connections.max.stalled.ms",
+    "coterie.queued.max.response.bytes",
     "coterie.journal.enable",
     "coterie.group.sync.timeout.enable",
     "coterie.group.pending.leave.rebalance.enable",

@@ -25,6 +25,8 @@ from coterie.broker.flusher import Flusher
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.kept_configs import KeptConfigs, ResourceType
+from coterie.broker.log_lines import LogLines
+from coterie.broker.memory import AnswerMemory, RequestMemory
 from coterie.broker.quotas import ClientQuotas
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.server import Call, Connection
@@ -44,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 FETCHES_REMEMBERED = 10_000
 FLUSH_CHECK_MS = 250
+STOP_GRACE_S = 2.0
 
 
 class Broker:
@@ -57,6 +60,9 @@ class Broker:
         self.clock = clock or Clock()
         self.handlers = HANDLERS
         self.max_request_bytes: int = self.settings["socket.request.max.bytes"]
+        self.request_memory = RequestMemory(self.settings["queued.max.request.bytes"])
+        self.answer_memory = AnswerMemory(self.settings["coterie.queued.max.response.bytes"])
+        self.holding: set[Connection] = set()  # those that may hold bytes of these two
         self.node_id: int = self.settings["node.id"]
         self.cluster_id = ""
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
@@ -79,6 +85,7 @@ class Broker:
         """Opens the data folder and listens; returns the address. Raises DataFolderInUse, OSError, Unreachable for a
         ZooKeeper that it should register in, or SettingError for a bad setting among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
+        self.log_lines = LogLines(logger, self.loop)
         fs: FileSystem
         if self.data is None:
             fs = MemoryFileSystem()
@@ -150,13 +157,23 @@ class Broker:
         if self._server is not None:
             self._server.close()
         self.groups.close()
-        for connection in list(self._connections):
-            connection.close()
-        await asyncio.sleep(0)
+        await self._close_connections()
+        self.log_lines.flush()
         if self.failure is None:
             self.topics.close()
         if self._lock is not None:
             self._lock.release()
+
+    async def _close_connections(self) -> None:
+        """Lets clients read their last answers for `STOP_GRACE_S` at most."""
+        for connection in list(self._connections):
+            connection.close()
+        await asyncio.sleep(0)
+        deadline_s = self.loop.time() + STOP_GRACE_S
+        while self._connections and self.loop.time() < deadline_s:
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.abort()
 
     def _disk_failed(self, error: OSError) -> None:
         logger.critical("the disk failed a sync: %s; the broker stops, since nobody knows what it holds", error)
@@ -197,7 +214,7 @@ class Broker:
     def connected(self, connection: Connection) -> bool:
         """False when there are max.connections already."""
         if len(self._connections) >= self.settings["max.connections"]:
-            logger.warning("refusing a connection: there are max.connections already")
+            self.log_lines.warning("refusing a connection: there are max.connections already")
             return False
         self._connections.add(connection)
         return True
@@ -208,6 +225,7 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self.holding.discard(connection)
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 
@@ -220,6 +238,7 @@ class Broker:
                 self.transactions.abort_timed_out,
             ),
             (10_000, self._close_idle),
+            (1_000, self._abort_stalled),
             (FLUSH_CHECK_MS, self._flush_due),
         ]
         self._upkeep = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
@@ -248,7 +267,21 @@ class Broker:
             return
         oldest_s = self.loop.time() - idle_ms / 1000
         for connection in [c for c in self._connections if c.last_used_s < oldest_s and not c.is_waiting()]:
-            connection.close()
+            connection.abort()
+
+    def _abort_stalled(self) -> None:
+        """Ends connections that stand still while they hold memory which others lack."""
+        lacking = self.request_memory.short or self.answer_memory.short
+        limit_s = self.settings["coterie.connections.max.stalled.ms"] / 1000
+        now_s = self.loop.time()
+        for connection in list(self.holding):
+            stalled_s = connection.stalled_s(now_s)
+            if stalled_s is None:
+                self.holding.discard(connection)
+            elif lacking and stalled_s >= limit_s:
+                text = "aborting a connection from %s that has stood still for %d s, for want of memory"
+                self.log_lines.warning(text, connection.host, stalled_s)
+                connection.abort()
 
 
 async def _repeat(every_ms: int, what: object) -> None:

@@ -8,19 +8,27 @@ from coterie.wire.declaration import Message
 
 
 class Pending:
-    """Answered exactly once. Compared by identity, so it serves as the core's token."""
+    """Answered exactly once. Compared by identity, so it serves as the core's token. ``cancel`` ends the work for an answer
+    that nobody waits for any more, where there is such work."""
 
-    __slots__ = ("notify", "response")
+    __slots__ = ("cancel", "notify", "response")
 
     def __init__(self) -> None:
         self.response: Message | None = None
         self.notify: Callable[[], None] | None = None
+        self.cancel: Callable[[], None] | None = None
 
     def answer(self, response: Message) -> None:
         assert self.response is None, "a request was answered twice"
         self.response = response
         if self.notify is not None:
             self.notify()
+
+    def abandon(self) -> None:
+        """The client is gone."""
+        self.notify = None
+        if self.cancel is not None and self.response is None:
+            self.cancel()
 
     def then(self, change: Callable[[Message], Message]) -> Pending:
         """Another that is answered when this one is, with what ``change`` makes of the answer."""

@@ -1,7 +1,8 @@
 """Connections: frames in, answers out in the order of the requests.
 
 Answered inside `data_received` where nothing waits; a `Pending` holds its place in the queue until it is answered.
-Back-pressure both ways: reading pauses while the peer does not read its answers, or while too many requests wait.
+A connection works in turns of some milliseconds. Back-pressure both ways: requests stay in the buffer, and then in the
+socket, while the peer does not read its answers, while too many requests wait, and while there is no memory (`memory`).
 A request that cannot be read ends its own connection, with the reason in the log, and no other.
 """
 
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 200  # requests of one connection that wait for their answers
+MAX_TURN_S = 0.010  # of work for one connection, before others get their turn
+FLUSH_BYTES = 65_536  # of answers that are collected before they are written
+READ_AHEAD_BYTES = 65_536  # of requests that are read while others of the connection wait
+SMALL_REQUEST_BYTES = 65_536
+CLOSE_GRACE_S = 5.0
+_FETCH = b"\0\x01"  # the api key
 _UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
 
 
@@ -96,15 +103,24 @@ class Connection(asyncio.Protocol):
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._buffer = bytearray()
-        self._needed = 4
+        self._needed = 4  # bytes in the buffer before there is something to do
         self._queue: deque[tuple[Head, Pending]] = deque()
         self._out: list[bytes] = []
-        self._busy = False
+        self._out_bytes = 0
+        self._in_turn = False
+        self._next_turn: asyncio.Handle | None = None
+        self._frame_waits = False  # a whole one, in the buffer
+        self._ended = False  # the client sends nothing more
+        self._reserved_bytes = 0  # of RequestMemory
+        self._lacks_memory = False
+        self._unread_bytes = 0  # as AnswerMemory counts them
         self._peer_slow = False
         self._paused = False
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._host, self._port = "", 0
         self._local: tuple[str, int] = ("", 0)
+        self._progress = (0, 0)  # bytes unread and received when they last changed, and when that was
+        self._progress_s = 0.0
         self.last_used_s = 0.0
         self.client_id = ""
         self.software = _UNNAMED
@@ -123,41 +139,153 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._broker.disconnected(self)
+        self._broker.request_memory.forget(self)
+        self._release_request()
+        self._count_unread(0)
         for _, pending in self._queue:
-            pending.notify = None
+            pending.abandon()
         self._queue.clear()
+        self._buffer.clear()
+        self._out.clear()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
 
     def pause_writing(self) -> None:
         self._peer_slow = True
+        self._hold()
         self._steer()
 
     def resume_writing(self) -> None:
         self._peer_slow = False
+        self._count_unread(0)
+        self._go_on()
         self._steer()
 
     def data_received(self, data: bytes) -> None:
-        buffer = self._buffer
-        buffer += data
-        if len(buffer) < self._needed:
+        self._buffer += data
+        if len(self._buffer) >= self._needed and self._next_turn is None:
+            self._take_turn()
+
+    def eof_received(self) -> bool:
+        """Requests that wait for the connection's next turn are still carried out."""
+        self._ended = True
+        return self._next_turn is not None
+
+    # -- turns --------------------------------------------------------------------------------------------------------
+
+    def _take_turn(self) -> None:
+        """Handles the frames in the buffer until they are done, answers pile up, or the time of a turn is over."""
+        self._next_turn = None
+        if self._transport.is_closing():
             return
-        self.last_used_s = self._broker.loop.time()
-        at, end, limit = 0, len(buffer), self._broker.max_request_bytes
-        self._busy = True
-        while end - at >= 4:
+        time_s = self._broker.loop.time
+        started_s = self.last_used_s = time_s()
+        buffer, limit, at = self._buffer, self._broker.max_request_bytes, 0
+        self._needed, self._frame_waits, self._in_turn = 4, False, True
+        while len(buffer) - at >= 4:
             size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
             if not 8 <= size <= limit:
                 self._cut_off(f"a request of {size} bytes; socket.request.max.bytes is {limit}")
                 return
-            if end - at < size + 4:
+            end = at + 4 + size
+            if len(buffer) < end:
+                self._needed = end - at
+                self._reserve_request(size)
                 break
-            frame = bytes(memoryview(buffer)[at + 4 : at + 4 + size])
-            at += size + 4
+            if self._must_wait(buffer, at + 4):
+                self._needed, self._frame_waits = end - at, True
+                break
+            frame = bytes(memoryview(buffer)[at + 4 : end])
+            at = end
+            if at == len(buffer):
+                buffer.clear()  # a large frame lies in memory once while it is handled
+                at = 0
             if not self._request(frame):
                 return
-        self._needed = 4 if end - at < 4 else size + 4
+            if self._reserved_bytes:
+                self._release_request()
+            if self._out_bytes >= FLUSH_BYTES:
+                self._flush()
+            if buffer and time_s() - started_s > MAX_TURN_S:
+                self._next_turn = self._broker.loop.call_soon(self._take_turn)
+                break
         del buffer[:at]
-        self._busy = False
+        self._in_turn = False
         self._flush()
+        if self._ended and self._next_turn is None:
+            self.close()
+        elif self._next_turn is not None or self._frame_waits or self._lacks_memory or self._paused:
+            self._steer()
+
+    def _must_wait(self, buffer: bytearray, at: int) -> bool:
+        """Whether the frame at that position is left in the buffer for now. A fetch waits for every answer before it, as
+        each request does in Kafka: answers of megabytes must not stand in a queue."""
+        waiting = len(self._queue)
+        return self._peer_slow or waiting >= MAX_WAITING or (waiting > 0 and buffer[at : at + 2] == _FETCH)
+
+    def _go_on(self) -> None:
+        """Frames that wait get a turn."""
+        if self._frame_waits and self._next_turn is None and not self._in_turn:
+            self._next_turn = self._broker.loop.call_soon(self._take_turn)
+
+    def _steer(self) -> None:
+        """Reads on only while answers are taken, not too many are owed, and there is memory for what comes."""
+        behind = (self._next_turn is not None or self._frame_waits) and len(self._buffer) > READ_AHEAD_BYTES
+        stop = behind or self._peer_slow or self._lacks_memory or len(self._queue) >= MAX_WAITING
+        if stop != self._paused and not self._transport.is_closing() and not self._ended:
+            self._paused = stop
+            if stop:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    # -- bytes in flight ----------------------------------------------------------------------------------------------
+
+    def _reserve_request(self, size: int) -> None:
+        """Memory for a request that comes in pieces. Small ones need none, so that heartbeats are received whatever
+        others send."""
+        if size <= SMALL_REQUEST_BYTES or self._reserved_bytes:
+            return
+        memory = self._broker.request_memory
+        if memory.reserve(size):
+            self._reserved_bytes = size
+            self._hold()
+        else:
+            self._lacks_memory = True
+            memory.wait(self, self._memory_is_free)
+
+    def _memory_is_free(self) -> None:
+        self._lacks_memory = False
+        self._reserve_request(self._needed - 4)
+        self._steer()
+
+    def _release_request(self) -> None:
+        size, self._reserved_bytes = self._reserved_bytes, 0
+        if size:
+            self._broker.request_memory.release(size)
+
+    def _hold(self) -> None:
+        """The connection now has bytes that `stalled_s` is about."""
+        self._progress = (-1, -1)
+        self._broker.holding.add(self)
+
+    def _count_unread(self, size: int) -> None:
+        self._broker.answer_memory.change(size - self._unread_bytes)
+        self._unread_bytes = size
+
+    def stalled_s(self, now_s: float) -> float | None:
+        """For how long (s) neither its answers were read nor its request has grown; None for one that holds no bytes."""
+        if not self._peer_slow and not self._reserved_bytes:
+            return None
+        progress = (self._transport.get_write_buffer_size(), len(self._buffer))
+        if self._peer_slow:
+            self._count_unread(progress[0])
+            if progress[0] < self._progress[0]:
+                self.last_used_s = now_s
+        if progress != self._progress:
+            self._progress, self._progress_s = progress, now_s
+        return now_s - self._progress_s
 
     # -- requests and answers ------------------------------------------------------------------------------------------
 
@@ -198,7 +326,7 @@ class Connection(asyncio.Protocol):
             ready.answer(result)
             self._park(head, ready)
         else:
-            self._out.append(self._encode(head, result))
+            self._put(head, result)
         return True
 
     def _not_served(self, head: Head) -> bool:
@@ -222,53 +350,62 @@ class Connection(asyncio.Protocol):
         while queue and queue[0][1].response is not None:
             head, pending = queue.popleft()
             assert pending.response is not None
-            try:
-                self._out.append(self._encode(head, pending.response))
-            except Exception:
-                # Others wait for the same decision: one answer that cannot be said must not cost them theirs.
-                logger.exception("an answer to %s cannot be encoded", self._host)
-                self._out.append(self._encode(head, _server_error(pending.response)))
-        if self._out and not self._busy:
+            self._put(head, pending.response)
+        if self._out and not self._in_turn:
             self._flush()
+        self._go_on()
         if self._paused:
             self._steer()
 
-    @staticmethod
-    def _encode(head: Head, response: Message) -> bytes:
+    def _put(self, head: Head, response: Message) -> None:
+        """Encodes an answer, to be written with the next flush."""
         if isinstance(response, JoinGroupResponse) and head.api_version < 7 and response.protocol_name is None:
             response.protocol_name = ""  # could not be null before v7
-        return encode_response(head.correlation_id, response, head.api_version)
+        try:
+            data = encode_response(head.correlation_id, response, head.api_version)
+        except Exception:
+            # Others wait for the same decision: one answer that cannot be encoded must not cost them theirs.
+            logger.exception("an answer to %s cannot be encoded", self._host)
+            data = encode_response(head.correlation_id, _server_error(response), head.api_version)
+        self._out.append(data)
+        self._out_bytes += len(data)
 
     def _flush(self) -> None:
         out = self._out
         if out:
-            self._out = []
+            self._out, self._out_bytes = [], 0
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+            if self._peer_slow:
+                self._count_unread(self._transport.get_write_buffer_size())
 
-    def _steer(self) -> None:
-        """Reads on only while answers are taken and not too many are owed."""
-        stop = self._peer_slow or len(self._queue) >= MAX_WAITING
-        if stop != self._paused and not self._transport.is_closing():
-            self._paused = stop
-            if stop:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
+    # -- the end ------------------------------------------------------------------------------------------------------
 
     def _cut_off(self, reason: str) -> None:
         """Closes the connection once its answers are out; "" where the reason was logged before."""
         if reason:
-            logger.warning("closing the connection from %s: %s", self._host, reason)
-        self._busy = False
+            self._broker.log_lines.warning("closing the connection from %s: %s", self._host, reason)
+        self._in_turn = False
         self._flush()
-        self._transport.close()
+        self.close()
+
+    @property
+    def host(self) -> str:
+        """The client's address."""
+        return self._host
 
     def is_waiting(self) -> bool:
-        """Whether it is owed answers: then it is silent for a good reason."""
-        return bool(self._queue)
+        """Whether it is owed answers that it would read: then it is silent for a good reason."""
+        return bool(self._queue) and not self._peer_slow
 
     def close(self) -> None:
+        """Ends the connection once its answers are read, and after `CLOSE_GRACE_S` in any case."""
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._broker.loop.call_later(CLOSE_GRACE_S, self._transport.abort)
+
+    def abort(self) -> None:
+        """Ends the connection now; answers that were not read are lost."""
+        self._transport.abort()
 
 
 def _server_error(response: Message) -> Message:

@@ -55,6 +55,7 @@ class PartitionLog:
         self.log_start_offset = 0
         self.unflushed_messages = 0
         self.unflushed_since_ms = 0  # when the oldest of them was appended
+        self.appended_bytes = 0  # of batches, since the log was opened
         self.cleaned_until = 0  # compaction has seen everything before this offset
         self.fs = fs
 
@@ -180,6 +181,7 @@ class PartitionLog:
         if not self.unflushed_messages:
             self.unflushed_since_ms = now_ms
         self.unflushed_messages += self.end_offset - base
+        self.appended_bytes += len(batch)
 
     def _roll_if_due(self, incoming: int, now_ms: int) -> None:
         active = self.segments[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer
@@ -13,7 +14,7 @@ from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set
 from coterie.records.compression import ZSTD
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.fetch import AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
@@ -32,21 +33,35 @@ def handle_fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResp
     read, enough = _read(broker, request, fetch, call.api_version)
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
         return broker.fetch_sessions.answer(fetch, read, now_ms)
-    return _Wait(broker, request, fetch, call.api_version).pending
+    return _Wait(broker, request, fetch, call.api_version, read).pending
 
 
 class _Wait:
-    """A fetch that waits: looked at anew whenever something is appended, answered at the latest after max_wait_ms."""
+    """A fetch that waits until min.bytes are there; answered at the latest after max_wait_ms.
 
-    def __init__(self, broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> None:
+    As in Kafka's DelayedFetch bytes are counted while they are appended, and read once there are enough: an append costs
+    little, however many fetches wait for it.
+    """
+
+    def __init__(self, broker: Broker, request: FetchRequest, fetch: Fetch, version: int, read: Read) -> None:
         self._broker, self._request, self._fetch, self._version = broker, request, fetch, version
         self.pending = Pending()
-        self._partitions = _existing(broker.topics, fetch)
-        for partition in self._partitions:
-            partition.watchers.add(self._look)
-        self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self._finish)
+        self.pending.cancel = self._stop
+        self._min_bytes = _min_bytes(broker, request)
+        self._tails = _tails(broker.topics, request, fetch, read)
+        self._bytes = sum(tail.bytes for tail in self._tails)
+        for tail in self._tails:
+            tail.changed = self._changed
+            tail.partition.watchers.add(tail.appended)
+        # No connection may be silent for longer (connections.max.idle.ms), so no fetch waits for longer.
+        idle_ms = broker.settings["connections.max.idle.ms"]
+        wait_ms = request.max_wait_ms if idle_ms < 0 else min(request.max_wait_ms, idle_ms)
+        self._timer = broker.loop.call_later(wait_ms / 1000, self._finish)
 
-    def _look(self) -> None:
+    def _changed(self, tail: _Tail, by: int) -> None:
+        self._bytes += by
+        if self._bytes < self._min_bytes and not tail.is_gone():
+            return
         read, enough = _read(self._broker, self._request, self._fetch, self._version)
         if enough:
             self._done(read)
@@ -54,21 +69,73 @@ class _Wait:
     def _finish(self) -> None:
         self._done(_read(self._broker, self._request, self._fetch, self._version)[0])
 
-    def _done(self, read: Read) -> None:
+    def _stop(self) -> None:
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.watchers.discard(self._look)
+        for tail in self._tails:
+            tail.partition.watchers.discard(tail.appended)
+
+    def _done(self, read: Read) -> None:
+        self._stop()
         self.pending.answer(self._broker.fetch_sessions.answer(self._fetch, read, self._broker.clock.now_ms()))
 
 
-def _existing(topics: Topics, fetch: Fetch) -> list[Partition]:
-    partitions = []
-    for fetched in fetch.partitions.values():
+class _Tail:
+    """What a waiting fetch can have of one partition: ``bytes`` of it, at most partition.max.bytes. To a reader of
+    ``committed`` records something is new only when the last stable offset has moved."""
+
+    def __init__(
+        self, topics: Topics, partition: Partition, wanted: FetchPartition, size: int, *, committed: bool
+    ) -> None:
+        self.partition, self.bytes = partition, size
+        self.changed: Callable[[_Tail, int], None]
+        self._topics, self._wanted, self._committed = topics, wanted, committed
+        self._before_bytes = size - partition.log.appended_bytes
+        self._stable_offset = partition.log.last_stable_offset
+
+    def appended(self) -> None:
+        """Something was appended, or the topic is gone."""
+        log = self.partition.log
+        if self._committed and not self.is_gone():
+            stable_offset = log.last_stable_offset
+            if stable_offset == self._stable_offset:
+                return
+            self._stable_offset = stable_offset
+        now = min(self._before_bytes + log.appended_bytes, self._wanted.partition_max_bytes)
+        by, self.bytes = now - self.bytes, now
+        self.changed(self, by)
+
+    def is_gone(self) -> bool:
+        """Whether the topic was deleted: then the fetch is answered with its error."""
+        topic = self._topics.by_name.get(self.partition.topic)
+        return topic is None or topic.partitions[self.partition.index] is not self.partition
+
+
+def _tails(topics: Topics, request: FetchRequest, fetch: Fetch, read: Read) -> list[_Tail]:
+    """One for each partition that exists; ``read``: what the fetch could have now."""
+    sizes = {key: len(data.records or b"") for key, _, data in read}
+    committed = _reads_committed(request)
+    tails = []
+    for key, fetched in fetch.partitions.items():
         try:
-            partitions.append(_partition(topics, fetched, fetch.by_id))
+            partition = _partition(topics, fetched, fetch.by_id)
         except Refusal:
             continue
-    return partitions
+        tails.append(_Tail(topics, partition, fetched.wanted, sizes.get(key, 0), committed=committed))
+    return tails
+
+
+def _reads_committed(request: FetchRequest) -> bool:
+    """Replicas read to the end of the log, whatever isolation they ask for."""
+    return request.isolation_level == READ_COMMITTED and is_consumer(request)
+
+
+def _limit_bytes(broker: Broker, request: FetchRequest) -> int:
+    return min(request.max_bytes, int(broker.settings["fetch.max.bytes"]))
+
+
+def _min_bytes(broker: Broker, request: FetchRequest) -> int:
+    """min.bytes, or as many as an answer may have (KafkaApis.handleFetchRequest)."""
+    return min(request.min_bytes, _limit_bytes(broker, request))
 
 
 def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partition:
@@ -95,11 +162,11 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     read: Read = []
     unknown: Read = []
     failed = False
-    limit = left = min(request.max_bytes, broker.settings["fetch.max.bytes"])
+    room = broker.answer_memory.room
+    limit = left = min(_limit_bytes(broker, request), room)
     topics, by_id = broker.topics, fetch.by_id
-    # Replicas read to the end of the log, whatever isolation they ask for.
-    committed = request.isolation_level == READ_COMMITTED and is_consumer(request)
-    first = True
+    committed = _reads_committed(request)
+    first = room > 0  # without room there are no records at all
     for key, fetched in fetch.partitions.items():
         index = fetched.wanted.partition
         try:
@@ -118,7 +185,7 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     if unknown:
         unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
         read += unknown
-    return read, failed or bool(unknown) or limit - left >= request.min_bytes
+    return read, failed or bool(unknown) or limit - left >= _min_bytes(broker, request)
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:

@@ -54,6 +54,27 @@ _OWN = (
         "The largest request; the connection of a larger one is closed.",
     ),
     _setting(
+        "queued.max.request.bytes",
+        Kind.LONG,
+        -1,
+        None,
+        "The most bytes of requests that are being received, of all connections; further ones wait. Below 0: no limit.",
+    ),
+    _setting(
+        "coterie.queued.max.response.bytes",
+        Kind.LONG,
+        104_857_600,
+        None,
+        "The most bytes of answers that clients have not read, of all connections; fetches wait then. Below 0: no limit.",
+    ),
+    _setting(
+        "coterie.connections.max.stalled.ms",
+        Kind.LONG,
+        30_000,
+        at_least(1),
+        "A connection is closed that has stood still for so long with bytes of the two limits before, while they lack.",
+    ),
+    _setting(
         "max.connections",
         Kind.INT,
         10_000,

@@ -1,0 +1,36 @@
+"""Warnings about clients, of which a careless or hostile one causes any number: a few lines a second, the rest counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+LINES_PER_SECOND = 10  # of one kind
+
+
+class LogLines:
+    """Writes warnings to a logger. Lines with the same format are of one kind."""
+
+    def __init__(self, logger: logging.Logger, loop: asyncio.AbstractEventLoop) -> None:
+        self._logger, self._loop = logger, loop
+        self._written: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def warning(self, text: str, *args: object) -> None:
+        """Writes a line, unless there were ten of its kind within this second; then the second's end has their number."""
+        self._written[text] += 1
+        if self._written[text] <= LINES_PER_SECOND:
+            self._logger.warning(text, *args)
+        if self._timer is None:
+            self._timer = self._loop.call_later(1.0, self.flush)
+
+    def flush(self) -> None:
+        """Ends the second."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        for text, count in self._written.items():
+            if count > LINES_PER_SECOND:
+                self._logger.warning("%d more lines within a second like: %s", count - LINES_PER_SECOND, text)
+        self._written.clear()
