@@ -1,0 +1,60 @@
+"""Every program in examples/ runs against a fresh broker and prints what its page claims."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+
+# Program -> its whole output, as a pattern.
+OUTPUTS = {
+    "produce_and_consume.py": ", ".join(f"order {n}" for n in range(10)) + "\n",
+    "blocking.py": "acknowledged at offset 0\nhello, good morning, good night\n",
+    "move_in_transactions.py": "100 receipts, each once\n",
+    "static_member.py": "first start: generation 1, 4 partitions\nrestart: generation 1, 4 partitions\n",
+    "cooperative_listener.py": (
+        "anna: 6 assigned\n(anna: 3 revoked\nben: 3 assigned|ben: 3 assigned\nanna: 3 revoked)\n3 partitions each\n"
+        "ben: 3 revoked\nanna: 3 revoked\n"
+    ),
+    "explain_group.py": (r"Stable, generation 1: .+\nanna: session times out after 45000 ms of silence\n"),
+    "spark_group.py": "1000 readings, lag 0\n",
+}
+
+
+@pytest.mark.parametrize("name", sorted(OUTPUTS))
+def test_program(name: str, tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data")
+    try:
+        command = [sys.executable, str(EXAMPLES / name), broker.address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    finally:
+        broker.stop()
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(OUTPUTS[name], done.stdout), done.stdout
+
+
+def test_the_example_of_a_test() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_orders.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith(".. "), done.stdout
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OUTPUTS, "test_orders.py"}
+
+
+def test_style() -> None:
+    for command in (["ruff", "check"], ["ruff", "format", "--check", "-q"]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command, str(EXAMPLES)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
