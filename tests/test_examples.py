@@ -13,6 +13,7 @@ from tests.broker_process import BrokerProcess
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
+TIMEOUT_S = 600  # Spark starts a JVM, which takes minutes on a machine that is busy with other things
 
 # Program -> its whole output, as a pattern.
 OUTPUTS = {
@@ -34,7 +35,7 @@ def test_program(name: str, tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data")
     try:
         command = [sys.executable, str(EXAMPLES / name), broker.address]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     finally:
         broker.stop()
     assert done.returncode == 0, done.stderr
