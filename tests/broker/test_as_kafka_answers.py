@@ -51,6 +51,7 @@ def connection() -> Iterator[BrokerSocket]:
     with LocalBroker() as broker:
         broker.create_topic("t", 2)
         connection = BrokerSocket(broker.host, broker.port)
+        connection.request(FindCoordinatorRequest("g"), highest=3)  # creates the offsets topic
         yield connection
         connection.close()
 
@@ -97,6 +98,10 @@ def _assigned(count: int, replication: int) -> CreateTopicsRequest:
 def _grown(*names: str, brokers: int | None = None) -> CreatePartitionsRequest:
     assigned = None if brokers is None else [CreatePartitionsAssignment([1])] * brokers
     return CreatePartitionsRequest([CreatePartitionsTopic(name, 3, assigned) for name in names])
+
+
+def _altered(topic: str, name: str, value: str) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest([AlterConfigsResource(2, topic, [AlterableConfig(name, 0, value)])])
 
 
 CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
@@ -228,6 +233,24 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         6,
         lambda r: [p.error_code for p in r.responses[0].partition_responses],
         [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE],
+    ),
+    "zstd before its version, to an internal topic": (
+        _produced(topic="__consumer_offsets", codec=ZSTD, attributes=0),
+        6,
+        lambda r: [p.error_code for p in r.responses[0].partition_responses],
+        [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE],
+    ),
+    "a wrong value for a topic that there is not": (
+        _altered("nowhere", "retention.ms", "abc"),
+        1,
+        lambda r: [t.error_code for t in r.responses],
+        [ErrorCode.INVALID_CONFIG],
+    ),
+    "a right value for a topic that there is not": (
+        _altered("nowhere", "retention.ms", "1"),
+        1,
+        lambda r: [t.error_code for t in r.responses],
+        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
     ),
     "a protocol without a name": (
         JoinGroupRequest("g", 6_000, 500, "", "i", "consumer", [JoinGroupRequestProtocol("", b"")]),

@@ -244,6 +244,7 @@ def test_what_a_topic_may_not_be_is_refused() -> None:
                 "INVALID_REQUEST",  # one result for the topic that is named twice
                 "NONE",
             ]
+            await client.ask(FindCoordinatorRequest("g"), FindCoordinatorResponse, 3)  # creates the offsets topic
             written = await client.ask(produce(topic="__consumer_offsets"), ProduceResponse, 9)
             assert written.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 

@@ -14,9 +14,10 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.server import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
+from coterie.conformance.everything.comparison import Comparison, Explained
 from coterie.conformance.everything.judge import Bench, Verdict
 from coterie.conformance.everything.moves import random_story
-from coterie.conformance.everything.question import API_BY_NAME, message_of
+from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of
 from coterie.conformance.everything.report import figures
 from coterie.conformance.everything.run import Wanted, ask_everything
 from coterie.conformance.everything.side import Side
@@ -80,6 +81,17 @@ def test_the_report_counts_what_was_asked() -> None:
     assert report["questions"] == verdict.asked == sum(c["questions"] for c in report["coverage"].values())
     assert "order" in report["unused_rows"]
     assert report["not_asked"]["UnregisterBroker, one"] == "the broker itself"
+
+
+def test_the_report_shows_what_each_row_explained() -> None:
+    question = Question("q", "Metadata", 4, {"topics": []})
+    verdict = Verdict("4.3.0")
+    for kind, met in (("Metadata topics.order: a | b", 2), ("Metadata topics.order: c | d", 1)):
+        comparison = Comparison(Story("s"), explained=[Explained("order", kind, question)] * met)
+        verdict.add(comparison)
+    row = figures(verdict)["rows"]["order"]
+    assert (row["met"], [kind["met"] for kind in row["kinds"]]) == (3, [2, 1])
+    assert row["kinds"][0]["question"].startswith("q: Metadata v4")
 
 
 def test_every_field_of_a_generated_question_can_be_sent() -> None:

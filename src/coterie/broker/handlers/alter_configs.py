@@ -104,9 +104,12 @@ def _alter_topic(broker: Broker, alteration: Alteration) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, "topics have no default resource: name a topic")
     check_name(alteration.name)
     topic = broker.topics.by_name.get(alteration.name)
+    configs = alteration.applied_to(topic.configs if topic is not None else {})
+    checked = broker.topics.check_configs(configs)  # Kafka's controller validates values before it looks for the topic
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {alteration.name}")
-    broker.topics.configure(topic, alteration.applied_to(topic.configs), validate_only=alteration.validate_only)
+    if not alteration.validate_only:
+        broker.topics.configure(topic, checked)
 
 
 def _alter_broker(broker: Broker, alteration: Alteration) -> None:

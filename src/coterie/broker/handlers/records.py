@@ -125,14 +125,14 @@ def _append(
         name = broker.topics.name_of(topic_data.name, topic_data.topic_id, call.api_version >= TOPIC_IDS_FROM)
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-        if name in INTERNAL_TOPICS:
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
         partition = broker.topics.partition(name, data.index)
         batch, header = produced_batch(data.records or b"", call.api_version)
         if header.is_of_a_transaction:
             _check_transaction(broker, request, header, (name, data.index), call)
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+        if name in INTERNAL_TOPICS:
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
         log = partition.log
         appended = log.append(batch, broker.clock.now_ms(), LEADER_EPOCH)
     except Refusal as refusal:

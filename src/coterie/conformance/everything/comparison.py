@@ -21,7 +21,6 @@ from coterie.conformance.everything.answers import ERRORS, Part, Tree, differenc
 from coterie.conformance.everything.question import Question, Story, written
 from coterie.conformance.everything.side import CLOSED, Side
 from coterie.conformance.recognising import Case
-from coterie.conformance.row import Row
 
 AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
@@ -62,8 +61,7 @@ class Difference:
 
     def signature(self) -> str:
         """The same for differences that look the same: the api, and what stands where."""
-        first = self.parts[0]
-        return f"{self.question.api} {first.general() or 'answer'}: {_short(first.ours)} | {_short(first.theirs)}"
+        return kind_of(self.question, self.parts[0])
 
     def text(self) -> str:
         lines = [written(self.question)]
@@ -72,17 +70,31 @@ class Difference:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A part of an answer that differs as a row explains: the row's name, the kind of difference, the question."""
+
+    row: str
+    kind: str
+    question: Question
+
+
 @dataclass(slots=True)
 class Comparison:
-    """The outcome of one story. ``rows``: how many parts each row explained; ``parted``: the sides' states differ since a
+    """The outcome of one story. ``explained``: the parts that rows explain; ``parted``: the sides' states differ since a
     request that a row explains."""
 
     story: Story
     asked: int = 0
     covered: list[tuple[str, int, str, str]] = field(default_factory=list)
-    rows: Counter[str] = field(default_factory=Counter)
+    explained: list[Explained] = field(default_factory=list)
     parted: bool = False
     differences: list[Difference] = field(default_factory=list)
+
+
+def kind_of(question: Question, part: Part) -> str:
+    """The same for parts that differ alike: the api, and what stands where on both sides."""
+    return f"{question.api} {part.general() or 'answer'}: {_short(part.ours)} | {_short(part.theirs)}"
 
 
 def _short(value: Any) -> str:
@@ -123,7 +135,7 @@ class Comparer:
 
     async def _one(self, story: Story, question: Question, comparison: Comparison) -> Difference | None:
         answers = await asyncio.gather(*(self._ask(side, question) for side in self.sides))
-        left, rows = self._unexplained(question, answers)
+        left, explained = self._unexplained(question, answers)
         began_s = time.monotonic()
         while left and time.monotonic() < began_s + self._patience_s(
             Difference(story, question, answers[0], answers[1], left)
@@ -135,10 +147,10 @@ class Comparer:
             for n, side in enumerate(self.sides):
                 if again[n]:
                     answers[n] = await self._ask(side, question)
-            left, rows = self._unexplained(question, answers)
+            left, explained = self._unexplained(question, answers)
         comparison.asked += 1
         comparison.parted |= question.api not in READING and any(_is_outcome(part) for part in differences(*answers))
-        comparison.rows.update(row.name for row in rows)
+        comparison.explained += explained
         comparison.covered.append((question.api, question.version, *question.covers))
         return Difference(story, question, answers[0], answers[1], left) if left else None
 
@@ -151,15 +163,15 @@ class Comparer:
         except KafkaError:
             return CLOSED
 
-    def _unexplained(self, question: Question, answers: list[Tree]) -> tuple[list[Part], list[Row]]:
-        left, rows = list[Part](), list[Row]()
+    def _unexplained(self, question: Question, answers: list[Tree]) -> tuple[list[Part], list[Explained]]:
+        left, explained = list[Part](), list[Explained]()
         for part in differences(answers[0], answers[1]):
             row = row_of(Case(question, part, answers[0], answers[1]), self.version)
             if row is None:
                 left.append(part)
             else:
-                rows.append(row)
-        return left, rows
+                explained.append(Explained(row.name, kind_of(question, part), question))
+        return left, explained
 
 
 def _is_outcome(part: Part) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from coterie.client.connection import Connection
 from coterie.conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference
-from coterie.conformance.everything.question import API_BY_NAME, Story
+from coterie.conformance.everything.question import API_BY_NAME, Question, Story
 from coterie.conformance.everything.side import ANSWER_S, Side
 from coterie.wire.declaration import Versions
 
@@ -25,21 +25,25 @@ DIFFERENCES_KEPT = 3  # of one kind
 
 @dataclass(slots=True)
 class Verdict:
-    """The outcome of a run. ``kinds``: how often each kind of difference was met, with the first examples."""
+    """The outcome of a run. ``kinds``: each kind of unexplained difference with its first examples, ``met`` how often;
+    ``explained``: by row and kind the first question, ``rows`` how often."""
 
     version: str
     asked: int = 0
     stories: int = 0
     seconds: float = 0.0
     covered: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
-    rows: Counter[str] = field(default_factory=Counter)
+    rows: Counter[tuple[str, str]] = field(default_factory=Counter)
+    explained: dict[tuple[str, str], Question] = field(default_factory=dict)
     kinds: dict[str, list[Difference]] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
 
     def add(self, comparison: Comparison) -> None:
         self.asked, self.stories = self.asked + comparison.asked, self.stories + 1
         self.covered.update(comparison.covered)
-        self.rows.update(comparison.rows)
+        for explained in comparison.explained:
+            self.rows[explained.row, explained.kind] += 1
+            self.explained.setdefault((explained.row, explained.kind), explained.question)
         for difference in comparison.differences:
             kind = difference.signature()
             self.met[kind] += 1

@@ -11,6 +11,8 @@ from coterie.conformance.everything.judge import Verdict
 from coterie.conformance.everything.question import written
 from coterie.wire.apis import APIS
 
+KINDS_OF_A_ROW = 30
+
 
 def scenario(difference: Difference) -> str:
     """The story to read, with what each side answered at its end."""
@@ -34,8 +36,8 @@ def coverage(verdict: Verdict) -> dict[str, dict[str, Any]]:
 
 def figures(verdict: Verdict) -> dict[str, Any]:
     """The report as data."""
-    reasons = {row.name: row.reason for row in ROWS}
     version = tuple(int(part) for part in verdict.version.split("."))
+    used = {name for name, _ in verdict.rows}
     kinds = [
         {
             "kind": kind,
@@ -53,10 +55,23 @@ def figures(verdict: Verdict) -> dict[str, Any]:
         "served": len([api for api in APIS.values() if not api.hidden]),
         "coverage": coverage(verdict),
         "differences": kinds,
-        "rows": {name: {"met": n, "reason": reasons[name]} for name, n in verdict.rows.most_common()},
+        "rows": _rows(verdict),
         "not_asked": _not_asked(),
-        "unused_rows": [row.name for row in ROWS if row.since <= version < row.before and row.name not in verdict.rows],
+        "unused_rows": [row.name for row in ROWS if row.since <= version < row.before and row.name not in used],
     }
+
+
+def _rows(verdict: Verdict) -> dict[str, dict[str, Any]]:
+    """By row: how often it explained a difference, why, and the kinds that it explained most often."""
+    reasons = {row.name: row.reason for row in ROWS}
+    made: dict[str, dict[str, Any]] = {}
+    for (name, kind), met in verdict.rows.most_common():
+        row = made.setdefault(name, {"met": 0, "reason": reasons[name], "kinds": []})
+        row["met"] += met
+        if len(row["kinds"]) < KINDS_OF_A_ROW:
+            example = written(verdict.explained[name, kind])
+            row["kinds"].append({"kind": kind, "met": met, "question": example})
+    return dict(sorted(made.items(), key=lambda item: -int(item[1]["met"])))
 
 
 def _not_asked() -> dict[str, str]:
