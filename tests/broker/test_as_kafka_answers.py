@@ -21,6 +21,7 @@ from coterie.wire.messages.create_partitions import (
 )
 from coterie.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.end_txn import EndTxnRequest
@@ -39,6 +40,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -98,6 +100,12 @@ def _assigned(count: int, replication: int) -> CreateTopicsRequest:
 def _grown(*names: str, brokers: int | None = None) -> CreatePartitionsRequest:
     assigned = None if brokers is None else [CreatePartitionsAssignment([1])] * brokers
     return CreatePartitionsRequest([CreatePartitionsTopic(name, 3, assigned) for name in names])
+
+
+def _committed(retention_time_ms: int = -1) -> OffsetCommitRequest:
+    """Offset 1 of the first partition, by a group without members."""
+    topic = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1, committed_metadata="")])
+    return OffsetCommitRequest("g", retention_time_ms=retention_time_ms, topics=[topic])
 
 
 def _altered(topic: str, name: str, value: str) -> IncrementalAlterConfigsRequest:
@@ -185,13 +193,7 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         [ErrorCode.FENCED_LEADER_EPOCH],
     ),
     "a retention beyond all time": (
-        OffsetCommitRequest(
-            "g",
-            retention_time_ms=2**63 - 1,
-            topics=[
-                OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1, committed_metadata="")])
-            ],
-        ),
+        _committed(retention_time_ms=2**63 - 1),
         3,
         lambda r: [p.error_code for p in r.topics[0].partitions],
         [0],
@@ -274,6 +276,28 @@ def test_join_twice_the_same_protocol(connection: BrokerSocket) -> None:
     joined = connection.request(JoinGroupRequest("g", 6_000, 500, "", None, "consumer", twice), highest=3)
     assert (joined.error_code, joined.protocol_name) == (0, "range")
     assert not connection.request(DeleteTopicsRequest(topic_names=["t"]), highest=5).responses[0].error_code
+
+
+def test_offsets_deleted_of_no_partition(connection: BrokerSocket) -> None:
+    """Of topics without partitions only an unknown one is in the answer (KafkaApis.handleOffsetDeleteRequest)."""
+    connection.request(_committed(), highest=3)
+    topics = [OffsetDeleteRequestTopic("t"), OffsetDeleteRequestTopic("nowhere")]
+    answer = connection.request(OffsetDeleteRequest("g", topics))
+    assert (answer.error_code, [(t.name, t.partitions) for t in answer.topics]) == (0, [("nowhere", [])])
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"),
+    [("compact", ErrorCode.POLICY_VIOLATION), ("compact,delete", ErrorCode.NONE), ("delete", ErrorCode.NONE)],
+)
+def test_only_records_that_may_be_deleted_are_deleted_by_request(
+    connection: BrokerSocket, policy: str, error: ErrorCode
+) -> None:
+    """Partition.deleteRecordsOnLeader: a topic that is only compacted keeps its records."""
+    connection.request(_altered("t", "cleanup.policy", policy))
+    request = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 0)])])
+    deleted = connection.request(request).topics[0].partitions[0]
+    assert (deleted.error_code, deleted.low_watermark) == (error, -1 if error else 0)
 
 
 def test_nothing_is_an_element_of_a_list_too(connection: BrokerSocket) -> None:

@@ -26,8 +26,8 @@ ROWS: tuple[Row, ...] = (
         "order",
         "Kafka keeps these in hash maps, whose order it does not define",
         "Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers|"
-        "ListGroups|(List|Describe)Transactions",
-        r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states)\.order",
+        "ListGroups|(List|Describe)Transactions|ListConfigResources",
+        r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources)\.order",
     ),
     Row(
         "not served",
@@ -263,17 +263,10 @@ ROWS: tuple[Row, ...] = (
         recognising.pair("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"),
     ),
     Row(
-        "deleted later",
-        "a deletion reaches Kafka's coordinators after DeleteTopics is answered",
-        "OffsetCommit|TxnOffsetCommit|AddPartitionsToTxn",
-        r".*error_code",
-        recognising.pair("UNKNOWN_TOPIC_OR_PARTITION", "NONE"),
-    ),
-    Row(
         "never joined",
         "a first join or commit that is refused, or is aborted, makes no group here; Kafka keeps an Empty one",
-        "ListGroups|DescribeGroups|DeleteGroups|OffsetCommit",
-        r"groups\[\](\.(group_state|error_code|error_message))?|results\[\]\.error_code|topics.*\.error_code",
+        "ListGroups|DescribeGroups|DeleteGroups|OffsetCommit|OffsetDelete",
+        r"groups\[\](\.(group_state|error_code|error_message))?|results\[\]\.error_code|topics.*|error_code",
         recognising.empty_in_kafka,
     ),
     Row(

@@ -280,7 +280,10 @@ class PartitionLog:
         return -1, -1
 
     def delete_records(self, before_offset: int) -> int:
-        """Moves the start of the log up; returns it. Raises Refusal OFFSET_OUT_OF_RANGE."""
+        """Moves the start of the log up; returns it. Raises Refusal OFFSET_OUT_OF_RANGE, or POLICY_VIOLATION where the log
+        is only compacted (Kafka's Partition.deleteRecordsOnLeader)."""
+        if self.config.cleanup_compact and not self.config.cleanup_delete:
+            raise Refusal(ErrorCode.POLICY_VIOLATION, "a topic that is only compacted keeps its records")
         if before_offset == -1:
             before_offset = self.end_offset
         if not 0 <= before_offset <= self.end_offset:

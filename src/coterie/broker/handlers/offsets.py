@@ -145,7 +145,7 @@ def handle_offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Cal
         count = len(existing.partitions) if existing is not None else 0
         for there, topics in ((True, known), (False, unknown)):
             partitions = [p for p in topic.partitions if (0 <= p.partition_index < count) == there]
-            if partitions:
+            if partitions or (existing is None and not there):  # an unknown topic is answered without partitions too
                 topics.append(OffsetDeleteRequestTopic(topic.name, partitions))
     request.topics = known
     if not unknown:

@@ -182,7 +182,9 @@ def _to_ask_again(question: Question, answers: list[Tree], left: list[Part]) -> 
     """Which sides may answer otherwise in a moment."""
     if question.api in READING:
         return True, True
+    unacknowledged = question.api == "Produce" and not question.body.get("acks", 0)
+    not_yet = (*NOT_YET, CLOSED) if unacknowledged else NOT_YET  # any error of it ends the connection
     late = [
-        any(word in repr(value) for word in NOT_YET) for value in zip(*((p.ours, p.theirs) for p in left), strict=True)
+        any(word in repr(value) for word in not_yet) for value in zip(*((p.ours, p.theirs) for p in left), strict=True)
     ]
     return late[0], late[1]

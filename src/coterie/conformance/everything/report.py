@@ -15,8 +15,10 @@ KINDS_OF_A_ROW = 30
 
 
 def scenario(difference: Difference) -> str:
-    """The story to read, with what each side answered at its end."""
-    lines = [f"  {written(question)}" for question in difference.story.questions]
+    """The story up to the question that was answered differently, with both answers."""
+    names = [question.name for question in difference.story.questions]
+    until = difference.story.questions[: names.index(difference.question.name) + 1]
+    lines = [f"  {written(question)}" for question in until]
     return "\n".join([difference.signature(), *lines, *difference.text().splitlines()[1:]])
 
 

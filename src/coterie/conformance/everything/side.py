@@ -19,6 +19,7 @@ from coterie.conformance.everything import answers
 from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.batches import describe_bytes, encode_described
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, message_of, texts_in
+from coterie.conformance.everything.settling import settle
 from coterie.wire.declaration import Kind, Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -111,6 +112,7 @@ class Side:
                 return SILENT
         try:
             response: Struct = await asked
+            await settle(connection, request, response)
         except KafkaError as error:
             connection.close()
             return LATE if error.code == ErrorCode.REQUEST_TIMED_OUT else CLOSED

@@ -1,0 +1,55 @@
+"""A request whose effect comes after its answer: the judge waits for the effect before it asks on.
+
+Kafka answers EndTxn when the transaction's end is decided, and writes its markers then; it answers DeleteTopics when its
+controller has deleted the topics, which its brokers learn a little later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from coterie.client.connection import Connection
+from coterie.wire.declaration import Struct
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.delete_topics import DeleteTopicsResponse
+from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+SETTLED_WITHIN_S = 4.0
+AGAIN_EVERY_S = 0.005
+ENDING = ("PrepareCommit", "PrepareAbort")
+METADATA_VERSION = 4  # the first that creates nothing
+
+
+async def settle(connection: Connection, request: Struct, response: Struct) -> None:
+    """Returns when the effect of this answered request is there, at the latest after `SETTLED_WITHIN_S`. Raises KafkaError
+    when the broker is gone."""
+    if isinstance(request, EndTxnRequest) and isinstance(response, EndTxnResponse) and not response.error_code:
+        if connection.serves(DescribeTransactionsRequest):  # from Kafka 3.0 on
+            await _until(lambda: _has_ended(connection, request.transactional_id))
+    elif isinstance(response, DeleteTopicsResponse):
+        names = [result.name for result in response.responses if result.name and not result.error_code]
+        if names:
+            await _until(lambda: _are_gone(connection, names))
+
+
+async def _until(reached: Callable[[], Awaitable[bool]]) -> None:
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + SETTLED_WITHIN_S
+    while not await reached() and loop.time() < until_s:
+        await asyncio.sleep(AGAIN_EVERY_S)
+
+
+async def _has_ended(connection: Connection, transactional_id: str) -> bool:
+    request = DescribeTransactionsRequest([transactional_id])
+    response = await connection.request(request, DescribeTransactionsResponse, SETTLED_WITHIN_S)
+    return all(described.transaction_state not in ENDING for described in response.transaction_states)
+
+
+async def _are_gone(connection: Connection, names: list[str]) -> bool:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics, allow_auto_topic_creation=False)
+    response = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
+    return all(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics)

@@ -1,0 +1,109 @@
+"""The judge waits for the effect of a request that a broker answers before it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from coterie.broker.broker import Broker
+from coterie.broker.handlers import HANDLERS
+from coterie.broker.server import Call, CannotAnswer, Handler
+from coterie.broker.settings import BrokerSettings
+from coterie.conformance.differential import SETTINGS
+from coterie.conformance.everything.comparison import Comparer, Difference
+from coterie.conformance.everything.domains import batch
+from coterie.conformance.everything.question import Question, Story
+from coterie.conformance.everything.side import Side
+
+_TOPIC = {"name": "$t", "num_partitions": 1, "replication_factor": 1}
+_CREATE = Question("create", "CreateTopics", 4, {"topics": [_TOPIC]})
+LATE = 3  # answers that still show the state before
+
+
+def _late(api_key: int, show_before: Any) -> tuple[dict[int, Handler], list[int]]:
+    """The API's handler, whose first `LATE` answers show the state before, and how often it was asked."""
+    asked = [0]
+
+    def handle(broker: Broker, request: Any, call: Call) -> Any:
+        response = HANDLERS[api_key](broker, request, call)
+        asked[0] += 1
+        if asked[0] <= LATE:
+            show_before(response)
+        return response
+
+    return {api_key: handle}, asked
+
+
+async def _asked(changed: dict[int, Handler], *questions: Question) -> list[Any]:
+    broker = Broker(BrokerSettings(SETTINGS))
+    broker.handlers = HANDLERS | changed
+    side = Side("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=1_700_000_000_000)
+    try:
+        return [await side.ask(question) for question in questions]
+    finally:
+        side.close()
+        await broker.stop()
+
+
+def test_a_transaction_has_ended_before_the_judge_asks_on() -> None:
+    def show_before(response: Any) -> None:
+        response.transaction_states[0].transaction_state = "PrepareAbort"
+
+    changed, asked = _late(65, show_before)
+    producer = {"@": "id", "of": "producer@init"}
+    ended = {"transactional_id": "$x", "producer_id": producer, "producer_epoch": 0, "committed": False}
+    questions = (
+        _CREATE,
+        Question("init", "InitProducerId", 1, {"transactional_id": "$x", "transaction_timeout_ms": 60_000}),
+        Question("add", "AddPartitionsToTxn", 1, ended | {"topics": [{"name": "$t", "partitions": [0]}]}),
+        Question("end", "EndTxn", 1, ended),
+    )
+    del questions[2].body["committed"]
+    answers = asyncio.run(_asked(changed, *questions))
+    assert (answers[-1]["error_code"], asked[0]) == ("NONE", LATE + 1)
+
+
+def test_topics_are_gone_before_the_judge_asks_on() -> None:
+    def show_before(response: Any) -> None:
+        response.topics[0].error_code = 0
+
+    changed, asked = _late(3, show_before)
+    questions = (
+        _CREATE,
+        Question("delete", "DeleteTopics", 4, {"topic_names": ["$t", "$nowhere"], "timeout_ms": 1000}),
+    )
+    answers = asyncio.run(_asked(changed, *questions))
+    assert [topic["error_code"] for topic in answers[-1]["responses"]] == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
+    assert asked[0] == LATE + 1
+
+
+def test_an_unacknowledged_produce_that_was_refused_is_asked_again() -> None:
+    """Its only error is the end of the connection, which may mean "not yet" too."""
+    refused = [0]
+
+    def handle(broker: Broker, request: Any, call: Call) -> Any:
+        if request.acks == 0 and not refused[0]:
+            refused[0] += 1
+            raise CannotAnswer("not yet")
+        return HANDLERS[0](broker, request, call)
+
+    data = {"name": "$t", "partition_data": [{"index": 0, "records": batch()}]}
+    story = Story(
+        "s",
+        [
+            _CREATE,
+            Question("produce", "Produce", 7, {"acks": 0, "timeout_ms": 1000, "topic_data": [data]}),
+        ],
+    )
+
+    async def differences() -> list[Difference]:
+        brokers = [Broker(BrokerSettings(SETTINGS)) for _ in range(2)]
+        brokers[1].handlers = HANDLERS | {0: handle}
+        one, other = [Side("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=0) for broker in brokers]
+        try:
+            return (await Comparer((one, other), (4, 3, 0), agree_s=2.0).compare(story)).differences
+        finally:
+            for broker in brokers:
+                await broker.stop()
+
+    assert (asyncio.run(differences()), refused) == ([], [1])
