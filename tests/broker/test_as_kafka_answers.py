@@ -13,6 +13,7 @@ from coterie.records.compression import ZSTD
 from coterie.testing.local_broker import LocalBroker
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -43,6 +44,11 @@ from coterie.wire.messages.offset_commit import (
 from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 INVALID_REQUEST, INVALID_TOPIC = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_TOPIC_EXCEPTION
 ID = bytes(range(16))
@@ -102,9 +108,10 @@ def _grown(*names: str, brokers: int | None = None) -> CreatePartitionsRequest:
     return CreatePartitionsRequest([CreatePartitionsTopic(name, 3, assigned) for name in names])
 
 
-def _committed(retention_time_ms: int = -1) -> OffsetCommitRequest:
-    """Offset 1 of the first partition, by a group without members."""
-    topic = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1, committed_metadata="")])
+def _committed(*partitions: int, retention_time_ms: int = -1) -> OffsetCommitRequest:
+    """Offset 1 of these partitions, by a group without members."""
+    committed = [OffsetCommitRequestPartition(p, 1, committed_metadata="") for p in partitions or (0,)]
+    topic = OffsetCommitRequestTopic("t", partitions=committed)
     return OffsetCommitRequest("g", retention_time_ms=retention_time_ms, topics=[topic])
 
 
@@ -278,6 +285,26 @@ def test_join_twice_the_same_protocol(connection: BrokerSocket) -> None:
     assert not connection.request(DeleteTopicsRequest(topic_names=["t"]), highest=5).responses[0].error_code
 
 
+def _by_topic(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:
+    return [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in response.topics]
+
+
+def test_commits_of_what_there_is_and_what_there_is_not(connection: BrokerSocket) -> None:
+    """OffsetCommitResponse.Builder: a topic once, what is unknown first; an unknown topic without partitions too."""
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    expected = [("t", [(7, unknown), (0, 0)]), ("nowhere", [])]
+    request = _committed(0, 7)
+    request.topics.append(OffsetCommitRequestTopic("nowhere"))
+    assert _by_topic(connection.request(request, highest=3)) == expected
+    taken = connection.request(InitProducerIdRequest("x", 60_000), highest=4)
+    producer = ("x", taken.producer_id, taken.producer_epoch)
+    connection.request(AddOffsetsToTxnRequest(*producer, group_id="g"), highest=3)
+    partitions = [TxnOffsetCommitRequestPartition(p, 1, committed_metadata="") for p in (0, 7)]
+    topics = [TxnOffsetCommitRequestTopic("t", partitions), TxnOffsetCommitRequestTopic("nowhere")]
+    in_transaction = TxnOffsetCommitRequest("x", "g", *producer[1:], topics=topics)
+    assert _by_topic(connection.request(in_transaction, highest=3)) == expected
+
+
 def test_offsets_deleted_of_no_partition(connection: BrokerSocket) -> None:
     """Of topics without partitions only an unknown one is in the answer (KafkaApis.handleOffsetDeleteRequest)."""
     connection.request(_committed(), highest=3)
@@ -319,6 +346,34 @@ def test_transactional_records_without_a_producer_hold_nobody_up(connection: Bro
     """They belong to no transaction that could end; a consumer of what is decided reads past them."""
     connection.request(_produced(transactional_id="x"), highest=11)
     assert _end_offset(connection, isolation_level=1) == 1
+
+
+def test_a_refusal_of_a_whole_produce(connection: BrokerSocket) -> None:
+    """What Kafka looks for before it looks at single partitions refuses every partition of the request, and only a corrupt
+    batch in words (ProduceRequest.getErrorResponse)."""
+    good = encode_batch([(0, None, b"v", ())])
+    for damaged, code, in_words in (
+        (b"\3" * 61, ErrorCode.CORRUPT_MESSAGE, True),
+        (
+            encode_batch([(0, None, b"v", ())], attributes=TRANSACTIONAL_BIT),
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            False,
+        ),
+    ):
+        partitions = [PartitionProduceData(0, good), PartitionProduceData(1, damaged)]
+        request = ProduceRequest(None, -1, 1_000, [TopicProduceData("t", partition_data=partitions)])
+        answered = connection.request(request, highest=11).responses[0].partition_responses
+        assert [(p.index, p.error_code, p.error_message is not None) for p in answered] == [
+            (0, code, in_words),
+            (1, code, in_words),
+        ]
+    assert _end_offset(connection, isolation_level=0) == 0
+
+
+def test_an_old_produce_of_nothing(connection: BrokerSocket) -> None:
+    request = ProduceRequest(None, -1, 1_000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, b"")])])
+    answered = connection.request(request, highest=2).responses[0].partition_responses[0]
+    assert (answered.error_code, answered.base_offset) == (0, -1)
 
 
 def test_a_produce_adds_its_partition_to_the_transaction(connection: BrokerSocket) -> None:

@@ -35,6 +35,20 @@ MARKED = [
     {"responses": [{"partitions": [{"records": [{"offset": 3, "control": True}], "aborted_transactions": aborted}]}]}
     for aborted in ([], [{"producer_id": "producer@init", "first_offset": 3}])
 ]
+STARTED, ONGOING = (
+    [
+        {
+            "transaction_states": [
+                {"transactional_id": "$x", "transaction_state": state, "transaction_start_time_ms": start}
+            ]
+        }
+        for start in (-1, "about now")
+    ]
+    for state in ("Empty", "Ongoing")
+)
+OLD, NOTHING = (
+    {"responses": [{"partitions": [{"records": records}]}]} for records in ([{"offset": 0, "magic": 1}], [])
+)
 TWO = [{"name": "$t"}, {"name": "$u"}]
 
 # api, what the question is about, its body, both answers, the version of Kafka -> the row
@@ -68,7 +82,7 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
         "emptied",
     ),
     "one that Kafka 4 dropped": ("ListGroups", ("", ""), {}, {"groups": [EMPTY]}, {"groups": []}, (4, 3, 0), ""),
-    "a pending id that Kafka dropped": ("JoinGroup", ("", ""), {}, FINE, UNKNOWN, (3, 9, 1), "emptied"),
+    "a pending id that Kafka dropped": ("JoinGroup", ("", ""), {"member_id": "m"}, FINE, UNKNOWN, (3, 9, 1), "emptied"),
     "a pending id that we dropped": ("JoinGroup", ("", ""), {}, UNKNOWN, FINE, (3, 9, 1), ""),
     "an aborted transaction ahead": ("Fetch", ("", ""), {"max_bytes": 10}, *ABORTED, (4, 3, 0), "aborted ahead"),
     "one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED, (4, 3, 0), ""),
@@ -86,6 +100,30 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
         "fenced by itself",
     ),
     "a first claim": ("InitProducerId", ("", ""), {"producer_epoch": -1}, FINE, FENCED, (3, 9, 1), ""),
+    "a pending id that left and that Kafka dropped": ("LeaveGroup", ("", ""), {}, FINE, UNKNOWN, (3, 9, 1), "emptied"),
+    "a first join with Kafka's refusal": ("JoinGroup", ("", ""), {"member_id": ""}, FINE, UNKNOWN, (3, 9, 1), ""),
+    "offsets of a group that Kafka keeps": (
+        "OffsetDelete",
+        ("", ""),
+        {},
+        {"error_code": "GROUP_ID_NOT_FOUND"},
+        FINE,
+        (4, 3, 0),
+        "never joined",
+    ),
+    "a start that Kafka remembers": ("DescribeTransactions", ("", ""), {}, *STARTED, (3, 9, 1), "start of the last"),
+    "a start that Kafka 4 remembers": ("DescribeTransactions", ("", ""), {}, *STARTED, (4, 3, 0), ""),
+    "a start of a transaction": ("DescribeTransactions", ("", ""), {}, *ONGOING, (3, 9, 1), ""),
+    "an old Fetch that Kafka closes on": (
+        "Fetch",
+        ("", ""),
+        {},
+        OLD,
+        "connection closed",
+        (3, 9, 1),
+        "times below none",
+    ),
+    "an old Fetch of nothing": ("Fetch", ("", ""), {}, NOTHING, "connection closed", (3, 9, 1), ""),
     "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),
     "an order of a map": ("Metadata", ("", ""), {}, {"topics": TWO}, {"topics": TWO[::-1]}, (4, 3, 0), "order"),
 }

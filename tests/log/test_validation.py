@@ -202,7 +202,9 @@ def test_a_count_that_is_not_true_is_found_where_records_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "code"), [(3, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, None)], ids=["before", "since"]
+    ("version", "code"),
+    [(2, None), (3, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, None)],
+    ids=["unchecked", "before", "since"],
 )
 def test_zstd_needs_produce_7(version: int, code: ErrorCode | None) -> None:
     data = batch(NOW, codec=ZSTD)
@@ -232,6 +234,14 @@ def test_a_produce_carries_one_batch_for_a_partition() -> None:
         with pytest.raises(Refusal) as refusal:
             produced_batch(data, 3)
         assert refusal.value.code == code
+
+
+def test_a_produce_before_3_may_carry_nothing() -> None:
+    """Kafka checks what a Produce carries from version 3 on; before, records without a whole batch are nothing to append."""
+    one = batch(NOW)
+    assert produced_batch(one, 2) == (one, read_header(one))
+    for data in (b"", one[:16], one[:-1]):
+        assert produced_batch(data, 2) is None
 
 
 def test_a_repeat_is_answered_with_the_time_of_the_first() -> None:

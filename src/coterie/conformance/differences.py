@@ -206,20 +206,6 @@ ROWS: tuple[Row, ...] = (
         recognising.epoch_below,
     ),
     Row(
-        "no records",
-        "a Produce of version 0 to 2 without a whole message is nothing to append in Kafka; refused here",
-        "Produce",
-        r".*\.(error_code|base_offset|log_append_time_ms)",
-        recognising.old_and_empty,
-    ),
-    Row(
-        "refusal's words",
-        "whether a refused batch is told in words depends on where Kafka's code meets it",
-        "Produce",
-        r".*\.error_message",
-        recognising.pair(None, "a text"),
-    ),
-    Row(
         "feature gone",
         "lowering a feature that does not exist is fine in Kafka, refused here",
         "UpdateFeatures",

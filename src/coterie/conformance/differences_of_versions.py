@@ -100,7 +100,12 @@ BEFORE_4 = (
         r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
     Row("emptied", "before 4 an Empty group went with its last offset, or without any when somebody's topic was deleted;"
         " an id that a member had not yet joined with went with it", "DeleteGroups|OffsetDelete|DescribeGroups|ListGroups|"
-        "JoinGroup", ".*", recognising.gone_in_kafka, before=FOUR),
+        "JoinGroup|LeaveGroup", ".*", recognising.gone_in_kafka, before=FOUR),
+    Row("start of the last", "before 4 InitProducerId left the start of the last transaction in the coordinator's memory",
+        "DescribeTransactions", r"transaction_states\[\]\.transaction_start_time_ms",
+        recognising.start_of_the_last, before=FOUR),
+    Row("times below none", "before 4 a record with a time below -1 cannot be converted to an old message", "Fetch", "",
+        recognising.unconvertible, before=FOUR),
     Row("converted together", "before 4 the first batch of a Fetch of old messages is converted, then all others at once: none"
         " where one is zstd", "Fetch", r"responses\[\]\.partitions\[\]\.records", recognising.prefix_of_converted, before=FOUR),
     Row("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is repeated, as its"
@@ -112,8 +117,8 @@ BEFORE_4 = (
         before=FOUR),
     Row("unknown group, transaction", "the same for a transaction's", "TxnOffsetCommit", r".*\.error_code",
         pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"), before=FOUR),
-    Row("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs", ".*",
-        lambda c: "resource_type': 32" in repr(c.question.body), before=FOUR),
+    Row("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs",
+        r"(results|responses)\[\].*", lambda c: "resource_type': 32" in repr(c.question.body), before=FOUR),
 )  # fmt: skip
 OF_4 = (
     _of_4("has no such setting", "the setting went with Kafka 4; it has its effect here, for those who still set it", _CONFIGS,

@@ -20,6 +20,7 @@ from coterie.records.batch import (
     BatchHeader,
     Record,
     batches,
+    begins_whole,
     check_crc,
     count_records,
     decode_records,
@@ -54,9 +55,12 @@ class RecordsRefused(Refusal):
         self.errors = tuple(errors)
 
 
-def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader]:
+def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader] | None:
     """The one batch that a Produce of that version carries for a partition, and its header: made of an old message set up
-    to v2; a piece of a batch after it is cut off. Raises Refusal (Kafka's ProduceRequest.validateRecords)."""
+    to v2; a piece of a batch after it is cut off. None: up to v2 there may be no whole batch, which is nothing to append.
+    Raises Refusal (Kafka's ProduceRequest.validateRecords)."""
+    if version < BATCHES_FROM and not begins_whole(records):
+        return None
     try:
         if version < BATCHES_FROM and is_legacy(records):
             batch = to_batch(records)
@@ -69,7 +73,7 @@ def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader]:
     if header.magic != MAGIC:
         code = ErrorCode.CORRUPT_MESSAGE if not 0 <= header.magic <= MAGIC else ErrorCode.INVALID_RECORD
         raise Refusal(code, f"Produce {version} carries record batches of format {MAGIC}, not {header.magic}")
-    if version < ZSTD_FROM and header.codec == ZSTD:
+    if BATCHES_FROM <= version < ZSTD_FROM and header.codec == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} must not carry zstd")
     return (records if header.size == len(records) else records[: header.size]), header
 

@@ -340,6 +340,14 @@ def of_unknown_format(data: bytes) -> bool:
     return len(data) > _MAGIC and data[_MAGIC] > MAGIC
 
 
+def begins_whole(data: bytes) -> bool:
+    """Whether the first batch, or old message, is there to its end."""
+    return (
+        len(data) > _MAGIC
+        and int.from_bytes(data[LENGTH_END - 4 : LENGTH_END], "big", signed=True) <= len(data) - LENGTH_END
+    )
+
+
 def begins_transactional(data: bytes) -> bool:
     """Whether the first batch is of format 2 and transactional; False for what is too short to say."""
     return len(data) > _LOW_ATTRIBUTES and data[_MAGIC] == MAGIC and bool(data[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
@@ -33,6 +33,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitResponseTopic
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
@@ -53,15 +54,24 @@ def handle_offset_commit(broker: Broker, request: OffsetCommitRequest, call: Cal
 
     def merge(answer: Message) -> Message:
         assert isinstance(answer, OffsetCommitResponse)
-        merged = {(t.name, t.topic_id): t for t in answer.topics}
-        for topic in refused:
-            kept = merged.setdefault(
-                (topic.name, topic.topic_id), OffsetCommitResponseTopic(topic.name, topic.topic_id)
-            )
-            kept.partitions += topic.partitions
-        return OffsetCommitResponse(topics=list(merged.values()))
+        return OffsetCommitResponse(topics=after_refused(refused, answer.topics))
 
     return submit(broker, request, call).then(merge)
+
+
+Topic = TypeVar("Topic", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
+
+
+def after_refused(refused: list[Topic], answered: list[Topic]) -> list[Topic]:
+    """Each topic once, as Kafka's response builders merge: the topics and partitions that were refused come first."""
+    merged = list(refused)
+    for topic in answered:
+        same = next((one for one in refused if one.name == topic.name), None)
+        if same is None:
+            merged.append(topic)
+        else:
+            same.partitions += topic.partitions
+    return merged
 
 
 def _known_topics(
@@ -72,12 +82,12 @@ def _known_topics(
     refused: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
-        found = broker.topics.by_name.get(name or "")
-        count = len(found.partitions) if found is not None else 0
+        existing = broker.topics.by_name.get(name or "")
+        count = len(existing.partitions) if existing is not None else 0
         code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         good = [p for p in topic.partitions if 0 <= p.partition_index < count]
         bad = [OffsetCommitResponsePartition(p.partition_index, code) for p in topic.partitions if p not in good]
-        if bad:
+        if bad or existing is None:  # an unknown topic is answered without partitions too
             refused.append(OffsetCommitResponseTopic(name or "", topic.topic_id, bad))
         if good:
             known.append(OffsetCommitRequestTopic(name or "", topic.topic_id, good))

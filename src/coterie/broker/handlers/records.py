@@ -76,10 +76,15 @@ def check_leader_epoch(current_leader_epoch: int) -> None:
 def handle_produce(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
     to_sync: list[PartitionLog] = []
     response = ProduceResponse()
+    whole = _refusal_of_all(request)
     for data in request.topic_data:
         answered = TopicProduceResponse(data.name, data.topic_id)
         for partition_data in data.partition_data:
-            answered.partition_responses.append(_append(broker, request, data, partition_data, call, to_sync))
+            answered.partition_responses.append(
+                _append(broker, request, data, partition_data, call, to_sync)
+                if whole is None
+                else PartitionProduceResponse(partition_data.index, whole.code, error_message=whole.message)
+            )
         response.responses.append(answered)
     if request.acks == 0:
         _check_unacknowledged(response)
@@ -97,6 +102,18 @@ def handle_produce(broker: Broker, request: ProduceRequest, call: Call) -> Produ
     for number, log in enumerate(to_sync):
         broker.flusher.after_sync(log, lambda number=number: synced(number))  # type: ignore[misc]
     return pending
+
+
+def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
+    """For what Kafka refuses every partition, in the order in which it looks at the first batch of each
+    (RequestUtils.hasTransactionalRecords)."""
+    for records in (data.records or b"" for topic in request.topic_data for data in topic.partition_data):
+        if of_unknown_format(records):
+            return Refusal(ErrorCode.CORRUPT_MESSAGE, "records of an unknown format")
+        if begins_transactional(records):
+            refused = request.transactional_id is None
+            return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) if refused else None
+    return None
 
 
 def _check_unacknowledged(response: ProduceResponse) -> None:
@@ -118,23 +135,21 @@ def _append(
 ) -> PartitionProduceResponse:
     log: PartitionLog | None = None
     try:
-        if of_unknown_format(data.records or b""):  # Kafka looks into the batches before it looks for their topic
-            raise Refusal(ErrorCode.CORRUPT_MESSAGE)
-        if request.transactional_id is None and begins_transactional(data.records or b""):
-            raise Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         name = broker.topics.name_of(topic_data.name, topic_data.topic_id, call.api_version >= TOPIC_IDS_FROM)
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = broker.topics.partition(name, data.index)
-        batch, header = produced_batch(data.records or b"", call.api_version)
-        if header.is_of_a_transaction:
-            _check_transaction(broker, request, header, (name, data.index), call)
+        produced = produced_batch(data.records or b"", call.api_version)
+        if produced is not None and produced[1].is_of_a_transaction:
+            _check_transaction(broker, request, produced[1], (name, data.index), call)
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
         if name in INTERNAL_TOPICS:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
+        if produced is None:
+            return PartitionProduceResponse(data.index, ErrorCode.NONE)
         log = partition.log
-        appended = log.append(batch, broker.clock.now_ms(), LEADER_EPOCH)
+        appended = log.append(produced[0], broker.clock.now_ms(), LEADER_EPOCH)
     except Refusal as refusal:
         return _refused(data.index, refusal, log)
     except OSError as error:

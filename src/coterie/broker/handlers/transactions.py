@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coterie.broker.handlers.groups import submit
+from coterie.broker.handlers.offsets import after_refused
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
@@ -50,12 +51,12 @@ def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, ca
     refused: list[TxnOffsetCommitResponseTopic] = []
     known: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
-        found = broker.topics.by_name.get(topic.name)
-        count = len(found.partitions) if found is not None else 0
+        existing = broker.topics.by_name.get(topic.name)
+        count = len(existing.partitions) if existing is not None else 0
         good = [p for p in topic.partitions if 0 <= p.partition_index < count]
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         bad = [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in topic.partitions if p not in good]
-        if bad:
+        if bad or existing is None:  # an unknown topic is answered without partitions too
             refused.append(TxnOffsetCommitResponseTopic(topic.name, bad))
         if good:
             known.append(TxnOffsetCommitRequestTopic(topic.name, good))
@@ -65,7 +66,7 @@ def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, ca
 
     def merge(answer: Message) -> Message:
         assert isinstance(answer, TxnOffsetCommitResponse)
-        return TxnOffsetCommitResponse(topics=[*answer.topics, *refused])
+        return TxnOffsetCommitResponse(topics=after_refused(refused, answer.topics))
 
     return submit(broker, request, call).then(merge)
 
