@@ -173,6 +173,17 @@ def test_more_partitions_than_the_usual_limit_of_open_files(tmp_path: Path) -> N
     process.stop()
 
 
+def test_a_record_for_a_topic_that_is_missing_is_refused_within_seconds() -> None:
+    from coterie.testing import LocalBroker
+
+    with LocalBroker({"auto.create.topics.enable": "false"}) as local:
+        done = coterie("produce", "nowhere", stdin="x\n", address=local.bootstrap_servers)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "there is no topic nowhere" in last
+    assert "coterie topics create nowhere" in last
+
+
 def test_a_group_explains_itself_on_the_command_line(broker: BrokerProcess, tmp_path: Path) -> None:
     at = broker.address
     coterie("topics", "create", "orders", "-p", "2", address=at)

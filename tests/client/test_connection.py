@@ -19,6 +19,9 @@ class Silent(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         return
 
+    def abort(self) -> None:
+        return
+
 
 def asking(timeout_s: float) -> tuple[Connection, asyncio.Task[HeartbeatResponse]]:
     connection = Connection("test")

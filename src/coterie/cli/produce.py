@@ -9,6 +9,8 @@ import click
 
 from coterie.cli.running import broker_option, json_option, run
 
+TOPIC_WAIT_MS = 5_000  # a topic that the broker creates at its first use is there sooner
+
 
 @click.command(
     epilog="""\b
@@ -24,7 +26,8 @@ Examples:
 @json_option
 def produce(topic: str, key_separator: str | None, compression: str, bootstrap_server: str, as_json: bool) -> None:
     """Write the lines of standard input to a topic; returns once all are acknowledged."""
-    from coterie.client import Admin, Producer
+    from coterie.client import Admin, KafkaError, Producer
+    from coterie.wire.errors import ErrorCode
 
     async def send() -> int:
         settings = {"bootstrap.servers": bootstrap_server, "compression.type": compression}
@@ -32,6 +35,13 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap_s
             await admin.describe_cluster()  # a producer would wait for a broker; somebody at a terminal wants to know
         deliveries = []
         async with Producer(settings) as producer:
+            try:
+                await producer.partitions_for(topic, TOPIC_WAIT_MS)  # not max.block.ms: somebody at a terminal waits
+            except KafkaError as error:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                text = f"there is no topic {topic}, and the broker does not create it: coterie topics create {topic}"
+                raise KafkaError(error.code, text) from error
             for line in sys.stdin.buffer:
                 key, value = None, line.rstrip(b"\n")
                 if key_separator is not None:

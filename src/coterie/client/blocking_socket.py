@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
+from collections import deque
 from typing import Any
 
 from coterie import __version__
-from coterie.client.connection import API_VERSIONS_FIRST_TRY, VersionTable, answer_type
+from coterie.client.connection import (
+    API_VERSIONS_FIRST_TRY,
+    MAX_ANSWER_BYTES,
+    NOT_ENCODED,
+    UNREACHABLE,
+    VersionTable,
+    answer_type,
+    next_step,
+    no_broker,
+    not_encoded,
+)
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.primitives import WireError
 
 Awaited = tuple[Any, int]  # the class of an answer, and its version
+RECEIVE_BYTES = 256 * 1024
 
 
 class BrokerSocket:
@@ -30,30 +44,41 @@ class BrokerSocket:
         security: Security = PLAINTEXT,
     ) -> None:
         context = security.context()
-        try:
-            plain = socket.create_connection((host, port), timeout_s)
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket = plain if context is None else context.wrap_socket(plain, server_hostname=host)
-        except OSError as error:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {host}:{port}: {error}") from error
-        self._client_id = client_id
+        self._client_id, self._timeout_s = client_id, timeout_s
         self._correlation_id = 0
+        self._unanswered: deque[int] = deque()
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except UNREACHABLE as error:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, no_broker(host, port, error, timeout_s)) from error
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                self._socket = context.wrap_socket(self._socket, server_hostname=host)
+            self._agree()
+            self._log_in(security)
+        except UNREACHABLE as error:
+            self.close()
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, no_broker(host, port, error, timeout_s)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _agree(self) -> None:
         frame = self._roundtrip(ApiVersionsRequest("coterie", __version__), API_VERSIONS_FIRST_TRY)
         version = API_VERSIONS_FIRST_TRY
         if int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
             version = 0
             frame = self._roundtrip(ApiVersionsRequest(), 0)
         self.versions = VersionTable(decode_response(ApiVersionsResponse, frame, version))
-        self._log_in(security)
 
     def _log_in(self, security: Security) -> None:
         login = security.login()
-        with contextlib.suppress(StopIteration):
-            request, answer = next(login)
-            while True:
-                version = self.versions.choose(type(request))
-                response = decode_response(answer, self._roundtrip(request, version), version)
-                request, answer = login.send(response)
+        step = next_step(login, None)
+        while step is not None:
+            request, answer = step
+            version = self.versions.choose(type(request))
+            step = next_step(login, decode_response(answer, self._roundtrip(request, version), version))
 
     def request(self, request: Message, *, highest: int | None = None) -> Any:
         """The answer. Raises KafkaError NETWORK_EXCEPTION."""
@@ -67,7 +92,10 @@ class BrokerSocket:
 
     def receive(self, awaited: Awaited) -> Any:
         """The answer to the oldest request that was only sent. Raises KafkaError NETWORK_EXCEPTION."""
-        return decode_response(awaited[0], self._frame(), awaited[1])
+        try:
+            return decode_response(awaited[0], self._frame(), awaited[1])
+        except WireError as error:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"an answer that cannot be read: {error}") from error
 
     def _roundtrip(self, request: Message, version: int) -> bytes:
         self._send(request, version)
@@ -76,26 +104,43 @@ class BrokerSocket:
     def _send(self, request: Message, version: int) -> None:
         self._correlation_id += 1
         try:
-            self._socket.sendall(encode_request(self._correlation_id, self._client_id, request, version))
+            frame = encode_request(self._correlation_id, self._client_id, request, version)
+        except NOT_ENCODED as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, not_encoded(request, error)) from error
+        try:
+            self._socket.settimeout(self._timeout_s)
+            self._socket.sendall(frame)
         except OSError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection was lost: {error}") from error
+        self._unanswered.append(self._correlation_id)
 
     def _frame(self) -> bytes:
+        deadline_s = time.monotonic() + self._timeout_s
         try:
-            size = int.from_bytes(self._receive(4), "big", signed=True)
-            return bytes(self._receive(size))
+            size = int.from_bytes(self._receive(4, deadline_s), "big", signed=True)
+            if not 4 <= size <= MAX_ANSWER_BYTES:
+                raise ConnectionError(f"an answer claims a size of {size} bytes")
+            frame = self._receive(size, deadline_s)
+            if int.from_bytes(frame[:4], "big", signed=True) != self._unanswered.popleft():
+                raise ConnectionError("the broker answered a request that was not sent")
         except OSError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection was lost: {error}") from error
+        return frame
 
-    def _receive(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view, at = memoryview(data), 0
-        while at < size:
-            got = self._socket.recv_into(view[at:])
-            if not got:
+    def _receive(self, size: int, deadline_s: float) -> bytes:
+        """Memory grows with what comes, not with what the broker claims."""
+        parts: list[bytes] = []
+        while size > 0:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError(f"no answer within {self._timeout_s:g} s")
+            self._socket.settimeout(left_s)
+            part = self._socket.recv(min(size, RECEIVE_BYTES))
+            if not part:
                 raise ConnectionError("the broker closed the connection")
-            at += got
-        return data
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
 
     def abort(self) -> None:
         """From another thread: whoever waits for an answer gets KafkaError NETWORK_EXCEPTION."""

@@ -53,19 +53,28 @@ class Cluster:
         self._all: dict[str, TopicInfo] = {}
         self._all_updated_s = float("-inf")
         self._connections: dict[tuple[int, str], Connection] = {}
-        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
+        self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
+        self._closed = False
 
     async def any_connection(self) -> Connection:
-        """A connection to whichever broker answers. Raises KafkaError."""
-        for node_id in self._known.brokers:
+        """A connection to whichever broker answers within request.timeout.ms. Raises KafkaError."""
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await self._first_that_answers()
+        except TimeoutError:
+            text = f"no broker answers within {self.timeout_s:g} s"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from None
+
+    async def _first_that_answers(self) -> Connection:
+        for node_id in list(self._known.brokers):
             try:
                 return await self.connection(node_id)
             except KafkaError:
                 continue
         error: KafkaError | None = None
-        for place, address in enumerate(random.sample(self._bootstrap, len(self._bootstrap))):
+        for number, address in enumerate(random.sample(self._bootstrap, len(self._bootstrap))):
             try:
-                return await self._open((-1 - place, "bootstrap"), address)
+                return await self._open((-1 - number, "bootstrap"), address)
             except KafkaError as failed:
                 error = failed
         assert error is not None
@@ -75,18 +84,34 @@ class Cluster:
         """The connection to a broker, opened when needed. Raises KafkaError."""
         address = self._known.brokers.get(node_id)
         if address is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not known")
+            text = f"broker {node_id} is not among those that the metadata names"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text)
         return await self._open((node_id, purpose), address)
 
     async def _open(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
-        async with self._locks.setdefault(key, asyncio.Lock()):
-            connection = self._connections.get(key)
-            if connection is None or connection.closed:
-                host, port = address
-                client_id, timeout_s = self.settings["client.id"], min(self.timeout_s, 10)
-                connection = await Connection.connect(host, port, client_id, timeout_s, self._security)
-                self._connections[key] = connection
+        """Callers that need the same connection wait for one attempt, and share how it ends."""
+        connection = self._connections.get(key)
+        if connection is not None and not connection.closed:
             return connection
+        if self._closed:
+            raise RuntimeError("this client is closed; make a new one")
+        task = self._opening.get(key)
+        if task is None:
+            task = self._opening[key] = asyncio.create_task(self._connect(key, address))
+            task.add_done_callback(lambda t: t.cancelled() or t.exception())  # its callers may all have been cancelled
+        await asyncio.wait({task})
+        if task.cancelled():
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+        return task.result()
+
+    async def _connect(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
+        client_id, timeout_s = self.settings["client.id"], min(self.timeout_s, 10)
+        try:
+            connection = await Connection.connect(*address, client_id, timeout_s, self._security)
+            self._connections[key] = connection
+            return connection
+        finally:
+            del self._opening[key]
 
     async def request(self, request: Message, node_id: int | None = None) -> Any:
         """Sends to that broker, or to any. Raises KafkaError."""
@@ -180,6 +205,10 @@ class Cluster:
         return await self.connection(node_id, "coordinator")
 
     def close(self) -> None:
+        """Every later request raises RuntimeError."""
+        self._closed = True
+        for task in self._opening.values():
+            task.cancel()
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

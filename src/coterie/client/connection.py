@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import struct
 from typing import Any, TypeVar
 
 from coterie import __version__
 from coterie.client.api_history import FIRST_KAFKA
 from coterie.client.errors import KafkaError
-from coterie.client.security import PLAINTEXT, Security
+from coterie.client.security import PLAINTEXT, Login, Security
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -21,6 +21,41 @@ M = TypeVar("M", bound=Message)
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
 LARGE_BYTES = 64 * 1024
 API_VERSIONS_FIRST_TRY = 3
+
+
+LINGER_S = 5.0  # in which a broker must read what was sent before a close
+# What opening a connection and the first answers may raise. Of a host or port that is none: ValueError (a NUL, no IDNA) and
+# OverflowError; of answers that cannot be read: WireError, a ValueError.
+UNREACHABLE = (OSError, OverflowError, ValueError)
+
+
+def no_broker(host: str, port: int, error: Exception, timeout_s: float) -> str:
+    """The sentence for a connection that could not be opened."""
+    if isinstance(error, WireError):
+        why = f"what answers is no Kafka broker ({error})"
+    elif isinstance(error, TimeoutError):
+        why = f"no answer within {timeout_s:g} s"
+    else:
+        why = str(error) or type(error).__name__
+    return f"no broker answers at {host if host.isprintable() else repr(host)}:{port}: {why}"
+
+
+# What encoding a request raises for a value that the wire cannot carry: text that is no Unicode or too long (ValueError),
+# numbers out of range (struct.error), other types.
+NOT_ENCODED = (ValueError, TypeError, AttributeError, OverflowError, struct.error)
+
+
+def not_encoded(request: Message, error: Exception) -> str:
+    """The sentence for a request that cannot be sent."""
+    return f"{type(request).__name__} holds a value that cannot be sent: {error}"
+
+
+def next_step(login: Login, response: Message | None) -> tuple[Message, type[Message]] | None:
+    """The login's next request and the class of its answer; None at its end."""
+    try:
+        return next(login) if response is None else login.send(response)
+    except StopIteration:
+        return None
 
 
 class VersionTable:
@@ -76,15 +111,20 @@ class Connection(asyncio.Protocol):
     async def connect(
         cls, host: str, port: int, client_id: str, timeout_s: float, security: Security = PLAINTEXT
     ) -> Connection:
-        """Raises KafkaError NETWORK_EXCEPTION when nobody answers there, and what a login is refused with."""
-        loop = asyncio.get_running_loop()
+        """Raises KafkaError NETWORK_EXCEPTION when nobody answers there, or what answers is no broker, and what a login is
+        refused with."""
+        loop, connection, context = asyncio.get_running_loop(), cls(client_id), security.context()
         try:
             async with asyncio.timeout(timeout_s):
-                _, connection = await loop.create_connection(lambda: cls(client_id), host, port, ssl=security.context())
+                await loop.create_connection(lambda: connection, host, port, ssl=context)
                 await connection._agree()
                 await connection._log_in(security)
-        except (OSError, TimeoutError) as error:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {host}:{port}: {error}") from error
+        except UNREACHABLE as error:
+            connection.abort()
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, no_broker(host, port, error, timeout_s)) from error
+        except BaseException:
+            connection.abort()
+            raise
         return connection
 
     async def _agree(self) -> None:
@@ -100,13 +140,14 @@ class Connection(asyncio.Protocol):
 
     async def _log_in(self, security: Security) -> None:
         login = security.login()
-        with contextlib.suppress(StopIteration):
-            request, answer = next(login)
-            while True:
-                assert self.versions is not None
-                version = self.versions.choose(type(request))
-                response = decode_response(answer, await self._send(request, version), version)
-                request, answer = login.send(response)
+        assert self.versions is not None
+        step = next_step(login, None)
+        while step is not None:
+            request, answer = step
+            version = self.versions.choose(type(request))
+            response = decode_response(answer, await self._send(request, version), version)
+            # In a thread: the iterations that a SCRAM server asks for would hold the loop.
+            step = await asyncio.to_thread(next_step, login, response)
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -116,9 +157,12 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
+        self._fail_waiting(None if error is None else f"the connection was lost: {error}")
+
+    def _fail_waiting(self, why: str | None) -> None:
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(KafkaError(ErrorCode.NETWORK_EXCEPTION))
+                future.set_exception(KafkaError(ErrorCode.NETWORK_EXCEPTION, why))
         self._waiting.clear()
 
     def data_received(self, data: bytes) -> None:
@@ -143,7 +187,7 @@ class Connection(asyncio.Protocol):
         while end - at >= 4:
             size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
             if not 4 <= size <= MAX_ANSWER_BYTES:
-                self.close()
+                self.abort(f"an answer claims a size of {size} bytes")
                 return
             if end - at < size + 4:
                 if size > LARGE_BYTES:
@@ -158,8 +202,11 @@ class Connection(asyncio.Protocol):
             del buffer[:at]
 
     def _answered(self, frame: bytes) -> None:
-        future = self._waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
-        if future is not None and not future.done():
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        future = self._waiting.pop(correlation_id, None)
+        if future is None:
+            self.abort(f"the broker answered a request {correlation_id} that was not sent")
+        elif not future.done():
             future.set_result(frame)
 
     def serves(self, request: type[Message]) -> bool:
@@ -175,13 +222,21 @@ class Connection(asyncio.Protocol):
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _send(self, request: Message, version: int) -> asyncio.Future[bytes]:
-        if self.closed or self._transport is None:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        self._write(request, version)
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[self._correlation_id] = future
-        self._transport.write(encode_request(self._correlation_id, self.client_id, request, version))
         return future
+
+    def _write(self, request: Message, version: int) -> None:
+        if self.closed or self._transport is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+        correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        try:
+            frame = encode_request(correlation_id, self.client_id, request, version)
+        except NOT_ENCODED as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, not_encoded(request, error)) from error
+        self._correlation_id = correlation_id
+        self._transport.write(frame)
 
     async def request(self, request: Message, response: type[M], timeout_s: float, *, highest: int | None = None) -> M:
         """The answer. Raises KafkaError: NETWORK_EXCEPTION, REQUEST_TIMED_OUT or UNSUPPORTED_VERSION."""
@@ -197,23 +252,33 @@ class Connection(asyncio.Protocol):
                 frame = await future
             return decode_response(response, frame, version)
         except TimeoutError as error:
+            # As in Kafka's NetworkClient: what is silent for so long may be half-open and never answer again.
+            self.abort("another request on the connection was not answered in time")
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no answer within {timeout_s:g} s") from error
         except WireError as error:
-            self.close()
+            self.abort("the broker sent an answer that cannot be read")
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"an answer that cannot be read: {error}") from error
 
     def tell(self, request: Message) -> None:
-        """Sends a request that has no answer (Produce with acks=0)."""
+        """Sends a request that has no answer (Produce with acks=0). Raises KafkaError NETWORK_EXCEPTION."""
         assert self.versions is not None
-        assert self._transport is not None
-        version = self.versions.choose(type(request))
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-        self._transport.write(encode_request(self._correlation_id, self.client_id, request, version))
+        self._write(request, self.versions.choose(type(request)))
 
     def close(self) -> None:
+        """Lets what was sent go out, within LINGER_S; answers are not waited for."""
         self.closed = True
+        self._fail_waiting("the connection was closed")
         if self._transport is not None:
             self._transport.close()
+            if self._transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
+
+    def abort(self, why: str | None = None) -> None:
+        """Drops the connection at once."""
+        self.closed = True
+        self._fail_waiting(why)
+        if self._transport is not None:
+            self._transport.abort()
 
 
 def answer_type(request: Message) -> Any:

@@ -46,3 +46,10 @@ def check(code: int, message: str | None = None) -> None:
     """Raises KafkaError for any code but NONE."""
     if code:
         raise KafkaError(error_of(code), message)
+
+
+def unexpected(error: Exception) -> KafkaError:
+    """An exception that nothing in the client provides for, as the error of what it ended."""
+    wrapped = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an unexpected error in the client: {error!r}")
+    wrapped.__cause__ = error
+    return wrapped

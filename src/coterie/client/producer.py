@@ -14,77 +14,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
+from coterie.client import arguments
+from coterie.client.batching import Delivery, Report
 from coterie.client.cluster import Cluster
-from coterie.client.errors import ConfigError, KafkaError, check
+from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.client.partitioner import partition_for_key
-from coterie.client.sequences import Sequences
+from coterie.client.sender import Sender
 from coterie.client.settings import ClientSettings
 from coterie.client.transactions import OpenTransaction, State, TransactionManager
-from coterie.records.batch import TRANSACTIONAL_BIT, Header, encode_batch
-from coterie.records.compression import CODEC_BY_NAME
-from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from coterie.records.batch import Header
+from coterie.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
 
 RECORD_OVERHEAD_BYTES = 20
-NAMES_UP_TO = 11  # v12 means transactions of version 2 (KIP-890), from v13 on topics go by id
 Partitioner = Callable[[str, bytes | None, int], int]  # (topic, key, number of partitions) -> partition
-ZSTD_FROM = 7
-
-
-Report = Callable[["KafkaError | None", str, int, int], object]
-
-
-class Delivery:
-    """A record on its way. Awaiting it gives (partition, offset), or raises KafkaError."""
-
-    __slots__ = ("_batch", "_place")
-
-    def __init__(self, batch: _Batch, place: int) -> None:
-        self._batch, self._place = batch, place
-
-    def __await__(self) -> Generator[Any, None, tuple[int, int]]:
-        base = yield from self._batch.done.__await__()
-        return self._batch.partition, base + self._place
-
-    def report_to(self, callback: Report) -> None:
-        """``callback(error or None, topic, partition, offset)`` once it is known; the offset is -1 after an error."""
-
-        def told(done: asyncio.Future[int]) -> None:
-            error = None if done.cancelled() else done.exception()
-            batch = self._batch
-            if isinstance(error, KafkaError):
-                callback(error, batch.topic, batch.partition, -1)
-            elif not done.cancelled():
-                callback(None, batch.topic, batch.partition, max(done.result() + self._place, -1))
-
-        self._batch.done.add_done_callback(told)
-
-
-class _Batch:
-    """Records of one partition that travel together."""
-
-    __slots__ = ("created_s", "done", "encoded", "items", "partition", "sequence", "size", "topic")
-
-    def __init__(self, topic: str, partition: int, done: asyncio.Future[int]) -> None:
-        self.topic, self.partition, self.done = topic, partition, done
-        self.items: list[tuple[int, bytes | None, bytes | None, Sequence[Header]]] = []
-        self.size = 0
-        self.created_s = time.monotonic()
-        self.sequence = -1
-        self.encoded = b""
+WARN_AFTER_S = 1.0  # a topic that is being made is there sooner
+CLOSED = "this producer is closed; make a new one"
 
 
 class Producer:
@@ -93,30 +45,22 @@ class Producer:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.settings = ClientSettings(settings)
         self._cluster = Cluster(self.settings)
-        self._codec = CODEC_BY_NAME[self.settings["compression.type"]]
-        self._acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[str(self.settings["acks"])]
-        self._idempotent = self.settings["enable.idempotence"] and self._acks == -1
+        acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[str(self.settings["acks"])]
+        idempotent = self.settings["enable.idempotence"] and acks == -1
         transactional_id: str | None = self.settings["transactional.id"]
         self._transactions: TransactionManager | None = None
         if transactional_id is not None:
-            if not self._idempotent:
+            if not idempotent:
                 raise ConfigError("a transactional.id needs acks=all and enable.idempotence=true")
             self._transactions = TransactionManager(self._cluster, transactional_id)
+        self._sender = Sender(self._cluster, acks, idempotent, self._transactions, self._batch_closed)
         self._partitioner: Partitioner | None = self.settings["partitioner"]
-        self._sequences = Sequences()
-        self._open: dict[tuple[str, int], _Batch] = {}
-        self._ready: dict[tuple[str, int], deque[_Batch]] = {}
-        self._in_flight: set[tuple[str, int]] = set()
-        self._buffered = 0
-        self._room = asyncio.Event()
-        self._wake = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._sender: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._buffer_memory: int = self.settings["buffer.memory"]
+        self._largest: int = self.settings["max.request.size"]
         self._sticky: dict[str, int] = {}
         self._partition_by_key: dict[tuple[bytes, int], int] = {}
         self._counts: dict[str, int] = {}
+        self._closed = False
 
     async def __aenter__(self) -> Producer:
         return self
@@ -135,51 +79,69 @@ class Producer:
         headers: Sequence[Header] = (),
         on_delivery: Report | None = None,
     ) -> Delivery:
-        """Puts a record into its batch; waits only for metadata, or for room in buffer.memory. The delivery may be awaited,
-        and ``on_delivery`` hears of it. Raises KafkaError."""
+        """Puts a record into its batch; waits only for metadata, or for room in buffer.memory, max.block.ms at most. The
+        delivery may be awaited, and ``on_delivery`` hears of it. Raises KafkaError; TypeError or ValueError for arguments
+        that no record can have; RuntimeError after `close`."""
+        if self._closed:
+            raise RuntimeError(CLOSED)
         if self._transactions is not None:
             self._transactions.require(State.IN_TRANSACTION)
-        count = self._counts.get(topic) or await self._partitions(topic)
-        if partition is None:
-            partition = self._choose(topic, key, count)
-        elif not 0 <= partition < count:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
+        if type(value) is not bytes:
+            value = arguments.binary(value, "value")
+        if type(key) is not bytes:
+            key = arguments.binary(key, "key")
         size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
-        if size > self.settings["max.request.size"]:
+        if headers:
+            headers, header_bytes = arguments.record_headers(headers)
+            size += header_bytes
+        if timestamp_ms is not None:
+            timestamp_ms = arguments.record_timestamp(timestamp_ms)
+        if size > self._largest:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; max.request.size is less")
-        while self._buffered + size > self.settings["buffer.memory"]:
-            self._room.clear()
-            self._wake.set()
-            await self._room.wait()
-        where = (topic, partition)
-        batch = self._open.get(where)
-        if batch is not None and batch.size + size > self.settings["batch.size"] and batch.items:
-            self._close_batch(where, batch)
-            batch = None
-        if batch is None:
-            batch = self._open[where] = _Batch(topic, partition, asyncio.get_running_loop().create_future())
-            batch.done.add_done_callback(_retrieved)
-            self._idle.clear()
-            self._start()
-            self._wake.set()  # the sender may be asleep, and must begin to count linger.ms
-        batch.items.append((int(time.time() * 1000) if timestamp_ms is None else timestamp_ms, key, value, headers))
-        batch.size += size
-        self._buffered += size
-        delivery = Delivery(batch, len(batch.items) - 1)
+        count = self._counts.get(topic) or await self._partitions(topic)
+        partition = self._choose(topic, key, count) if partition is None else arguments.integer(partition, "partition")
+        if not 0 <= partition < count:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
+        if self._sender.buffered_bytes + size > self._buffer_memory:
+            await self._sender.until_room(size)
+            if self._closed:
+                raise RuntimeError(CLOSED)
+        at_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        delivery = self._sender.append(topic, partition, (at_ms, key, value, headers), size)
         if on_delivery is not None:
             delivery.report_to(on_delivery)
         return delivery
 
-    async def _partitions(self, topic: str) -> int:
-        """Waits for a topic that is being made, and for a broker that is away. Raises KafkaError."""
-        deadline_s = time.monotonic() + self._cluster.timeout_s
-        while True:
-            try:
-                return await self._count(topic)
-            except KafkaError as error:
-                if not error.code.retriable or time.monotonic() > deadline_s:
-                    raise
-            await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
+    async def partitions_for(self, topic: str, timeout_ms: float | None = None) -> int:
+        """How many partitions the topic has; waits for one that is being made, and for a broker that is away, ``timeout_ms``
+        at most (None: max.block.ms). Raises KafkaError."""
+        if self._closed:
+            raise RuntimeError(CLOSED)
+        limit_ms = self.settings["max.block.ms"] if timeout_ms is None else arguments.milliseconds(timeout_ms)
+        return self._counts.get(topic) or await self._partitions(topic, limit_ms)
+
+    async def _partitions(self, topic: str, limit_ms: float | None = None) -> int:
+        limit_s = (self.settings["max.block.ms"] if limit_ms is None else limit_ms) / 1000
+        arguments.text(topic, "topic")
+        last: KafkaError | None = None
+        warn_s = time.monotonic() + WARN_AFTER_S
+        try:
+            async with asyncio.timeout(limit_s):
+                while True:
+                    try:
+                        return await self._count(topic)
+                    except KafkaError as error:
+                        if not error.code.retriable:
+                            raise
+                        last = error
+                    if time.monotonic() > warn_s:
+                        logger.warning("topic %s is waited for, %g s at most: %s", topic, limit_s, last)
+                        warn_s = float("inf")
+                    await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
+        except TimeoutError:
+            code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code
+            text = f"topic {topic} was not available within {limit_s:g} s" + ("" if last is None else f" ({last})")
+            raise KafkaError(code, text) from last
 
     async def _count(self, topic: str) -> int:
         info = (await self._cluster.topics([topic], create=self.settings["allow.auto.create.topics"])).get(topic)
@@ -191,158 +153,26 @@ class Producer:
 
     def _choose(self, topic: str, key: bytes | None, count: int) -> int:
         if self._partitioner is not None:
-            return self._partitioner(topic, key, count)
+            return arguments.integer(self._partitioner(topic, key, count), "the partitioner's partition")
         if key is None:
             return self._sticky.setdefault(topic, hash(id(self)) % count) % count
-        found = self._partition_by_key.get((key, count))
-        if found is None:
-            found = partition_for_key(key, count)
+        number = self._partition_by_key.get((key, count))
+        if number is None:
+            number = partition_for_key(key, count)
             if len(self._partition_by_key) < 100_000:
-                self._partition_by_key[key, count] = found
-        return found
+                self._partition_by_key[key, count] = number
+        return number
 
-    def _close_batch(self, where: tuple[str, int], batch: _Batch) -> None:
-        del self._open[where]
-        self._ready.setdefault(where, deque()).append(batch)
-        # No key: the next batch goes to the next partition, so that partitions fill evenly.
-        if where[0] in self._sticky:
-            self._sticky[where[0]] += 1
-        self._wake.set()
-
-    # -- sending ------------------------------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        if self._sender is None:
-            self._sender = asyncio.create_task(self._run())
-
-    async def _run(self) -> None:
-        linger_s = self.settings["linger.ms"] / 1000
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(linger_s if self._open else None):
-                    await self._wake.wait()
-            self._wake.clear()
-            now_s = time.monotonic()
-            for where, batch in list(self._open.items()):
-                if now_s - batch.created_s >= linger_s:
-                    self._close_batch(where, batch)
-            await self._drain()
-
-    async def _drain(self) -> None:
-        """Sends the first ready batch of every partition that has none in flight, one request per leader."""
-        by_leader: dict[int, list[_Batch]] = {}
-        for where, queue in self._ready.items():
-            if queue and where not in self._in_flight:
-                leader = self._cluster.leader(*where)
-                if leader is None:
-                    await self._cluster.topics([where[0]])
-                    leader = self._cluster.leader(*where)
-                if leader is not None:
-                    self._in_flight.add(where)
-                    by_leader.setdefault(leader, []).append(queue[0])
-        for leader, batches in by_leader.items():
-            task = asyncio.create_task(self._send(leader, batches))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _send(self, leader: int, batches: list[_Batch]) -> None:
-        try:
-            if self._transactions is not None:
-                await self._transactions.add([(b.topic, b.partition) for b in batches])
-            elif self._idempotent and self._sequences.producer_id < 0:
-                await self._get_producer_id()
-            request = self._request(batches)
-            connection = await self._cluster.connection(leader)
-            self._check_codec(connection.version_of(ProduceRequest))
-            if self._acks == 0:
-                connection.tell(request)
-                for batch in batches:
-                    self._finished(batch, -1)
-                return
-            response = await connection.request(request, ProduceResponse, self._cluster.timeout_s, highest=NAMES_UP_TO)
-            results = {(t.name, p.index): p for t in response.responses for p in t.partition_responses}
-            for batch in batches:
-                self._settle(batch, results[batch.topic, batch.partition])
-        except KafkaError as error:
-            await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
-            for batch in batches:
-                self._failed(batch, error)
-        finally:
-            for batch in batches:
-                self._in_flight.discard((batch.topic, batch.partition))
-            self._wake.set()
-
-    def _check_codec(self, version: int) -> None:
-        """An older broker would store what its consumers cannot read (KIP-110). Raises KafkaError."""
-        if self.settings["compression.type"] == "zstd" and version < ZSTD_FROM:
-            text = "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"
-            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
-
-    async def _get_producer_id(self) -> None:
-        response = await self._cluster.request(InitProducerIdRequest(None, 0))
-        check(response.error_code)
-        self._sequences.identify(response.producer_id, response.producer_epoch)
-
-    def _request(self, batches: list[_Batch]) -> ProduceRequest:
-        topics: dict[str, TopicProduceData] = {}
-        transactional_id, attributes = None, 0
-        if self._transactions is not None:
-            self._sequences.identify(self._transactions.producer_id, self._transactions.epoch)
-            transactional_id, attributes = self._transactions.transactional_id, TRANSACTIONAL_BIT
-        for batch in batches:
-            if not batch.encoded:
-                where = (batch.topic, batch.partition)
-                if self._idempotent:
-                    batch.sequence = self._sequences.take(where, len(batch.items))
-                batch.encoded = encode_batch(
-                    batch.items,
-                    codec=self._codec,
-                    producer_id=self._sequences.producer_id,
-                    producer_epoch=self._sequences.epoch,
-                    base_sequence=batch.sequence,
-                    attributes=attributes,
-                )
-            topic = topics.setdefault(batch.topic, TopicProduceData(batch.topic))
-            topic.partition_data.append(PartitionProduceData(batch.partition, batch.encoded))
-        return ProduceRequest(transactional_id, self._acks, int(self._cluster.timeout_s * 1000), list(topics.values()))
-
-    def _settle(self, batch: _Batch, result: PartitionProduceResponse) -> None:
-        if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._finished(batch, result.base_offset)
-        else:
-            code = error_of(result.error_code)
-            if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                self._cluster.forget(batch.topic)
-            self._failed(batch, KafkaError(code, result.error_message))
-
-    def _failed(self, batch: _Batch, error: KafkaError) -> None:
-        """A retriable error leaves the batch at the head of its queue, until delivery.timeout.ms."""
-        late = time.monotonic() - batch.created_s > self.settings["delivery.timeout.ms"] / 1000
-        if error.code.retriable and not late:
-            return
-        self._remove(batch)
-        if self._transactions is not None:
-            self._transactions.failed(error)
-        elif batch.sequence >= 0:
-            self._sequences.lost()
-        if not batch.done.done():
-            batch.done.set_exception(error)
-
-    def _finished(self, batch: _Batch, base_offset: int) -> None:
-        self._remove(batch)
-        if not batch.done.done():
-            batch.done.set_result(base_offset)
-
-    def _remove(self, batch: _Batch) -> None:
-        self._ready[batch.topic, batch.partition].popleft()
-        self._buffered -= batch.size
-        self._room.set()
-        if self._buffered == 0:
-            self._idle.set()
+    def _batch_closed(self, topic: str) -> None:
+        """No key: the next batch goes to the next partition, so that partitions fill evenly."""
+        if topic in self._sticky:
+            self._sticky[topic] += 1
 
     # -- transactions -------------------------------------------------------------------------------------------------
 
     def _manager(self) -> TransactionManager:
+        if self._closed:
+            raise RuntimeError(CLOSED)
         if self._transactions is None:
             raise ConfigError("this producer has no transactional.id")
         return self._transactions
@@ -359,7 +189,9 @@ class Producer:
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
         """The consumer's offsets are committed with the transaction, or not at all. Raises KafkaError."""
-        await self._manager().send_offsets(offsets, group)
+        if not isinstance(group, ConsumerGroupMetadata):
+            raise TypeError("the group is named by consumer.group_metadata()")
+        await self._manager().send_offsets(arguments.offsets_to_commit(offsets), group)
 
     async def commit_transaction(self) -> None:
         """Returns once everything sent is there for readers of committed records. Raises KafkaError; where the state is
@@ -400,22 +232,21 @@ class Producer:
     # -- ending -------------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:
-        """Returns once everything sent so far is acknowledged or has failed."""
-        for where, batch in list(self._open.items()):
-            self._close_batch(where, batch)
-        self._wake.set()
-        if self._buffered:
-            await self._idle.wait()
-        await asyncio.sleep(0)  # so that whoever wanted to hear of a delivery has heard
+        """Returns once everything sent so far is acknowledged or has failed, which delivery.timeout.ms bounds. Raises
+        RuntimeError after `close`."""
+        if self._closed:
+            raise RuntimeError(CLOSED)
+        await self._sender.flush()
 
-    async def close(self) -> None:
-        await self.flush()
-        if self._sender is not None:
-            self._sender.cancel()
-        self._cluster.close()
-
-
-def _retrieved(future: asyncio.Future[int]) -> None:
-    # A caller may not look at every delivery; asyncio must not complain about those.
-    if not future.cancelled():
-        future.exception()
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Sends what is buffered and waits for its acknowledgement, ``timeout_ms`` at most (None: delivery.timeout.ms and
+        request.timeout.ms together). What is left then fails with REQUEST_TIMED_OUT."""
+        limit_ms = self.settings["delivery.timeout.ms"] + self.settings["request.timeout.ms"]
+        limit_s = (limit_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)) / 1000
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._sender.close(limit_s)
+        finally:
+            self._cluster.close()

@@ -48,6 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "buffer.memory": 33_554_432,
     "delivery.timeout.ms": 120_000,
     "max.request.size": 1_048_576,
+    "max.block.ms": 60_000,
     "partitioner": None,
     "transactional.id": None,
     "transaction.timeout.ms": 60_000,

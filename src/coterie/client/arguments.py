@@ -1,0 +1,136 @@
+"""The arguments of the public methods, checked at the call: a slip is a TypeError or ValueError there and then, and never an
+error of a task that sends later."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from coterie.client.listener import OffsetAndMetadata, TopicPartition
+from coterie.records.batch import Header
+
+LARGEST_TIMESTAMP_MS = LARGEST_OFFSET = 2**63 - 1
+LARGEST_PARTITION = 2**31 - 1
+_BINARY = (bytes, bytearray, memoryview)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def text(value: Any, name: str) -> str:
+    """Raises TypeError for what is not a str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {_kind(value)}")
+    return value
+
+
+def integer(value: Any, name: str) -> int:
+    """Also one of numpy's. Raises TypeError."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int, not {_kind(value)}")
+    return operator.index(value)
+
+
+def whole_number(value: Any, name: str, least: int, most: int) -> int:
+    """Raises TypeError, and ValueError for one out of range."""
+    number = integer(value, name)
+    if not least <= number <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, not {number}")
+    return number
+
+
+def milliseconds(value: Any, name: str = "timeout_ms") -> float:
+    """Raises TypeError for what is not a number, ValueError for a negative one."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number of milliseconds, not {_kind(value)}")
+    if not value >= 0:
+        raise ValueError(f"{name} must not be negative, but it is {value}")
+    return value
+
+
+def binary(value: Any, name: str) -> bytes | None:
+    """Bytes of its own. Raises TypeError."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, _BINARY):
+        return bytes(value)
+    advice = f"; encode it: {name}.encode()" if isinstance(value, str) else ""
+    raise TypeError(f"{name} must be bytes or None, not {_kind(value)}{advice}")
+
+
+def record_headers(headers: Any) -> tuple[tuple[Header, ...], int]:
+    """The headers and their size in bytes. Raises TypeError."""
+    if isinstance(headers, Mapping | str | bytes) or not isinstance(headers, Iterable):
+        advice = "; use list(headers.items())" if isinstance(headers, Mapping) else ""
+        raise TypeError(f"headers must be a sequence of (name, value) pairs, not {_kind(headers)}{advice}")
+    checked: list[Header] = []
+    size = 0
+    for pair in headers:
+        if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
+            raise TypeError(f"a header must be a (name, value) pair, not {pair!r}")
+        name, value = text(pair[0], "a header's name"), binary(pair[1], "a header's value")
+        size += len(name.encode()) + len(value or b"")
+        checked.append((name, value))
+    return tuple(checked), size
+
+
+def record_timestamp(timestamp_ms: Any) -> int:
+    """Raises TypeError, and ValueError for one that an int64 cannot hold or that is negative."""
+    return whole_number(timestamp_ms, "timestamp_ms", 0, LARGEST_TIMESTAMP_MS)
+
+
+def partition_number(partition: Any) -> int:
+    """Raises TypeError, ValueError."""
+    return whole_number(partition, "partition", 0, LARGEST_PARTITION)
+
+
+def names(given: Any, what: str) -> list[str]:
+    """Raises TypeError for a single str, which is a sequence of letters, and for items that are no str."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"{what} must be a list of str, not {given!r}")
+    return [text(name, f"each of {what}") for name in given]
+
+
+def topic_partition(given: Any) -> TopicPartition:
+    """Raises TypeError, ValueError."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise TypeError(f"a partition is named by a tuple (topic, partition), not {given!r}")
+    return text(given[0], "topic"), partition_number(given[1])
+
+
+def partitions(given: Any) -> list[TopicPartition]:
+    """Raises TypeError, ValueError."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"partitions must be a list of tuples (topic, partition), not {given!r}")
+    return [topic_partition(item) for item in given]
+
+
+def _items(given: Any, values: str) -> Iterable[tuple[TopicPartition, Any]]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"expected a mapping from (topic, partition) to {values}, not {_kind(given)}")
+    return [(topic_partition(partition), value) for partition, value in given.items()]
+
+
+def timestamps(given: Any) -> dict[TopicPartition, int]:
+    """Partition -> ms since 1970, or one of Kafka's negative ones (-1 end, -2 start). Raises TypeError, ValueError."""
+    return {
+        tp: whole_number(value, "a timestamp", -(2**63), LARGEST_TIMESTAMP_MS)
+        for tp, value in _items(given, "timestamps")
+    }
+
+
+def offsets_to_commit(given: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Raises TypeError, and ValueError for a negative offset (Java's OffsetAndMetadata)."""
+    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition, value in _items(given, "offsets"):
+        offset, epoch, metadata = value if isinstance(value, tuple) and len(value) == 3 else (value, -1, "")
+        checked[partition] = OffsetAndMetadata(
+            whole_number(offset, "an offset", 0, LARGEST_OFFSET),
+            whole_number(epoch, "a leader epoch", -1, 2**31 - 1),
+            text(metadata, "the metadata of an offset"),
+        )
+    return checked
