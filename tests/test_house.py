@@ -21,11 +21,11 @@ def test_types() -> None:
 
 
 def test_style() -> None:
-    run("ruff", "check", "src", "tests")
+    run("ruff", "check", "src", "tests", "docs")
 
 
 def test_format() -> None:
-    run("ruff", "format", "--check", "-q", "src", "tests")
+    run("ruff", "format", "--check", "-q", "src", "tests", "docs")
 
 
 def test_imports_point_down() -> None:

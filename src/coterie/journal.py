@@ -1,19 +1,7 @@
 """What one step of a group says, as one line of JSON: read by broker, laboratory, console and pipeline.
 
-A line is the value of a record in the topic `__coterie_journal` (its key is the group id). Fields, left out when
-they say nothing:
-
-| field | meaning |
-|---|---|
-| time_ms | when, in ms since 1970 |
-| group, generation | which group; its generation after the event |
-| event | one of EVENTS |
-| state_from, state_to | the group's state before and after |
-| causes | why: objects with kind (see CAUSES), member_id, client_id, group_instance_id, reason (the client's own words) |
-| leader, protocol, members | who leads, the assignor in force, how many members there are |
-| join_ms, sync_ms | how long the phase before took: PreparingRebalance, CompletingRebalance |
-| moved, moved_count | partitions whose owner changed: objects topic, partition, from, to; at most MOVED_SHOWN of them |
-| owners | member id -> topic -> partitions, unless there are more than OWNERS_SHOWN partitions |
+A line is the value of a record in the topic `__coterie_journal` (its key is the group id). A field that has nothing to say
+is left out; FIELDS gives the meaning of each.
 """
 
 from __future__ import annotations
@@ -25,6 +13,24 @@ from typing import Any
 TOPIC = "__coterie_journal"
 MOVED_SHOWN = 1000
 OWNERS_SHOWN = 5000
+
+FIELDS = {
+    "time_ms": "when, in ms since 1970",
+    "group": "the group's id",
+    "generation": "the group's generation after the event",
+    "event": "one of the events below",
+    "state_from": "the group's state before the event",
+    "state_to": "the group's state after the event",
+    "causes": "why: objects with kind, member_id, client_id, group_instance_id and reason (the client's own words, KIP-800)",
+    "leader": "the member id of the leader",
+    "protocol": "the assignor in force",
+    "members": "the number of members",
+    "join_ms": "how long PreparingRebalance took",
+    "sync_ms": "how long CompletingRebalance took",
+    "moved": f"partitions whose owner changed: objects topic, partition, from, to; at most {MOVED_SHOWN} of them",
+    "moved_count": "how many partitions changed their owner",
+    "owners": f"member id, topic, partitions; left out where there are more than {OWNERS_SHOWN} partitions",
+}
 
 EVENTS = {
     "id_reserved": "a newcomer was given a member id and asked to join again with it",
@@ -62,7 +68,7 @@ CAUSES = {
 
 @dataclass(slots=True)
 class JournalLine:
-    """One line; the module's docstring says what each field means."""
+    """One line; FIELDS has the meaning of each field."""
 
     time_ms: int
     group: str

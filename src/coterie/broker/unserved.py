@@ -13,42 +13,63 @@ from coterie.wire.apis import APIS
 
 KINDS_KEPT = 1_000  # of requests; a client may send any of 65,536 keys
 
-_NAMES = {
-    4: "LeaderAndIsr",
-    5: "StopReplica",
-    6: "UpdateMetadata",
-    7: "ControlledShutdown",
-    52: "Vote",
-    53: "BeginQuorumEpoch",
-    54: "EndQuorumEpoch",
-    55: "DescribeQuorum",
-    56: "AlterPartition",
-    58: "Envelope",
-    59: "FetchSnapshot",
-    62: "BrokerRegistration",
-    63: "BrokerHeartbeat",
-    67: "AllocateProducerIds",
-    68: "ConsumerGroupHeartbeat",
-    69: "ConsumerGroupDescribe",
-    70: "ControllerRegistration",
-    73: "AssignReplicasToDirs",
-    76: "ShareGroupHeartbeat",
-    77: "ShareGroupDescribe",
-    78: "ShareFetch",
-    79: "ShareAcknowledge",
-    80: "AddRaftVoter",
-    81: "RemoveRaftVoter",
-    82: "UpdateRaftVoter",
-    83: "InitializeShareGroupState",
-    84: "ReadShareGroupState",
-    85: "WriteShareGroupState",
-    86: "DeleteShareGroupState",
-    87: "ReadShareGroupStateSummary",
-    88: "StreamsGroupHeartbeat",
-    89: "StreamsGroupDescribe",
-    90: "DescribeShareGroupOffsets",
-    91: "AlterShareGroupOffsets",
-    92: "DeleteShareGroupOffsets",
+
+class Unserved(NamedTuple):
+    """An API of Kafka that is not served; ``reason`` completes "not served, because"."""
+
+    name: str
+    reason: str
+
+
+_REASONS = {
+    "it is sent between brokers and their controller, and this broker is alone": {
+        4: "LeaderAndIsr",
+        5: "StopReplica",
+        6: "UpdateMetadata",
+        7: "ControlledShutdown",
+        56: "AlterPartition",
+        58: "Envelope",
+        62: "BrokerRegistration",
+        63: "BrokerHeartbeat",
+        67: "AllocateProducerIds",
+        70: "ControllerRegistration",
+        73: "AssignReplicasToDirs",
+    },
+    "the controllers' quorum (KRaft) uses it, and there is none": {
+        52: "Vote",
+        53: "BeginQuorumEpoch",
+        54: "EndQuorumEpoch",
+        55: "DescribeQuorum",
+        59: "FetchSnapshot",
+        80: "AddRaftVoter",
+        81: "RemoveRaftVoter",
+        82: "UpdateRaftVoter",
+    },
+    "the consumer protocol of KIP-848 is not served; clients use the classic protocol instead": {
+        68: "ConsumerGroupHeartbeat",
+        69: "ConsumerGroupDescribe",
+    },
+    "share groups (KIP-932) are not served": {
+        76: "ShareGroupHeartbeat",
+        77: "ShareGroupDescribe",
+        78: "ShareFetch",
+        79: "ShareAcknowledge",
+        83: "InitializeShareGroupState",
+        84: "ReadShareGroupState",
+        85: "WriteShareGroupState",
+        86: "DeleteShareGroupState",
+        87: "ReadShareGroupStateSummary",
+        90: "DescribeShareGroupOffsets",
+        91: "AlterShareGroupOffsets",
+        92: "DeleteShareGroupOffsets",
+    },
+    "groups of the streams protocol (KIP-1071) are not served": {
+        88: "StreamsGroupHeartbeat",
+        89: "StreamsGroupDescribe",
+    },
+}
+UNSERVED: dict[int, Unserved] = {
+    key: Unserved(name, reason) for reason, names in _REASONS.items() for key, name in names.items()
 }
 
 
@@ -86,4 +107,6 @@ class UnservedRequests:
 def api_name(api_key: int) -> str:
     """Kafka's name of an API, or its key where Kafka has none of that key."""
     api = APIS.get(api_key)
-    return api.name if api is not None else _NAMES.get(api_key, f"key {api_key}")
+    if api is not None:
+        return api.name
+    return UNSERVED[api_key].name if api_key in UNSERVED else f"key {api_key}"

@@ -64,7 +64,7 @@ DEFAULTS: dict[str, Any] = {
     "sasl.password": None,
     "sasl.jaas.config": None,
 }
-_CHOICES = {
+CHOICES = {
     "auto.offset.reset": ("earliest", "latest", "none"),
     "acks": ("0", "1", "all", "-1"),
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
@@ -74,9 +74,9 @@ _CHOICES = {
 }
 
 
-_OBJECTS = frozenset({"interceptor.classes", "partitioner"})  # Python's, not text
+OBJECTS = frozenset({"interceptor.classes", "partitioner"})  # Python's, not text
 # Text with commas, or a list of texts: for each what its items are.
-_LISTS = {
+LISTS = {
     "bootstrap.servers": "addresses, such as 127.0.0.1:9092",
     "partition.assignment.strategy": f"names of assignors ({', '.join(ASSIGNORS)}) or of Kafka's Java classes",
 }
@@ -107,7 +107,7 @@ def _joined(name: str, value: Any) -> str:
     """A list setting as text with commas. Raises ConfigError."""
     items = list(value) if isinstance(value, list | tuple) else [value]
     if not all(isinstance(item, str) for item in items):
-        raise ConfigError(f"{name} takes {_LISTS[name]}, not {value!r}")
+        raise ConfigError(f"{name} takes {LISTS[name]}, not {value!r}")
     return ",".join(items)
 
 
@@ -118,7 +118,7 @@ class ClientSettings:
         self,
         given: Mapping[str, Any],
         defaults: Mapping[str, Any] = DEFAULTS,
-        choices: Mapping[str, tuple[str, ...]] = _CHOICES,
+        choices: Mapping[str, tuple[str, ...]] = CHOICES,
     ) -> None:
         """Raises ConfigError for an unknown name or a bad value."""
         self._values, self._choices = dict(defaults), choices
@@ -143,9 +143,9 @@ class ClientSettings:
                 return int(value)
             except (TypeError, ValueError):
                 raise ConfigError(f"{name} must be a whole number, not {value!r}") from None
-        if name in _OBJECTS:
+        if name in OBJECTS:
             return value
-        if name in _LISTS:
+        if name in LISTS:
             text = _joined(name, value)
             if name == "partition.assignment.strategy":
                 assignor_names(text)

@@ -51,3 +51,17 @@ class Stage(Enum):
 NOT_TAKING_PART = frozenset({Stage.OUTSIDE, Stage.FAILED})
 BEATING = frozenset({Stage.REJOIN, Stage.REVOKING, Stage.ASSIGNING, Stage.SYNCING, Stage.RELEASING, Stage.STABLE})
 IN_A_ROUND = frozenset({Stage.JOINING, Stage.ASSIGNING, Stage.SYNCING})
+
+# Where a member can go from each stage; `MemberMachine.stage` checks it, and the documentation's diagram is drawn from it.
+LEGAL_SUCCESSORS: dict[Stage, frozenset[Stage]] = {
+    Stage.OUTSIDE: frozenset({Stage.REJOIN}),
+    Stage.REJOIN: frozenset({Stage.REVOKING, Stage.READY}) | NOT_TAKING_PART,
+    Stage.REVOKING: frozenset({Stage.REJOIN}) | NOT_TAKING_PART,
+    Stage.READY: frozenset({Stage.JOINING, Stage.OUTSIDE}),
+    Stage.JOINING: frozenset({Stage.READY, Stage.ASSIGNING, Stage.SYNCING, Stage.REJOIN}) | NOT_TAKING_PART,
+    Stage.ASSIGNING: frozenset({Stage.SYNCING, Stage.REJOIN}) | NOT_TAKING_PART,
+    Stage.SYNCING: frozenset({Stage.RELEASING, Stage.STABLE, Stage.REJOIN}) | NOT_TAKING_PART,
+    Stage.RELEASING: frozenset({Stage.REJOIN}) | NOT_TAKING_PART,
+    Stage.STABLE: frozenset({Stage.REJOIN}) | NOT_TAKING_PART,
+    Stage.FAILED: frozenset({Stage.REJOIN, Stage.OUTSIDE}),
+}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from coterie.assignors import ASSIGNORS, Assignment, Owned, RebalanceProtocol, Subscriber, Topics
 from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.assignors.cooperation import handed_over
-from coterie.member.config import BEATING, IN_A_ROUND, NOT_TAKING_PART, MemberConfig, Stage
+from coterie.member.config import BEATING, IN_A_ROUND, LEGAL_SUCCESSORS, NOT_TAKING_PART, MemberConfig, Stage
 from coterie.member.effects import (
     Assigned,
     AssignGroup,
@@ -49,7 +49,7 @@ class MemberMachine:
     def __init__(self, config: MemberConfig) -> None:
         self.config = config
         self.rebalance_protocol = config.protocol
-        self.stage = Stage.OUTSIDE
+        self._stage = Stage.OUTSIDE
         self.topics: frozenset[str] = frozenset()
         self.member_id = ""
         self.generation = -1
@@ -76,6 +76,16 @@ class MemberMachine:
         self._given: tuple[TopicPartition, ...] = ()  # the assignment that is taken once the rest is released
         self._last: tuple[Owned, int] = ({}, -1)
         self._effects: list[Effect] = []
+
+    @property
+    def stage(self) -> Stage:
+        return self._stage
+
+    @stage.setter
+    def stage(self, stage: Stage) -> None:
+        before = self._stage
+        assert stage in LEGAL_SUCCESSORS[before] or stage == before, f"{before.name} to {stage.name} is no transition"
+        self._stage = stage
 
     # -- inputs from the user -----------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 # One row per committed offset, or its deletion (`deleted`; the offset is null then). `producer_id` is that of a commit within
 # a transaction, which counts only once its marker says so (`group_log`); null for any other.
 COMMITS = (
@@ -82,3 +84,108 @@ GROUPS = (
     "group string, state string, generation int, protocol_type string, protocol string, leader string, members int, "
     "offsets int, pending_offsets int, log_offset bigint"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTable:
+    """A table of the history: its schema in Spark's DDL, and what one row of it is."""
+
+    schema: str
+    meaning: str
+
+
+# name of the folder -> table, in the order in which the job makes them
+TABLES: dict[str, HistoryTable] = {
+    "commits": HistoryTable(COMMITS, "One row per committed offset, or its deletion. A fact: kept by run."),
+    "group_log": HistoryTable(
+        GROUP_LOG,
+        "The records that are not commits: a group's state, its tombstone, or the end of a transaction. A fact: kept by run.",
+    ),
+    "generations": HistoryTable(
+        GENERATIONS,
+        "One row per stored state of a group: an assignment that was handed out, or a group without members.",
+    ),
+    "members": HistoryTable(MEMBERS, "The members of each generation, with their settings and subscriptions."),
+    "assignments": HistoryTable(ASSIGNMENTS, "The partitions that each generation assigned to each member."),
+    "ownership": HistoryTable(OWNERSHIP, "One row per stretch of time in which a member owned a partition."),
+    "tenures": HistoryTable(TENURES, "One row per member id: how long it lived."),
+    "flapping": HistoryTable(FLAPPING, "Clients whose member ids live shortly and often."),
+    "rebalances": HistoryTable(REBALANCES, "One row per rebalance, with its cause, its phases and what moved."),
+    "groups": HistoryTable(GROUPS, "The groups as their newest records leave them, by the broker's own replay."),
+    "cadence": HistoryTable(CADENCE, "How regularly a group commits each partition."),
+    "stalls": HistoryTable(STALLS, "Pauses in a partition's progress that are long for that partition."),
+    "lag": HistoryTable(LAG, "How far behind a group was at the end of each of up to 100 stretches of time."),
+}
+
+# What a column means in every table that has it; OWN_COLUMNS where a table differs.
+COLUMNS = {
+    "group": "the group's id",
+    "topic": "the topic",
+    "partition": "the partition",
+    "offset": "the committed offset; null where `deleted`",
+    "leader_epoch": "the leader epoch that the commit named; -1 for none",
+    "metadata": "the text that was committed with the offset",
+    "commit_ms": "when the offset was committed",
+    "expire_ms": "when the offset expires; -1 without a time of its own",
+    "deleted": "whether the record is a tombstone",
+    "producer_id": "the transaction's producer; null outside of transactions",
+    "log_partition": "the partition of `__consumer_offsets` (or of the journal) that holds the record",
+    "log_offset": "the record's offset in that partition",
+    "kind": "group, or marker for the end of a transaction",
+    "value": "the record's value as it stands in the log; null for a tombstone",
+    "committed": "whether the transaction was committed; null for a group",
+    "time_ms": "the time of the record",
+    "generation": "the generation",
+    "protocol_type": "consumer, or that of another kind of group",
+    "protocol": "the assignor in force",
+    "leader": "the member id of the leader",
+    "members": "the number of members",
+    "member_id": "the member's id",
+    "group_instance_id": "the id of a static member; null for a dynamic one",
+    "client_id": "the member's client.id",
+    "client_host": "the address that the member came from",
+    "session_timeout_ms": "the member's session timeout",
+    "rebalance_timeout_ms": "the member's rebalance timeout (max.poll.interval.ms)",
+    "topics": "the topics that the member subscribed to",
+    "from_ms": "when it began",
+    "until_ms": "when it ended; null where it has not",
+    "first_generation": "the first generation of the stretch",
+    "last_generation": "the last generation of the stretch",
+    "source": "where the row comes from: journal (exact), a broker's log, or the offsets (inferred from the members)",
+    "event": "what the source calls it",
+    "cause": "one of the journal's causes",
+    "why": "the causes in words",
+    "causes": "how many causes there were",
+    "joined": "how many members joined",
+    "departed": "how many members left or were removed",
+    "join_ms": "how long PreparingRebalance took; null where the source does not have it",
+    "sync_ms": "how long CompletingRebalance took; null where the source does not have it",
+    "moved": "how many partitions changed their owner",
+    "unowned_ms": "how long partitions had no owner, summed over partitions; null where it is not known",
+    "commits": "how many commits there were",
+    "first_ms": "when the first was",
+    "last_ms": "when the last was",
+    "mean_interval_ms": "the mean time between two commits",
+    "median_interval_ms": "the median time between two commits",
+    "p95_interval_ms": "the time between two commits that 95 % stay under",
+    "longest_interval_ms": "the longest time between two commits",
+    "first_offset": "the first committed offset",
+    "last_offset": "the last committed offset",
+    "records_per_s": "the records between the two, by second",
+    "pause_ms": "how long the pause was",
+    "end_offset": "the topic's end at that time; null where the topic is no longer known",
+    "lag": "end_offset less the committed offset; null where the topic is no longer known",
+    "generations": "how many generations it was in",
+    "lives": "how many member ids the client had",
+    "short_lives": "how many of them lived shortly",
+    "median_life_ms": "the median life of a member id",
+    "state": "the group's state",
+    "offsets": "how many committed offsets the group has",
+    "pending_offsets": "how many offsets of open transactions the group has",
+}
+OWN_COLUMNS = {
+    ("stalls", "offset"): "the committed offset during the pause",
+    ("stalls", "moved"): "by how many records the commit after the pause moved on",
+    ("lag", "committed"): "the committed offset at that time",
+    ("lag", "time_ms"): "the end of the stretch of time",
+}

@@ -1,0 +1,48 @@
+"""Puts the generated parts into pages: a line `<!-- generated: NAME -->` becomes what `PARTS[NAME]` returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from reference_pages import command_line, history, protocol, python_api, settings, site_map, state_diagrams
+
+PARTS: dict[str, Callable[[], str]] = {
+    "sections": site_map.sections,
+    "broker_settings": settings.broker_settings,
+    "broker_settings_without_effect": settings.broker_settings_without_effect,
+    "topic_settings": settings.topic_settings,
+    "group_settings": settings.group_settings,
+    "client_metrics_settings": settings.client_metrics_settings,
+    "client_settings": settings.client_settings,
+    "apis": protocol.apis,
+    "unserved_apis": protocol.unserved_apis,
+    "error_codes": protocol.error_codes,
+    "journal_fields": history.journal_fields,
+    "journal_events": history.journal_events,
+    "journal_causes": history.journal_causes,
+    "history_tables": history.history_tables,
+    "command_line": command_line.command_line,
+    "python_client": python_api.python_client,
+    "python_blocking": python_api.python_blocking,
+    "python_testing": python_api.python_testing,
+    "group_states": state_diagrams.group_states,
+    "member_stages": state_diagrams.member_stages,
+}
+_MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.M)
+
+
+def expand(text: str) -> str:
+    """The page with its generated parts. Raises KeyError for a part that does not exist."""
+    return _MARKER.sub(lambda marker: PARTS[marker[1]](), text)
+
+
+def _expand_source(app: Any, name: str, source: list[str]) -> None:
+    source[0] = expand(source[0])
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("source-read", _expand_source)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

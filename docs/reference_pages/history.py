@@ -1,0 +1,37 @@
+"""The journal's fields, events and causes, and the columns of the history's tables."""
+
+from __future__ import annotations
+
+from coterie.journal import CAUSES, EVENTS, FIELDS
+from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
+from reference_pages.markdown import code, sentence, table, text
+
+
+def journal_fields() -> str:
+    return table(("field", "meaning"), ((code(name), sentence(text(meaning))) for name, meaning in FIELDS.items()))
+
+
+def journal_events() -> str:
+    return table(("event", "meaning"), ((code(name), sentence(text(meaning))) for name, meaning in EVENTS.items()))
+
+
+def journal_causes() -> str:
+    rows = ((code(name), text(words)) for name, words in CAUSES.items())
+    return table(("kind", "as `groups history` prints it, after the member"), rows)
+
+
+def columns_of(schema: str) -> list[tuple[str, str]]:
+    """(name, type) of each column of a schema in Spark's DDL."""
+    return [(name, kind) for name, _, kind in (column.strip().partition(" ") for column in schema.split(","))]
+
+
+def history_tables() -> str:
+    parts = []
+    for name, history_table in TABLES.items():
+        parts.append(f"## {name}\n\n{text(history_table.meaning)}\n")
+        rows = (
+            (code(column), code(kind), sentence(text(OWN_COLUMNS.get((name, column)) or COLUMNS[column])))
+            for column, kind in columns_of(history_table.schema)
+        )
+        parts.append(table(("column", "type", "meaning"), rows))
+    return "\n".join(parts)

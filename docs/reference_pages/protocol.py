@@ -1,0 +1,39 @@
+"""Kafka's protocol as it is served: APIs with their versions, those that are not served, and error codes."""
+
+from __future__ import annotations
+
+from coterie.broker.unserved import UNSERVED
+from coterie.wire.apis import APIS
+from coterie.wire.error_remedies import remedy_text
+from coterie.wire.errors import ErrorCode
+from reference_pages.markdown import code, sentence, table, text
+
+
+def apis() -> str:
+    rows = []
+    for key, api in sorted(APIS.items()):
+        newest = api.request.versions.last
+        note = "coterie's own; not listed in ApiVersions" if api.hidden else ""
+        if newest > api.advertised.last:
+            note = f"versions up to {newest} can be read and written, and are not advertised"
+        rows.append((str(key), api.name, f"{api.advertised.first} to {api.advertised.last}", note))
+    return table(("key", "API", "versions", "note"), rows)
+
+
+def unserved_apis() -> str:
+    rows = ((str(key), api.name, sentence(text(api.reason))) for key, api in sorted(UNSERVED.items()))
+    return table(("key", "API", "not served, because"), rows)
+
+
+def error_codes() -> str:
+    rows = (
+        (
+            str(int(error)),
+            code(error.name),
+            "yes" if error.retriable else "",
+            sentence(text(error.text)),
+            text(remedy_text(error)),
+        )
+        for error in sorted(ErrorCode)
+    )
+    return table(("code", "name", "retriable", "meaning", "what to do"), rows)

@@ -1,0 +1,50 @@
+"""The public Python API: what autodoc shows of each name that a package exports."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import coterie.client
+import coterie.client.blocking
+import coterie.testing
+from coterie.testing import ErrorCode
+
+
+def _directive(module: str, name: str, kind: str, options: tuple[str, ...]) -> str:
+    lines = [f".. {kind}:: {module}.{name}", *(f"   {option}" for option in options)]
+    return "\n".join(["```{eval-rst}", *lines, "```", ""])
+
+
+def _exported(module: ModuleType) -> str:
+    parts = []
+    for name in module.__all__:
+        value = getattr(module, name)
+        if value is ErrorCode:
+            continue  # the page of error codes has it
+        options: tuple[str, ...] = ()
+        if not inspect.isclass(value):
+            kind = "autofunction" if callable(value) else "autodata"
+        elif issubclass(value, Exception):
+            kind, options = "autoexception", (":show-inheritance:",)
+        else:
+            kind, options = "autoclass", (":members:", ":show-inheritance:")
+        parts.append(f"### {name}\n\n{_directive(module.__name__, name, kind, options)}")
+    return "\n".join(parts)
+
+
+def python_client() -> str:
+    return _exported(coterie.client)
+
+
+def python_testing() -> str:
+    return _exported(coterie.testing)
+
+
+def python_blocking() -> str:
+    parts = []
+    for name, value in inspect.getmembers(coterie.client.blocking, inspect.isclass):
+        if not name.startswith("_") and value.__module__ == coterie.client.blocking.__name__:
+            directive = _directive(coterie.client.blocking.__name__, name, "autoclass", (":members:",))
+            parts.append(f"### {name}\n\n{directive}")
+    return "\n".join(parts)

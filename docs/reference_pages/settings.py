@@ -1,0 +1,107 @@
+"""The settings of broker, topics, groups and clients, from their tables in the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, Update, format_value
+from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
+from coterie.client.setting_descriptions import DESCRIPTIONS
+from coterie.client.settings import CHOICES, DEFAULTS, LISTS, OBJECTS
+from reference_pages.markdown import code, sentence, table, text
+
+_CHANGES = {
+    Update.READ_ONLY: "at the start only",
+    Update.PER_BROKER: "for this broker while it runs",
+    Update.CLUSTER_WIDE: "while it runs",
+}
+
+
+def _values(setting: Setting) -> str:
+    return text(setting.rule.text) if setting.rule is not None else ""
+
+
+def _default(setting: Setting) -> str:
+    shown = format_value(setting.default)
+    return "no value" if shown is None else code(shown) or "empty"
+
+
+def _kind(setting: Setting) -> str:
+    return setting.kind.name.lower()
+
+
+def _rows(settings: Iterable[Setting]) -> Iterable[tuple[str, ...]]:
+    for s in settings:
+        change = "" if s.update is Update.READ_ONLY else f" Altered {_CHANGES[s.update]}."
+        yield code(s.name), _kind(s), _default(s), _values(s), text(s.documentation) + change
+
+
+def broker_settings() -> str:
+    served = sorted((s for s in BROKER_SETTINGS.values() if not s.no_effect), key=lambda s: s.name)
+    return table(("setting", "kind", "default", "must be", "meaning"), _rows(served))
+
+
+def broker_settings_without_effect() -> str:
+    """One table for each reason."""
+    reasons: dict[str, list[Setting]] = {}
+    for setting in BROKER_SETTINGS.values():
+        if setting.no_effect:
+            reasons.setdefault(setting.no_effect, []).append(setting)
+    parts = []
+    for reason, settings in sorted(reasons.items()):
+        parts.append(f"## {sentence(text(reason))}\n")
+        rows = ((code(s.name), _kind(s), _default(s), _values(s)) for s in sorted(settings, key=lambda s: s.name))
+        parts.append(table(("setting", "kind", "default", "must be"), rows))
+    return "\n".join(parts)
+
+
+def topic_settings() -> str:
+    rows = []
+    for name, topic in sorted(TOPIC_SETTINGS.items()):
+        s = topic.setting
+        meaning = text(s.documentation) + (f" **No effect here:** {text(s.no_effect)}." if s.no_effect else "")
+        brokers = ", ".join(code(synonym) for synonym, _factor in topic.synonyms)
+        rows.append((code(name), _kind(s), _default(s), _values(s), meaning, brokers))
+    return table(("setting", "kind", "default", "must be", "meaning", "the broker's default for it"), rows)
+
+
+def group_settings() -> str:
+    rows = (
+        (code(name), _kind(s), _default(s), "" if synonym == name else code(synonym), sentence(text(s.no_effect)))
+        for name, (s, synonym) in sorted(GROUP_SETTINGS.items())
+    )
+    return table(("setting", "kind", "default", "the broker's default for it", "no effect here, because"), rows)
+
+
+def client_metrics_settings() -> str:
+    return table(("setting", "kind", "default", "must be", "meaning"), _rows(CLIENT_METRICS_SETTINGS.values()))
+
+
+def _client_kind(name: str, default: Any) -> str:
+    if name in OBJECTS:
+        return "object"
+    if name in LISTS:
+        return "list"
+    if isinstance(default, bool):
+        return "boolean"
+    return "int" if isinstance(default, int) else "string"
+
+
+def client_settings() -> str:
+    """One table for each kind of client; an empty default is "no value"."""
+    uses: dict[str, list[str]] = {}
+    for name in DEFAULTS:
+        uses.setdefault(DESCRIPTIONS[name].used_by, []).append(name)
+    parts = []
+    for use, names in uses.items():
+        parts.append(f"## {use.capitalize()}\n")
+        rows = []
+        for name in sorted(names):
+            default = DEFAULTS[name]
+            shown = str(default).lower() if isinstance(default, bool) else default
+            choices = ", ".join(code(choice) for choice in CHOICES.get(name, ())) or text(LISTS.get(name, ""))
+            default_cell = code(shown) if shown not in (None, ()) else "no value"
+            rows.append((code(name), _client_kind(name, default), default_cell, choices, text(DESCRIPTIONS[name].text)))
+        parts.append(table(("setting", "kind", "default", "must be", "meaning"), rows))
+    return "\n".join(parts)

@@ -1,0 +1,130 @@
+"""The reference's tables hold every row of the tables in the code, each with its meaning."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS
+from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
+from coterie.broker.unserved import UNSERVED
+from coterie.client.setting_descriptions import DESCRIPTIONS
+from coterie.client.settings import DEFAULTS
+from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
+from coterie.journal import CAUSES, EVENTS, FIELDS, JournalLine
+from coterie.member.config import LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
+from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
+from coterie.wire.apis import APIS
+from coterie.wire.error_remedies import REMEDIES, remedy_text
+from coterie.wire.errors import ErrorCode
+
+DOCS = Path(__file__).parents[2] / "docs"
+sys.path.insert(0, str(DOCS))
+
+from reference_pages import command_line, history, markdown, protocol, python_api, settings, state_diagrams  # noqa: E402
+from reference_pages.expansion import PARTS, expand  # noqa: E402
+
+
+def first_cells(tables: str) -> list[str]:
+    """The first cell of each row, without code type; rows of headers and rules left out."""
+    lines = tables.splitlines()
+    rows = [line for line, after in zip(lines, [*lines[1:], ""], strict=True) if not after.startswith("|---")]
+    return [row.split(" | ")[0].removeprefix("| ").strip("`") for row in rows if row.startswith("| ")]
+
+
+def test_every_setting_has_a_row() -> None:
+    broker = first_cells(settings.broker_settings()) + first_cells(settings.broker_settings_without_effect())
+    assert sorted(broker) == sorted(BROKER_SETTINGS)
+    assert first_cells(settings.topic_settings()) == sorted(TOPIC_SETTINGS)
+    assert first_cells(settings.group_settings()) == sorted(GROUP_SETTINGS)
+    assert first_cells(settings.client_metrics_settings()) == list(CLIENT_METRICS_SETTINGS)
+    assert sorted(first_cells(settings.client_settings())) == sorted(DEFAULTS)
+
+
+def test_every_setting_has_a_meaning_or_a_reason() -> None:
+    assert not [s.name for s in BROKER_SETTINGS.values() if not s.documentation and not s.no_effect]
+    assert not [name for name in DEFAULTS if name not in DESCRIPTIONS], "its row in client/setting_descriptions.py"
+
+
+def test_every_api_is_served_or_has_a_reason() -> None:
+    assert first_cells(protocol.apis()) == [str(key) for key in sorted(APIS)]
+    assert first_cells(protocol.unserved_apis()) == [str(key) for key in sorted(UNSERVED)]
+    assert not APIS.keys() & UNSERVED.keys()
+    assert all(api.reason for api in UNSERVED.values())
+
+
+def test_every_error_has_a_remedy() -> None:
+    assert first_cells(protocol.error_codes()) == [str(int(code)) for code in sorted(ErrorCode)]
+    assert all(remedy_text(code).endswith(".") for code in ErrorCode)
+    assert set(REMEDIES) <= set(ErrorCode)
+
+
+def test_every_field_of_the_journal_has_a_meaning() -> None:
+    assert list(FIELDS) == [field.name for field in fields(JournalLine)]
+    assert first_cells(history.journal_fields()) == list(FIELDS)
+    assert first_cells(history.journal_events()) == list(EVENTS)
+    assert first_cells(history.journal_causes()) == list(CAUSES)
+
+
+def test_every_column_of_the_history_has_a_meaning() -> None:
+    columns = {(name, column) for name, table in TABLES.items() for column, _ in history.columns_of(table.schema)}
+    assert {column for _, column in columns} == set(COLUMNS) | {column for _, column in OWN_COLUMNS}
+    assert set(OWN_COLUMNS) <= columns
+    assert len(first_cells(history.history_tables())) == len(columns)
+
+
+def test_every_table_that_the_history_job_writes_is_described() -> None:
+    job = (DOCS.parent / "src/coterie/pipeline/history/job.py").read_text()
+    assert set(TABLES) == set(re.findall(r'write\("(\w+)"', job)) | {"commits", "group_log"}
+
+
+def test_every_command_is_on_the_page() -> None:
+    page = command_line.command_line()
+    paths = [path for path, command, _ in command_line.commands() if not isinstance(command, click.Group)]
+    assert {"coterie broker", "coterie groups history", "coterie pipeline what-if"} <= set(paths)
+    assert all(re.search(rf"^#+ {path}$", page, re.M) for path in paths)
+
+
+def test_every_exported_name_is_on_the_page() -> None:
+    import coterie.client
+    import coterie.testing
+
+    page = python_api.python_client() + python_api.python_testing()
+    for name in {*coterie.client.__all__, *coterie.testing.__all__} - {"ErrorCode"}:
+        assert f"### {name}\n" in page
+
+
+def edges_of(svg: str) -> set[tuple[str, str]]:
+    return set(re.findall(r'data-from="(\w+)" data-to="(\w+)"', svg))
+
+
+def test_the_picture_of_a_group_is_its_table() -> None:
+    drawn = edges_of(state_diagrams.group_states())
+    assert drawn == {(b.value, a.value) for a, befores in LEGAL_PREDECESSORS.items() for b in befores}
+    assert set(state_diagrams.GROUP_LAYOUT) == set(Phase)
+
+
+def test_the_picture_of_a_member_is_its_table_without_the_ways_out() -> None:
+    drawn = edges_of(state_diagrams.member_stages())
+    assert drawn == {(b.name, a.name) for b, afters in LEGAL_SUCCESSORS.items() for a in afters - NOT_TAKING_PART}
+    assert set(state_diagrams.MEMBER_LAYOUT) == set(Stage) == set(LEGAL_SUCCESSORS)
+    cells = [*state_diagrams.MEMBER_LAYOUT.values()]
+    assert len(set(cells)) == len(cells)
+
+
+def test_every_part_is_on_a_page_and_every_page_names_parts_that_exist() -> None:
+    pages = "\n".join(path.read_text("utf-8") for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+    assert set(re.findall(r"^<!-- generated: (\w+) -->$", pages, re.M)) == set(PARTS)
+    with pytest.raises(KeyError):
+        expand("<!-- generated: no_such_part -->")
+
+
+def test_cells_are_escaped() -> None:
+    assert markdown.text("__a* of `x_y`\n| <b>") == r"\_\_a\* of `x_y` \| \<b\>"
+    assert markdown.code("a|b") == r"`a\|b`"
+    assert markdown.code(None) == ""
