@@ -29,6 +29,7 @@ DIFFERENT = {
 OUR_OWN = {
     "coterie.connections.max.stalled.ms",
     "coterie.queued.max.response.bytes",
+    "coterie.request.max.elements",
     "coterie.journal.enable",
     "coterie.group.sync.timeout.enable",
     "coterie.group.pending.leave.rebalance.enable",

@@ -150,5 +150,5 @@ def test_null_where_it_may_not_be() -> None:
 
 def test_the_generated_code_can_be_read() -> None:
     text = source(HeartbeatRequest, 4)
-    assert "def decode_HeartbeatRequest_v4(data, at):" in text
+    assert "def decode_HeartbeatRequest_v4(data, at, room=" in text
     assert "def encode_HeartbeatRequest_v4(m, out):" in text

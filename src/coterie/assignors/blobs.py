@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping
 
 from coterie.assignors.subscription import Owned, Subscriber
+from coterie.wire.codec import decode
 from coterie.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -17,6 +18,7 @@ from coterie.wire.messages.consumer_protocol import (
 from coterie.wire.primitives import WireError
 
 SUBSCRIPTION_VERSION = 3
+MAX_SUBSCRIBED_TOPICS = 200_000  # that a coordinator reads
 ASSIGNMENT_VERSION = 3
 
 
@@ -44,10 +46,10 @@ def decode_subscription(data: bytes, member_id: str = "", group_instance_id: str
 def decode_subscribed_topics(data: bytes) -> frozenset[str]:
     """The topics alone, out of the fields of version 0: a coordinator reads no others, whatever version the subscription
     names, and what follows them may be cut off (Kafka: ConsumerProtocol.deserializeConsumerProtocolSubscription). Raises
-    WireError where topics or user data are not whole."""
+    WireError where topics or user data are not whole, or the topics are too many."""
     if len(data) < 2:
         raise WireError("too short for the version of a consumer's subscription")
-    return frozenset(ConsumerProtocolSubscription.decode(data, 0, 2).topics)
+    return frozenset(decode(ConsumerProtocolSubscription, data, 0, 2, MAX_SUBSCRIBED_TOPICS)[0].topics)
 
 
 def encode_assignment(partitions: Mapping[str, list[int]]) -> bytes:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.cleaner import Cleaner
 from coterie.broker.clock import Clock
+from coterie.broker.descriptors import DescriptorReserve, descriptors_left
 from coterie.broker.disk import DiskFileSystem, FolderLock
 from coterie.broker.explaining import Progress
 from coterie.broker.fetch_sessions import FetchSessions
@@ -60,6 +61,7 @@ class Broker:
         self.clock = clock or Clock()
         self.handlers = HANDLERS
         self.max_request_bytes: int = self.settings["socket.request.max.bytes"]
+        self.max_elements: int = self.settings["coterie.request.max.elements"]
         self.request_memory = RequestMemory(self.settings["queued.max.request.bytes"])
         self.answer_memory = AnswerMemory(self.settings["coterie.queued.max.response.bytes"])
         self.holding: set[Connection] = set()  # those that may hold bytes of these two
@@ -79,6 +81,7 @@ class Broker:
         self._http: HttpServer | None = None
         self._registration: Registration | None = None
         self._lock: FolderLock | None = None
+        self._descriptors: DescriptorReserve | None = None
         self._upkeep: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -97,6 +100,8 @@ class Broker:
         self.kept_configs = KeptConfigs(fs)
         self.settings.alter(*self._altered_settings())
         self.topics = Topics(fs, self.settings)
+        if self.data is not None:
+            self.topics.room = descriptors_left
         self.topics.load()
         self.quotas = ClientQuotas(fs)
         self.scram_credentials = ScramCredentials(fs)
@@ -107,6 +112,7 @@ class Broker:
         self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
         self.groups.start()
         self.transactions = TransactionCoordinator(self.settings, self.topics, self.groups, self.clock, ProducerIds(fs))
+        self._descriptors = DescriptorReserve(self.loop, self.log_lines)
         self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
         self._keep_house()
         address = self._server.sockets[0].getsockname()
@@ -158,6 +164,8 @@ class Broker:
             self._server.close()
         self.groups.close()
         await self._close_connections()
+        if self._descriptors is not None:
+            self._descriptors.close()
         self.log_lines.flush()
         if self.failure is None:
             self.topics.close()

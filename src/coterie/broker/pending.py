@@ -11,16 +11,23 @@ class Pending:
     """Answered exactly once. Compared by identity, so it serves as the core's token. ``cancel`` ends the work for an answer
     that nobody waits for any more, where there is such work."""
 
-    __slots__ = ("cancel", "notify", "response")
+    __slots__ = ("cancel", "failed", "notify", "response")
 
     def __init__(self) -> None:
         self.response: Message | None = None
         self.notify: Callable[[], None] | None = None
         self.cancel: Callable[[], None] | None = None
+        self.failed = False
 
     def answer(self, response: Message) -> None:
         assert self.response is None, "a request was answered twice"
         self.response = response
+        if self.notify is not None:
+            self.notify()
+
+    def fail(self) -> None:
+        """There will be no answer: the connection ends."""
+        self.failed = True
         if self.notify is not None:
             self.notify()
 

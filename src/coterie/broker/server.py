@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.broker.pending import Pending
+from coterie.broker.turns import MAX_TURN_S
 from coterie.wire.apis import APIS
 from coterie.wire.codec import Decoder, decoder
 from coterie.wire.declaration import Message
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 200  # requests of one connection that wait for their answers
-MAX_TURN_S = 0.010  # of work for one connection, before others get their turn
 FLUSH_BYTES = 65_536  # of answers that are collected before they are written
 READ_AHEAD_BYTES = 65_536  # of requests that are read while others of the connection wait
 SMALL_REQUEST_BYTES = 65_536
@@ -297,7 +297,7 @@ class Connection(asyncio.Protocol):
             if route is None:
                 return self._not_served(head)
             body_at = skip_tags(frame, head.body_at) if route.tagged else head.body_at
-            request, _ = route.decode(frame, body_at)
+            request, _ = route.decode(frame, body_at, self._broker.max_elements)
         except _UNREADABLE as error:
             self._cut_off(f"a request that cannot be read: {error}")
             return False
@@ -351,6 +351,9 @@ class Connection(asyncio.Protocol):
             head, pending = queue.popleft()
             assert pending.response is not None
             self._put(head, pending.response)
+        if queue and queue[0][1].failed:
+            self.abort()
+            return
         if self._out and not self._in_turn:
             self._flush()
         self._go_on()

@@ -7,10 +7,11 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.broker.turns import finish
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
@@ -36,6 +37,7 @@ _INTERNAL_SEGMENT_BYTES = {
     TRANSACTIONS_TOPIC: "transaction.state.log.segment.bytes",
 }
 MAX_PARTITIONS = 100_000
+_NO_LIMIT = 2**31
 _KAFKA_METADATA = "__cluster_metadata"
 _CLEAN = ".kafka_cleanshutdown"
 _START_OFFSETS = "log-start-offset-checkpoint"
@@ -96,6 +98,8 @@ class Topics:
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.on_change: Callable[[], None] = lambda: None
+        self.room: Callable[[], int] = lambda: _NO_LIMIT  # how many files may still be opened
+        self._creating: set[str] = set()
 
     def partition_counts(self) -> dict[str, int]:
         """Of each topic. May be asked from any thread."""
@@ -189,13 +193,23 @@ class Topics:
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
         """The topic's settings, checked. Raises Refusal for anything that a topic may not be."""
         check_name(name)
-        if name in self.by_name:
+        if name in self.by_name or name in self._creating:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if not 0 < partitions <= MAX_PARTITIONS:
             raise Refusal(
                 ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MAX_PARTITIONS} partitions, not {partitions}"
             )
+        self.check_room(partitions)
         return self.check_configs(configs)
+
+    def check_room(self, partitions: int) -> None:
+        """Raises Refusal INVALID_PARTITIONS where the process may not open a file for each of so many more partitions."""
+        room = self.room()
+        if partitions > room:
+            raise Refusal(
+                ErrorCode.INVALID_PARTITIONS,
+                f"{partitions} partitions need as many open files, and {max(room, 0)} are left; raise ulimit -n",
+            )
 
     def check_configs(self, configs: Mapping[str, str | None]) -> dict[str, str]:
         """The settings as they are kept. Raises Refusal INVALID_CONFIG, also for one without a value, as Kafka does."""
@@ -212,16 +226,70 @@ class Topics:
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None) -> Topic:
         """A new topic. Raises Refusal."""
-        checked = self.check_new(name, partitions, configs or {})
+        return finish(self.creating(name, partitions, configs or {}))
+
+    def creating(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> Generator[None, None, Topic]:
+        """Makes a topic, a partition at each step; nobody sees it before the last, and none of it stays where that is not
+        reached. Raises Refusal, KAFKA_STORAGE_ERROR where the disk fails."""
+        checked = self.check_new(name, partitions, configs)
         topic = Topic(name, uuid.uuid4().bytes, checked)
-        self._open(topic, partitions, clean=True, starts={})
-        self._register(topic)
-        self._save()
+        self._creating.add(name)
+        try:
+            yield from self._adding(topic, partitions)
+        finally:
+            self._creating.discard(name)
         return topic
 
-    def add_partitions(self, topic: Topic, count: int) -> None:
-        self._open(topic, count, clean=True, starts={})
-        self._save()
+    def adding_partitions(self, topic: Topic, count: int) -> Generator[None, None, Topic]:
+        """Makes the partitions of a topic ``count``, like `creating`."""
+        self.check_room(count - len(topic.partitions))
+        if topic.name in self._creating:
+            raise Refusal(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"partitions of {topic.name} are being added")
+        self._creating.add(topic.name)
+        try:
+            yield from self._adding(topic, count)
+        finally:
+            self._creating.discard(topic.name)
+        return topic
+
+    def _adding(self, topic: Topic, count: int) -> Generator[None, None, None]:
+        config = self._settings.log_config(topic.configs)
+        before = len(topic.partitions)
+        made: list[Partition] = []
+        new: list[str] = []
+        try:
+            for index in range(before, count):
+                directory = f"{topic.name}-{index}"
+                if not self._fs.exists(directory):
+                    new.append(directory)
+                made.append(Partition(topic.name, index, PartitionLog.open(self._fs, directory, config, clean=True)))
+                yield
+            if before and self.by_name.get(topic.name) is not topic:
+                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted meanwhile")
+            topic.partitions += made
+            self._register(topic)
+            self._save()
+        except BaseException as error:
+            self._undo(topic, before, made, new)
+            if isinstance(error, OSError):
+                text = f"the disk failed while {topic.name} was made: {error.strerror}"
+                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+            raise
+
+    def _undo(self, topic: Topic, before: int, made: list[Partition], new: list[str]) -> None:
+        """Closes the partitions from ``before`` on, and removes the directories that are new."""
+        del topic.partitions[before:]
+        if not before and self.by_name.get(topic.name) is topic:
+            del self.by_name[topic.name], self.by_id[topic.topic_id]
+        for partition in made:
+            for segment in partition.log.segments:
+                segment.close()
+        for directory in new:
+            try:
+                if self._fs.exists(directory):
+                    self._fs.remove_directory(directory)
+            except OSError as error:
+                logger.warning("%s could not be removed: %s; remove it by hand", directory, error.strerror)
 
     def configure(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Gives a topic these settings, which are checked already, in place of its own."""
@@ -239,16 +307,22 @@ class Topics:
         for partition in topic.partitions:
             partition.log.config = config
 
-    def delete(self, topic: Topic) -> None:
-        """Removes a topic and its files; whoever waits for its records is woken to find it gone."""
-        del self.by_name[topic.name]
-        del self.by_id[topic.topic_id]
-        self._save()
-        for partition in topic.partitions:
-            for segment in partition.log.segments:
-                segment.close()
-            self._fs.remove_directory(partition.log.directory)
-            partition.appended()
+    def deleting(self, topic: Topic) -> Generator[None, None, None]:
+        """Removes a topic, then its files, a partition at each step; fetches that wait for its records are answered. Until
+        the last step no topic of its name can be created."""
+        self._creating.add(topic.name)
+        try:
+            del self.by_name[topic.name]
+            del self.by_id[topic.topic_id]
+            self._save()
+            for partition in topic.partitions:
+                for segment in partition.log.segments:
+                    segment.close()
+                self._fs.remove_directory(partition.log.directory)
+                partition.appended()
+                yield
+        finally:
+            self._creating.discard(topic.name)
 
     def offsets_topic(self) -> Topic:
         """`__consumer_offsets`, made at first use."""

@@ -9,14 +9,24 @@ from __future__ import annotations
 
 import struct as struct_module
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from coterie.wire.declaration import FieldSpec, Kind, Message, Struct
 from coterie.wire.primitives import MAX_STRING_LENGTH, WireError, read_unsigned_varint, write_unsigned_varint
 
 M = TypeVar("M", bound=Message)
 Encoder = Callable[[Any, list[bytes]], None]
-Decoder = Callable[[bytes, int], tuple[Any, int]]
+MAX_ELEMENTS = 2**31 - 1
+
+
+class Decoder(Protocol):
+    """(data, position) to (message, position after it); at most ``room`` elements of arrays and tagged fields in all."""
+
+    def __call__(self, data: bytes, at: int, room: int = MAX_ELEMENTS) -> tuple[Any, int]: ...
+
+
+class TooManyElements(WireError):
+    """A message with more elements than its reader allows."""
 
 
 class _Writer:
@@ -27,6 +37,7 @@ class _Writer:
         self.indent = 1
         self.constants: dict[str, Any] = {
             "WireError": WireError,
+            "TooManyElements": TooManyElements,
             "uvarint": read_unsigned_varint,
             "uv": write_unsigned_varint,
         }
@@ -279,6 +290,7 @@ class _DecoderText(_Writer):
         self.line(f"    {target} = None" if nullable else f"    raise WireError('{label} must not be null')")
         self.line("else:")
         self.indent += 1
+        self.count(name, label)
         if element.code and element.code != "16s" and element.code != "?":
             size = struct_module.calcsize(">" + element.code)
             self.line(f"{target} = list(unpack_many('>%d{element.code}' % {name}, data, at))")
@@ -298,6 +310,12 @@ class _DecoderText(_Writer):
             self.indent -= 1
         self.indent -= 1
 
+    def count(self, amount: str, label: str) -> None:
+        """Elements are counted before any is read."""
+        self.line(f"room -= {amount}")
+        self.line("if room < 0:")
+        self.line(f"    raise TooManyElements('with {label} it has more elements than are allowed')")
+
     def tagged(self, shape: type[Struct], locals_: list[str]) -> None:
         self.flush()
         count, tag, size, end = self.fresh("n"), self.fresh("g"), self.fresh("z"), self.fresh("x")
@@ -307,6 +325,7 @@ class _DecoderText(_Writer):
         self.indent += 1
         self.line(f"if {count} > 127:")
         self.line(f"    {count}, at = uvarint(data, at - 1)")
+        self.count(count, "its tagged fields")
         self.line(f"for _ in range({count}):")
         self.indent += 1
         self.line(f"{tag}, at = uvarint(data, at)")
@@ -344,7 +363,7 @@ def source(cls: type[Message], version: int) -> str:
     writer, reader = _texts(cls, version)
     stem = f"{cls.__name__}_v{version}"
     return "\n".join([f"def encode_{stem}(m, out):", *(writer.lines or ["    pass"]), ""]) + "\n".join(
-        ["", f"def decode_{stem}(data, at):", *reader.lines, ""]
+        ["", f"def decode_{stem}(data, at, room={MAX_ELEMENTS}):", *reader.lines, ""]
     )
 
 
@@ -377,10 +396,12 @@ def decoder(cls: type[Message], version: int) -> Decoder:
     return _compiled(cls, version)[1]
 
 
-def decode(cls: type[M], data: bytes, version: int, position: int = 0) -> tuple[M, int]:
+def decode(
+    cls: type[M], data: bytes, version: int, position: int = 0, max_elements: int = MAX_ELEMENTS
+) -> tuple[M, int]:
     """The message at ``position`` and the position after it. Raises WireError for anything that is wrong."""
     try:
-        made: tuple[M, int] = _compiled(cls, version)[1](data, position)
+        made: tuple[M, int] = _compiled(cls, version)[1](data, position, max_elements)
         return made
     except (struct_module.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError) as error:
         raise WireError(f"{cls.__name__} version {version} cannot be read: {error}") from error

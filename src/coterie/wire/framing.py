@@ -14,6 +14,7 @@ from coterie.wire.primitives import WireError, read_unsigned_varint
 M = TypeVar("M", bound=Message)
 
 API_VERSIONS_KEY = 18
+MAX_HEADER_TAGS = 1_000
 _SIZE = struct.Struct(">i")
 _RESPONSE_V0 = struct.Struct(">ii")
 _RESPONSE_V1 = struct.Struct(">iib")
@@ -55,6 +56,8 @@ def skip_tags(frame: bytes, position: int) -> int:
     """The position after a tag section whose fields nobody here knows."""
     try:
         count, position = read_unsigned_varint(frame, position)
+        if count > MAX_HEADER_TAGS:
+            raise WireError(f"a header of {count} tagged fields; {MAX_HEADER_TAGS} are allowed")
         for _ in range(count):
             _, position = read_unsigned_varint(frame, position)
             size, position = read_unsigned_varint(frame, position)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.features import FINALIZED_EPOCH, finalized_features, supported_features
+from coterie.broker.pending import Pending
 from coterie.broker.server import Call, advertised_versions
 from coterie.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
+from coterie.broker.turns import distinct, in_turns
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.describe_cluster import (
@@ -55,7 +59,11 @@ def handle_api_versions(broker: Broker, request: ApiVersionsRequest, call: Call)
     )
 
 
-def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
+def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> Message | Pending:
+    return in_turns(broker.loop, _metadata(broker, request, call))
+
+
+def _metadata(broker: Broker, request: MetadataRequest, call: Call) -> Generator[None, None, Message]:
     if not _may_ask(request, call.api_version):
         refused = [
             MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in request.topics or []
@@ -64,13 +72,21 @@ def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> Met
     host, port = broker.address(call)
     # No list at all asks for every topic; so did an empty one in version 0.
     if request.topics is None or (call.api_version == 0 and not request.topics):
-        topics = [_topic_metadata(broker, t) for t in broker.topics.by_name.values()]
+        wanted, topics = list(broker.topics.by_name.values()), list[MetadataResponseTopic]()
+        for topic in wanted:
+            topics.append(_topic_metadata(broker, topic))
+            yield
     else:
-        topics = [_asked_topic(broker, asked, request.allow_auto_topic_creation) for asked in request.topics]
+        # As in Kafka each topic is answered once, however often it is named.
+        named = {(asked.topic_id, asked.name): asked for asked in request.topics}
+        topics = []
+        for asked in named.values():
+            topics.append(_asked_topic(broker, asked, request.allow_auto_topic_creation))
+            yield
     if request.include_topic_authorized_operations:
-        for topic in topics:
-            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
+        for answered in topics:
+            if answered.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                answered.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port)],
         cluster_id=broker.cluster_id,
@@ -150,7 +166,7 @@ def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, cal
     host, port = broker.address(call)
     keys = request.coordinator_keys if call.api_version >= 4 else [request.key]
     coordinators = []
-    for key in keys:
+    for key in distinct(keys, str):
         if request.key_type == SHARE_KEY:
             code = ErrorCode.INVALID_REQUEST if call.api_version < SHARE_FROM else ErrorCode.COORDINATOR_NOT_AVAILABLE
             coordinators.append(Coordinator(key, -1, "", -1, code, ""))

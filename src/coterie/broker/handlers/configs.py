@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coterie.broker.kept_configs import ResourceType
 from coterie.broker.loggers import logger_levels
+from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.settings import (
     BROKER_SETTINGS,
@@ -22,6 +23,8 @@ from coterie.broker.settings import (
 )
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.broker.topics import check_name
+from coterie.broker.turns import distinct, in_turns
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -42,9 +45,13 @@ if TYPE_CHECKING:
 Described = DescribeConfigsResourceResult
 
 
-def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> Message | Pending:
+    return in_turns(broker.loop, _describe_configs(broker, request))
+
+
+def _describe_configs(broker: Broker, request: DescribeConfigsRequest) -> Generator[None, None, Message]:
     response = DescribeConfigsResponse()
-    for resource in request.resources:
+    for resource in distinct(request.resources, lambda r: (r.resource_type, r.resource_name)):
         result = DescribeConfigsResult(ErrorCode.NONE, "", resource.resource_type, resource.resource_name)
         try:
             describe = _DESCRIBE.get(resource.resource_type, _refuse_type)
@@ -54,9 +61,10 @@ def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, cal
             # As Kafka, which has a message for every code but this one.
             result.error_message = "" if refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else str(refusal)
         else:
-            keys = resource.configuration_keys  # none, or an empty list: all
+            keys = set(resource.configuration_keys or ())  # none, or an empty list: all
             result.configs = [_requested(config, request) for config in described if not keys or config.name in keys]
         response.results.append(result)
+        yield
     return response
 
 

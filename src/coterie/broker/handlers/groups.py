@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from coterie.broker.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.explaining import explained
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
+from coterie.broker.turns import distinct, in_turns
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.describe import GROUP_TYPE, describe_group, list_group
 from coterie.coordinator.outcome import Context
@@ -68,9 +70,14 @@ def handle_leave_group(broker: Broker, request: LeaveGroupRequest, call: Call) -
     return submit(broker, request, call)
 
 
-def handle_describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+def handle_describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Message | Pending:
+    return in_turns(broker.loop, _describe_groups(broker, request, call))
+
+
+def _describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Message]:
     response = DescribeGroupsResponse()
-    for group_id in request.groups:
+    for group_id in distinct(request.groups, str):
+        yield
         try:
             response.groups.append(describe_group(broker.groups.group(group_id), group_id, call.api_version))
         except Refusal as refusal:
@@ -114,12 +121,13 @@ def handle_delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Cal
         assert isinstance(part.response, DeleteGroupsResponse)
         (result,) = part.response.results
         results[result.group_id] = result
-        if len(results) == len(set(request.groups_names)):
+        if len(results) == len(wanted):
             pending.answer(DeleteGroupsResponse(results=list(results.values())))
 
-    if not request.groups_names:
+    wanted = dict.fromkeys(request.groups_names)
+    if not wanted:
         return DeleteGroupsResponse()
-    for group_id in dict.fromkeys(request.groups_names):
+    for group_id in wanted:
         part = submit(broker, DeleteGroup(group_id), call)
         if part.response is not None:
             one_done(part)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
+from coterie.broker.turns import distinct
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -86,7 +87,8 @@ def _known_topics(
         count = len(existing.partitions) if existing is not None else 0
         code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         good = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        bad = [OffsetCommitResponsePartition(p.partition_index, code) for p in topic.partitions if p not in good]
+        missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+        bad = [OffsetCommitResponsePartition(index, code) for index in missing]
         if bad or existing is None:  # an unknown topic is answered without partitions too
             refused.append(OffsetCommitResponseTopic(name or "", topic.topic_id, bad))
         if good:
@@ -97,8 +99,8 @@ def _known_topics(
 def handle_offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.api_version >= SEVERAL_GROUPS_FROM:
         by_id, stable = call.api_version >= FETCH_IDS_FROM, request.require_stable
-        groups = [_fetch_group(broker, group, by_id, stable) for group in request.groups]
-        return OffsetFetchResponse(groups=groups)
+        wanted = distinct(request.groups, lambda group: group.group_id)
+        return OffsetFetchResponse(groups=[_fetch_group(broker, group, by_id, stable) for group in wanted])
     asked = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
     try:
         committed = _committed(broker, request.group_id, asked, stable=request.require_stable)

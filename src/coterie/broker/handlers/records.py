@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call, CannotAnswer
 from coterie.broker.topics import INTERNAL_TOPICS
+from coterie.broker.turns import in_turns
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_ADDS_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -196,7 +199,11 @@ def _check_transaction(
         broker.transactions.check_produce(request.transactional_id, who, where)
 
 
-def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Message | Pending:
+    return in_turns(broker.loop, _list_offsets(broker, request, call))
+
+
+def _list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:
     response = ListOffsetsResponse()
     isolation_level = request.isolation_level if request.replica_id == _CONSUMER_REPLICA_ID else 0
     asked_for = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
@@ -222,6 +229,7 @@ def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call)
             except Refusal as refusal:
                 result.error_code = refusal.code
             answered.partitions.append(result)
+            yield
         response.topics.append(answered)
     return response
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from coterie.broker.handlers.configs import describe_topic
+from coterie.broker.pending import Pending
 from coterie.broker.server import Call
-from coterie.broker.topics import MAX_PARTITIONS, Topic
+from coterie.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
+from coterie.broker.turns import finish, in_turns
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -34,44 +38,51 @@ from coterie.wire.primitives import NULL_UUID
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
 
+MAX_PARTITIONS_PER_REQUEST = 10_000  # of CreateTopics, as Kafka 4's MAX_PARTITIONS_PER_BATCH
 
-def handle_create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+
+def handle_create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> Message | Pending:
+    return in_turns(broker.loop, _create_topics(broker, request))
+
+
+def _create_topics(broker: Broker, request: CreateTopicsRequest) -> Generator[None, None, Message]:
     response = CreateTopicsResponse()
     names = Counter(t.name for t in request.topics)
+    excessive = _partitions_in_all(broker, request) > MAX_PARTITIONS_PER_REQUEST
     for asked in {t.name: t for t in request.topics}.values():
         try:
+            if excessive:
+                text = f"more than {MAX_PARTITIONS_PER_REQUEST} partitions in one request; create them with several"
+                raise Refusal(ErrorCode.POLICY_VIOLATION, text)
             if names[asked.name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {asked.name} is named twice")
-            response.topics.append(_create(broker, asked, request.validate_only))
+            result = yield from _create(broker, asked, request.validate_only)
+            response.topics.append(result)
         except Refusal as refusal:
             response.topics.append(
                 CreatableTopicResult(asked.name, error_code=refusal.code, error_message=str(refusal), configs=[])
             )
+        yield
     return response
 
 
-def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
-    count = asked.num_partitions
-    if asked.assignments:
-        if (asked.num_partitions, asked.replication_factor) != (-1, -1):
-            text = "with assignments, num_partitions and replication_factor must both be -1"
-            raise Refusal(ErrorCode.INVALID_REQUEST, text)
-        if any(a.broker_ids != [broker.node_id] for a in asked.assignments):
-            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
-        count = len(asked.assignments)
-    elif asked.replication_factor not in (-1, 1):
-        raise Refusal(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {asked.replication_factor} time(s): there is one broker.",
-        )
-    if count == -1:
-        count = broker.settings["num.partitions"]
+def _partitions_in_all(broker: Broker, request: CreateTopicsRequest) -> int:
+    """As Kafka 4's ReplicationControlManager.validateTotalNumberOfPartitions counts them."""
+    default = broker.settings["num.partitions"]
+    counts = (len(t.assignments) or (default if t.num_partitions == -1 else t.num_partitions) for t in request.topics)
+    return sum(count for count in counts if count > 0)
+
+
+def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Generator[None, None, CreatableTopicResult]:
+    count = _partition_count(broker, asked)
     configs = {c.name: c.value for c in asked.configs}
     if validate_only:
         checked = broker.topics.check_new(asked.name, count, configs)
         topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
     else:
-        topic = broker.topics.create(asked.name, count, configs)
+        creating = broker.topics.creating(asked.name, count, configs)
+        # An internal topic is made when it is first needed: nobody may meet it half made.
+        topic = finish(creating) if asked.name in INTERNAL_TOPICS else (yield from creating)
         checked, topic_id = topic.configs, topic.topic_id
     described = [
         CreatableTopicConfigs(
@@ -88,7 +99,28 @@ def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Creat
     )
 
 
-def handle_create_partitions(broker: Broker, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+def _partition_count(broker: Broker, asked: CreatableTopic) -> int:
+    """How many partitions a topic is to have. Raises Refusal for replicas that cannot be."""
+    if asked.assignments:
+        if (asked.num_partitions, asked.replication_factor) != (-1, -1):
+            text = "with assignments, num_partitions and replication_factor must both be -1"
+            raise Refusal(ErrorCode.INVALID_REQUEST, text)
+        if any(a.broker_ids != [broker.node_id] for a in asked.assignments):
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
+        return len(asked.assignments)
+    if asked.replication_factor not in (-1, 1):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {asked.replication_factor} time(s): there is one broker.",
+        )
+    return int(broker.settings["num.partitions"]) if asked.num_partitions == -1 else asked.num_partitions
+
+
+def handle_create_partitions(broker: Broker, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
+    return in_turns(broker.loop, _create_partitions(broker, request))
+
+
+def _create_partitions(broker: Broker, request: CreatePartitionsRequest) -> Generator[None, None, Message]:
     response = CreatePartitionsResponse()
     names = Counter(t.name for t in request.topics)
     for asked in {t.name: t for t in request.topics}.values():
@@ -98,10 +130,11 @@ def handle_create_partitions(broker: Broker, request: CreatePartitionsRequest, c
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {asked.name} is named twice")
             topic = _growing(broker, asked)
             if not request.validate_only:
-                broker.topics.add_partitions(topic, asked.count)
+                yield from broker.topics.adding_partitions(topic, asked.count)
         except Refusal as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message or None
         response.results.append(result)
+        yield
     return response
 
 
@@ -128,7 +161,11 @@ def _growing(broker: Broker, asked: CreatePartitionsTopic) -> Topic:
     return topic
 
 
-def handle_delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+def handle_delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
+    return in_turns(broker.loop, _delete_topics(broker, request, call))
+
+
+def _delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
     response = DeleteTopicsResponse()
     asked = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     deleted = []
@@ -141,8 +178,8 @@ def handle_delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Cal
                 raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice")
             topic = _doomed(broker, state)
             result.name, result.topic_id = topic.name, topic.topic_id
-            broker.topics.delete(topic)
             deleted.append(topic.name)
+            yield from broker.topics.deleting(topic)
         except Refusal as refusal:
             result.error_code, result.error_message = refusal.code, str(refusal)
         response.responses.append(result)

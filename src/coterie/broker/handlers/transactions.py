@@ -55,7 +55,8 @@ def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, ca
         count = len(existing.partitions) if existing is not None else 0
         good = [p for p in topic.partitions if 0 <= p.partition_index < count]
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        bad = [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in topic.partitions if p not in good]
+        missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+        bad = [TxnOffsetCommitResponsePartition(index, code) for index in missing]
         if bad or existing is None:  # an unknown topic is answered without partitions too
             refused.append(TxnOffsetCommitResponseTopic(topic.name, bad))
         if good:

@@ -54,6 +54,13 @@ _OWN = (
         "The largest request; the connection of a larger one is closed.",
     ),
     _setting(
+        "coterie.request.max.elements",
+        Kind.INT,
+        200_000,
+        at_least(1),
+        "The most elements of arrays in one request, in all; the connection of a larger one is closed. Kafka has no limit.",
+    ),
+    _setting(
         "queued.max.request.bytes",
         Kind.LONG,
         -1,
