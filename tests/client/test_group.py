@@ -206,7 +206,7 @@ def test_what_comes_while_positions_are_looked_up_is_not_missed(broker: LocalBro
             one.subscribe(["t"], Listener())
             await polled(one, lambda: one.position(("t", 0)) == 0)
             with broker.hold("ListOffsets", times=10) as held:
-                one.seek(("t", 0), -1)
+                one._fetcher.seek(("t", 0), -1)
                 polling = asyncio.create_task(one.poll(10_000))
                 await asyncio.to_thread(broker.until_held, held)
                 broker.fail("Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from coterie.client import KafkaError, Producer
-from coterie.client.blocking import BlockingProducer
+from coterie.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, RebalanceListener
+from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.testing import LocalBroker
 
 SENDS: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -103,3 +106,197 @@ def test_a_closed_producer_refuses(coterie_broker: LocalBroker, method: str) -> 
         await producer.close()
 
     asyncio.run(story())
+
+
+T0 = ("t", 0)
+CONSUMER_SLIPS: list[tuple[Callable[[Consumer], Any], type[Exception], str]] = [
+    (lambda c: c.subscribe([b"t"]), TypeError, "each of topics must be a str, not bytes"),
+    (lambda c: c.subscribe(7), TypeError, "topics must be a list of str, not 7"),
+    (lambda c: c.subscribe(re.compile(b"t")), TypeError, "the pattern must be a str, not bytes"),
+    (lambda c: c.subscribe(["t"], RebalanceListener), TypeError, "a listener must be an object of a subclass"),
+    (lambda c: c.assign(("t", 0)), TypeError, r"named by a tuple \(topic, partition\), not 't'"),
+    (lambda c: c.assign([("t", "0")]), TypeError, "partition must be an int, not str"),
+    (lambda c: c.assign([("t", -1)]), ValueError, "partition must be from 0"),
+    (lambda c: c.poll("1000"), TypeError, "timeout_ms must be a number of milliseconds, not str"),
+    (lambda c: c.poll(-1), ValueError, "timeout_ms must not be negative"),
+    (lambda c: c.poll(0, 0), ValueError, "max_records must be from 1"),
+    (lambda c: c.poll_arrow("1000"), TypeError, "timeout_ms must be a number of milliseconds"),
+    (lambda c: c.seek(T0, -1), ValueError, "an offset must be from 0"),
+    (lambda c: c.seek(T0, "5"), TypeError, "an offset must be an int, not str"),
+    (lambda c: c.seek(("u", 3), 5), ValueError, "u-3 is not assigned to this consumer"),
+    (lambda c: c.pause([("u", 3)]), ValueError, "u-3 is not assigned"),
+    (lambda c: c.resume("t"), TypeError, "partitions must be a list of tuples"),
+    (lambda c: c.seek_to_end([("u", 3)]), ValueError, "u-3 is not assigned"),
+    (lambda c: c.commit({T0: -7}), ValueError, "an offset must be from 0 to 9223372036854775807, not -7"),
+    (lambda c: c.commit({T0: OffsetAndMetadata(-1)}), ValueError, "an offset must be from 0"),
+    (lambda c: c.commit({T0: "7"}), TypeError, "an offset must be an int, not str"),
+    (lambda c: c.commit({"t": 7}), TypeError, r"named by a tuple \(topic, partition\)"),
+    (lambda c: c.commit([(T0, 7)]), TypeError, r"expected a mapping from \(topic, partition\) to offsets, not list"),
+    (lambda c: c.commit({T0: 7}, "1"), TypeError, "timeout_ms must be a number"),
+    (lambda c: c.commit_async({T0: -7}), ValueError, "an offset must be from 0"),
+    (lambda c: c.commit_async({T0: 7}, "later"), TypeError, "callback must be a function"),
+    (lambda c: c.committed("t"), TypeError, "partitions must be a list of tuples"),
+    (lambda c: c.end_offsets(T0), TypeError, "named by a tuple"),
+    (lambda c: c.offsets_for_times({T0: 1.5}), TypeError, "a timestamp must be an int, not float"),
+    (lambda c: c.close("soon"), TypeError, "timeout_ms must be a number"),
+]
+
+
+async def done(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result
+
+
+@pytest.mark.parametrize(("slip", "kind", "sentence"), CONSUMER_SLIPS)
+def test_a_consumer_refuses_what_cannot_be_and_goes_on(
+    coterie_broker: LocalBroker, slip: Callable[[Consumer], Any], kind: type[Exception], sentence: str
+) -> None:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.produce("t", b"v")
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+
+    async def story() -> None:
+        async with asyncio.timeout(20), Consumer(settings) as consumer:
+            with pytest.raises(kind, match=sentence):
+                await done(slip(consumer))
+            await consumer.assign([T0])
+            with pytest.raises((kind, ValueError)):
+                await done(slip(consumer))
+            polled: dict[Any, Any] = {}
+            while not polled:
+                polled = await consumer.poll(100)
+            assert polled[T0][0].value == b"v"
+
+    asyncio.run(story())
+
+
+ADMIN_SLIPS: list[tuple[Callable[[Admin], Any], type[Exception], str]] = [
+    (lambda a: a.topics("orders"), TypeError, "names must be a list of str, not 'orders'"),
+    (lambda a: a.partitions("orders"), TypeError, "topics must be a list of str"),
+    (lambda a: a.create_topic(b"t"), TypeError, "name must be a str, not bytes"),
+    (lambda a: a.create_topic("u", "3"), TypeError, "partitions must be an int, not str"),
+    (lambda a: a.create_topic("u", 1, {"retention.ms": 5}), TypeError, r"value of retention.ms must be a str, not int"),
+    (lambda a: a.each.create_topics(["u"]), TypeError, "a topic to create must be a NewTopic, not 'u'"),
+    (lambda a: a.each.create_topics([NewTopic("u", 1, {}, "1")]), TypeError, "replication_factor must be an int"),
+    (lambda a: a.delete_topic(["t"]), TypeError, "name must be a str, not list"),
+    (lambda a: a.each.delete_topics("orders"), TypeError, "names must be a list of str"),
+    (lambda a: a.create_partitions("t", 2**40), ValueError, "count must be from"),
+    (lambda a: a.each.create_partitions({"t": "4"}), TypeError, "a count must be an int"),
+    (lambda a: a.topic_configs(7), TypeError, "name must be a str, not int"),
+    (lambda a: a.alter_topic_configs("t", {"retention.ms": 5}), TypeError, "value of retention.ms must be a str"),
+    (lambda a: a.alter_topic_configs("t", ["retention.ms"]), TypeError, "configs must be a mapping"),
+    (lambda a: a.delete_records({T0: "5"}), TypeError, "an offset must be an int, not str"),
+    (lambda a: a.offsets({T0: 2**70}), ValueError, "a timestamp must be from"),
+    (lambda a: a.list_groups("Stable"), TypeError, "states must be a list of str"),
+    (lambda a: a.describe_group(b"g"), TypeError, "group_id must be a str"),
+    (lambda a: a.each.describe_groups("g"), TypeError, "group_ids must be a list of str"),
+    (lambda a: a.remove_members("g", "anna"), TypeError, "members must be a list of str"),
+    (lambda a: a.commit_group_offsets("g", {T0: -1}), ValueError, "an offset must be from 0"),
+    (lambda a: a.each.alter_group_offsets("g", {T0: "1"}), TypeError, "an offset must be an int"),
+    (lambda a: a.delete_group_offsets("g", T0), TypeError, "named by a tuple"),
+]
+
+
+@pytest.mark.parametrize(("slip", "kind", "sentence"), ADMIN_SLIPS)
+def test_an_admin_refuses_what_cannot_be(
+    coterie_broker: LocalBroker, slip: Callable[[Admin], Any], kind: type[Exception], sentence: str
+) -> None:
+    coterie_broker.create_topic("t", 1)
+
+    async def story() -> None:
+        async with asyncio.timeout(20), Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
+            with pytest.raises(kind, match=sentence):
+                await done(slip(admin))
+            assert "t" in await admin.topics()
+        with pytest.raises(RuntimeError, match="this client is closed; make a new one"):
+            await admin.topics()
+
+    asyncio.run(story())
+
+
+CONSUMER_AFTER_CLOSE: list[Callable[[Any], Any]] = [
+    lambda c: c.poll(1),
+    lambda c: c.poll_arrow(1),
+    lambda c: c.subscribe(["t"]),
+    lambda c: c.unsubscribe(),
+    lambda c: c.assign([T0]),
+    lambda c: c.commit({T0: 1}),
+    lambda c: c.commit(),
+    lambda c: c.commit_async({T0: 1}),
+    lambda c: c.committed([T0]),
+    lambda c: c.end_offsets([T0]),
+    lambda c: c.seek(T0, 0),
+    lambda c: c.pause([]),
+    lambda c: c.resume([]),
+]
+
+
+@pytest.mark.parametrize("call", CONSUMER_AFTER_CLOSE)
+def test_a_closed_consumer_refuses(coterie_broker: LocalBroker, call: Callable[[Any], Any]) -> None:
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
+
+    async def story() -> None:
+        consumer = Consumer(settings)
+        await consumer.close()
+        with pytest.raises(RuntimeError, match="this consumer is closed; make a new one"):
+            await done(call(consumer))
+        await consumer.close()
+
+    asyncio.run(story())
+    blocking = BlockingConsumer(settings)
+    blocking.close()
+    with pytest.raises(RuntimeError, match="this BlockingConsumer is closed; make a new one"):
+        call(blocking)
+    blocking.close()
+
+
+def test_a_poll_under_way_ends_with_the_close(coterie_broker: LocalBroker) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(20):
+            consumer = Consumer({"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"})
+            consumer.subscribe(["t"])
+            polling = asyncio.create_task(consumer.poll(600_000))
+            await asyncio.sleep(0.05)
+            await consumer.close()
+            with pytest.raises(RuntimeError, match="this consumer is closed"):
+                await polling
+
+    asyncio.run(story())
+
+
+def test_the_blocking_module_has_no_asyncio_class() -> None:
+    with pytest.raises(ImportError, match=r"has BlockingConsumer; the asyncio Consumer is in coterie\.client"):
+        from coterie.client.blocking import Consumer as _
+    with pytest.raises(ImportError, match="cannot import name 'Consumr'"):
+        from coterie.client.blocking import Consumr as _  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_a_listener_that_calls_its_blocking_consumer_is_refused_instead_of_waiting_for_itself(
+    coterie_broker: LocalBroker,
+) -> None:
+    coterie_broker.create_topic("t", 1)
+    errors: list[str] = []
+
+    class Committing(RebalanceListener):
+        def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+            try:
+                consumer.commit({T0: 1})
+            except RuntimeError as error:
+                errors.append(str(error))
+
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
+    with BlockingConsumer(settings) as consumer:
+        consumer.subscribe(["t"], Committing())
+        for _ in range(100):
+            consumer.poll(50)
+            if errors:
+                break
+    assert errors == [
+        "a BlockingConsumer cannot be called from its own thread, where listeners and callbacks run: it would wait for itself"
+    ]
+
+
+def test_a_blocking_client_with_a_wrong_setting_leaves_no_thread() -> None:
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="there is no client setting"):
+        BlockingAdmin({"no.such": 1})
+    assert threading.active_count() == before

@@ -8,13 +8,14 @@ fails for one says nothing about the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from coterie.client import arguments
 from coterie.client.admin_older import replace_topic_configs, with_broker_defaults
 from coterie.client.cluster import Cluster
-from coterie.client.errors import KafkaError
+from coterie.client.errors import KafkaError, unexpected
 from coterie.client.listener import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from coterie.client.admin import Admin
 
 K = TypeVar("K")
+P = TypeVar("P")
 TOPIC_RESOURCE = 2
 TIMEOUT_MS = 30_000
 Futures = dict[K, "asyncio.Future[Any]"]
@@ -54,6 +56,26 @@ class NewTopic:
     replication_factor: int = -1
 
 
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    """Raises TypeError, ValueError."""
+    if not isinstance(topic, NewTopic):
+        raise TypeError(f"a topic to create must be a NewTopic, not {topic!r}")
+    return CreatableTopic(
+        arguments.text(topic.name, "name"),
+        arguments.whole_number(topic.partitions, "partitions", *arguments.INT32),
+        arguments.whole_number(topic.replication_factor, "replication_factor", -1, 2**15 - 1),
+        [],
+        [CreatableTopicConfig(k, v) for k, v in arguments.settings(topic.configs).items()],
+    )
+
+
+def only(parts: Sequence[P], name: str) -> P:
+    """The one part that the answer to a question about ``name`` has. Raises KafkaError."""
+    if len(parts) != 1:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer has {len(parts)} parts for {name}")
+    return parts[0]
+
+
 class Each:
     """Every method returns at once; a key's future has its result, or its KafkaError."""
 
@@ -65,16 +87,7 @@ class Each:
 
     def create_topics(self, topics: Iterable[NewTopic]) -> Futures[str]:
         wanted = list(topics)
-        items = [
-            CreatableTopic(
-                t.name,
-                t.partitions,
-                t.replication_factor,
-                [],
-                [CreatableTopicConfig(k, v) for k, v in t.configs.items()],
-            )
-            for t in wanted
-        ]
+        items = [_creatable(t) for t in wanted]
         return self._together([t.name for t in wanted], self._create(items), lambda a: {t.name: t for t in a.topics})
 
     async def _create(self, items: list[CreatableTopic]) -> CreateTopicsResponse:
@@ -83,18 +96,21 @@ class Each:
         return response
 
     def delete_topics(self, names: Iterable[str]) -> Futures[str]:
-        wanted = list(names)
+        wanted = arguments.names(names, "names")
         request = DeleteTopicsRequest([DeleteTopicState(n) for n in wanted], wanted, TIMEOUT_MS)
         return self._together(wanted, self._cluster.request(request), lambda a: {t.name: t for t in a.responses})
 
     def create_partitions(self, counts: Mapping[str, int]) -> Futures[str]:
         """Topic -> how many it is to have."""
+        for name, count in counts.items():
+            arguments.text(name, "a topic's name")
+            arguments.whole_number(count, "a count", *arguments.INT32)
         request = CreatePartitionsRequest([CreatePartitionsTopic(n, c) for n, c in counts.items()], TIMEOUT_MS)
         return self._together(counts, self._cluster.request(request), lambda a: {t.name: t for t in a.results})
 
     def topic_configs(self, names: Iterable[str]) -> Futures[str]:
         """The result: setting -> value."""
-        wanted = list(names)
+        wanted = arguments.names(names, "names")
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, n, None) for n in wanted])
         return self._together(
             wanted,
@@ -105,7 +121,8 @@ class Each:
 
     def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Futures[str]:
         """Topic -> setting -> value; None takes the broker's default back."""
-        return self._together(changes, self._alter(changes), lambda a: {r.resource_name: r for r in a.responses})
+        checked = {arguments.text(t, "a topic's name"): arguments.settings(c, deletes=True) for t, c in changes.items()}
+        return self._together(checked, self._alter(checked), lambda a: {r.resource_name: r for r in a.responses})
 
     async def _alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> Any:
         if not (await self._cluster.any_connection()).serves(IncrementalAlterConfigsRequest):
@@ -121,24 +138,27 @@ class Each:
     # -- groups -------------------------------------------------------------------------------------------------------
 
     def describe_groups(self, group_ids: Iterable[str]) -> dict[str, asyncio.Future[DescribedGroup]]:
-        return self._apart({g: self._admin.describe_group(g) for g in group_ids})
+        return self._apart({g: self._admin.describe_group(g) for g in arguments.names(group_ids, "group_ids")})
 
     def delete_groups(self, group_ids: Iterable[str]) -> Futures[str]:
-        return self._apart({g: self._admin.delete_group(g) for g in group_ids})
+        return self._apart({g: self._admin.delete_group(g) for g in arguments.names(group_ids, "group_ids")})
 
     def group_offsets(self, group_ids: Iterable[str]) -> dict[str, asyncio.Future[dict[TopicPartition, int]]]:
-        return self._apart({g: self._admin.group_offsets(g) for g in group_ids})
+        return self._apart({g: self._admin.group_offsets(g) for g in arguments.names(group_ids, "group_ids")})
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> Futures[TopicPartition]:
         """Of a group without members."""
-        return self._apart({tp: self._admin.commit_group_offsets(group_id, {tp: o}) for tp, o in offsets.items()})
+        checked = arguments.offsets_to_commit(offsets)
+        return self._apart({tp: self._admin.commit_group_offsets(group_id, {tp: o}) for tp, o in checked.items()})
 
     def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Futures[TopicPartition]:
-        return self._apart({tp: self._admin.delete_group_offsets(group_id, [tp]) for tp in partitions})
+        return self._apart(
+            {tp: self._admin.delete_group_offsets(group_id, [tp]) for tp in arguments.partitions(partitions)}
+        )
 
     def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> Futures[str]:
         """Members by group.instance.id or by member id."""
-        wanted = list(dict.fromkeys(members))
+        wanted = list(dict.fromkeys(arguments.names(members, "members")))
 
         async def work() -> dict[str, Any]:
             found = await self._admin.remove_members(group_id, wanted, reason)
@@ -154,7 +174,7 @@ class Each:
         async def one(partition: TopicPartition, offset: int) -> int:
             return (await self._admin.delete_records({partition: offset}))[partition]
 
-        return self._apart({tp: one(tp, offset) for tp, offset in before.items()})
+        return self._apart({tp: one(tp, offset) for tp, offset in arguments.log_starts(before).items()})
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, asyncio.Future[int]]:
         """For each timestamp (-1 end, -2 start) the offset."""
@@ -162,7 +182,7 @@ class Each:
         async def one(partition: TopicPartition, timestamp: int) -> int:
             return (await self._admin.offsets({partition: timestamp}))[partition]
 
-        return self._apart({tp: one(tp, timestamp) for tp, timestamp in timestamps.items()})
+        return self._apart({tp: one(tp, at) for tp, at in arguments.timestamps(timestamps).items()})
 
     # -- futures ------------------------------------------------------------------------------------------------------
 
@@ -193,8 +213,10 @@ class Each:
         async def resolve() -> None:
             try:
                 found = await work
-            except Exception as error:  # also a bug: a future without an end would hide it
+            except (KafkaError, RuntimeError) as error:  # RuntimeError: the admin is closed
                 found = dict.fromkeys(keys, error)
+            except Exception as error:  # a future without an end would hide it
+                found = dict.fromkeys(keys, unexpected(error))
             for key, future in futures.items():
                 value = found.get(key, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker did not speak of {key}"))
                 if not future.done():

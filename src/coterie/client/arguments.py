@@ -11,7 +11,7 @@ from coterie.client.listener import OffsetAndMetadata, TopicPartition
 from coterie.records.batch import Header
 
 LARGEST_TIMESTAMP_MS = LARGEST_OFFSET = 2**63 - 1
-LARGEST_PARTITION = 2**31 - 1
+INT32 = (-(2**31), 2**31 - 1)
 _BINARY = (bytes, bytearray, memoryview)
 
 
@@ -85,7 +85,7 @@ def record_timestamp(timestamp_ms: Any) -> int:
 
 def partition_number(partition: Any) -> int:
     """Raises TypeError, ValueError."""
-    return whole_number(partition, "partition", 0, LARGEST_PARTITION)
+    return whole_number(partition, "partition", 0, INT32[1])
 
 
 def names(given: Any, what: str) -> list[str]:
@@ -115,6 +115,11 @@ def _items(given: Any, values: str) -> Iterable[tuple[TopicPartition, Any]]:
     return [(topic_partition(partition), value) for partition, value in given.items()]
 
 
+def log_starts(given: Any) -> dict[TopicPartition, int]:
+    """Partition -> the offset before which records go; -1 for its end. Raises TypeError, ValueError."""
+    return {tp: whole_number(value, "an offset", -1, LARGEST_OFFSET) for tp, value in _items(given, "offsets")}
+
+
 def timestamps(given: Any) -> dict[TopicPartition, int]:
     """Partition -> ms since 1970, or one of Kafka's negative ones (-1 end, -2 start). Raises TypeError, ValueError."""
     return {
@@ -133,4 +138,15 @@ def offsets_to_commit(given: Any) -> dict[TopicPartition, OffsetAndMetadata]:
             whole_number(epoch, "a leader epoch", -1, 2**31 - 1),
             text(metadata, "the metadata of an offset"),
         )
+    return checked
+
+
+def settings(given: Any, *, deletes: bool = False) -> dict[str, str | None]:
+    """Name -> value, both text; ``deletes``: None as a value takes the default back. Raises TypeError."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"configs must be a mapping from names to values, not {_kind(given)}")
+    checked: dict[str, str | None] = {}
+    for name, value in given.items():
+        name = text(name, "the name of a setting")
+        checked[name] = None if value is None and deletes else text(value, f"the value of {name}")
     return checked

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.client.errors import ConfigError
@@ -12,16 +13,20 @@ from coterie.client.positions import Stored
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from coterie.records.columnar import Columns
 
-def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]]) -> pa.Table:
+Damaged = Callable[[TopicPartition, Stored, Exception], None]
+
+
+def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]], damaged: Damaged) -> pa.Table:
     """Columns topic, partition, offset, timestamp (ms, UTC), key, value; rows in the order of their partitions.
-    ``polled``: per partition the offset to begin at, and batches. Raises ConfigError without pyarrow, BatchError,
-    CompressionError."""
+    ``polled``: per partition the offset to begin at, and batches. A batch that cannot be read is left out with those of its
+    partition behind it, and ``damaged`` is called with it. Raises ConfigError without pyarrow."""
     try:
         import numpy as np
         import pyarrow as pa
 
-        from coterie.records.columnar import columns_of
+        import coterie.records.columnar  # noqa: F401
     except ImportError as error:
         raise ConfigError("Arrow tables need pyarrow and numpy: pip install 'coterie[spark]'") from error
     schema = pa.schema(
@@ -36,7 +41,7 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]]) -> pa.Ta
     )
     tables = []
     for (topic, partition), (begin, stored) in polled.items():
-        columns = columns_of([(batch.data, batch.at, batch.header) for batch in stored])
+        columns = _columns(stored, partial(damaged, (topic, partition)))
         if columns is None:
             continue
         first = int(np.searchsorted(columns.offsets, begin))
@@ -53,3 +58,22 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]]) -> pa.Ta
         ]
         tables.append(pa.Table.from_arrays(arrays, schema=schema))
     return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _columns(stored: list[Stored], damaged: Callable[[Stored, Exception], None]) -> Columns | None:
+    """All batches together; where that fails, those before the first that fails by itself."""
+    from coterie.records.columnar import columns_of
+
+    def together(some: list[Stored]) -> Columns | None:
+        return columns_of([(batch.data, batch.at, batch.header) for batch in some])
+
+    try:
+        return together(stored)
+    except Exception:  # whatever the bytes made a decoder raise
+        for index, batch in enumerate(stored):
+            try:
+                together([batch])
+            except Exception as error:
+                damaged(batch, error)
+                return together(stored[:index])
+        raise

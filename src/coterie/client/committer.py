@@ -81,6 +81,11 @@ class Committer:
         if self._pending:
             await asyncio.wait(self._pending)
 
+    def close(self) -> None:
+        """Cancels the commits under way."""
+        for task in self._pending:
+            task.cancel()
+
     def commit_async(self, offsets: Offsets, callback: Callback | None) -> asyncio.Task[None]:
         """Tried once; commits made one after the other arrive in that order. The task raises what `commit` would; with a
         callback it is told instead."""

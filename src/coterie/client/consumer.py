@@ -7,14 +7,17 @@ while user code holds the loop. Not for use by two tasks at once: that raises Ru
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from coterie.client import arguments
+from coterie.client.auto_commit import AutoCommit
 from coterie.client.cluster import Cluster
 from coterie.client.committer import Callback, Committer, Offsets
-from coterie.client.errors import ConfigError, KafkaError, WakeupError
+from coterie.client.errors import ConfigError, WakeupError
 from coterie.client.fetcher import Fetcher
 from coterie.client.listener import (
     ConsumerGroupMetadata,
@@ -35,8 +38,10 @@ from coterie.records.batch import Record
 if TYPE_CHECKING:
     import pyarrow as pa
 
+logger = logging.getLogger(__name__)
+
+END_S = 1.0  # in which cancelled tasks must end
 ARROW_BYTES = 16 * 1024 * 1024
-SOONEST_COMMIT_S = 0.05  # how often it is looked whether a commit in flight has come back
 
 
 class Consumer:
@@ -56,9 +61,7 @@ class Consumer:
         self._positions_task: asyncio.Task[None] | None = None
         self._polling = self._closed = self._woken = False
         self._assigned_by_user = False
-        self._auto_commit = self.settings["enable.auto.commit"] and self._group_id is not None
-        self._next_commit_s = float("inf")
-        self._committing: asyncio.Task[None] | None = None
+        self._auto_commit = AutoCommit(self._committer, self.settings, self._group_id, self._consumed)
         self._rebalanced_s: float | None = None
 
     async def __aenter__(self) -> Consumer:
@@ -71,13 +74,20 @@ class Consumer:
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
         """Joins the group at the next poll; a compiled pattern stands for all topics whose whole name it matches, now and
-        later. Raises ConfigError without a group.id or after `assign`."""
+        later. Raises ConfigError without a group.id or after `assign`, TypeError, RuntimeError after `close`."""
+        self._require_open()
+        if listener is not None and not isinstance(listener, RebalanceListener):
+            raise TypeError(f"a listener must be an object of a subclass of RebalanceListener, not {listener!r}")
         if self._group_id is None:
             raise ConfigError("subscribe needs a group.id; use assign to read without a group")
         if self._assigned_by_user:
             raise ConfigError("subscribe and assign cannot be mixed; call unsubscribe first")
         if isinstance(topics, str):
             raise ConfigError(f"subscribe takes a list of topics or a compiled pattern, not the string {topics!r}")
+        if isinstance(topics, re.Pattern):
+            arguments.text(topics.pattern, "the pattern")
+        else:
+            topics = arguments.names(topics, "topics")
         if self._membership is None:
             self._membership = Membership(self._cluster, self._group_id, self._fetcher.arrived.set)
             self._committer.membership = self._membership
@@ -86,7 +96,7 @@ class Consumer:
             self._membership.subscribe_pattern(topics)
         else:
             self._membership.subscribe(topics)
-        self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
+        self._auto_commit.restart()
 
     def subscription(self) -> set[str]:
         """The topics subscribed to; those that a pattern matches so far."""
@@ -94,20 +104,23 @@ class Consumer:
 
     async def unsubscribe(self) -> None:
         """Gives everything up and leaves the group; then another `subscribe` or `assign` is possible."""
+        self._require_open()
         await self._leave("the consumer unsubscribed", self._cluster.timeout_s)
         self._fetcher.assign(())
         self._assigned_by_user = False
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset."""
+        """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. Raises
+        KafkaError where that could not be looked up within request.timeout.ms; they are assigned all the same, and the
+        next poll looks again."""
+        self._require_open()
         if self._membership is not None:
             raise ConfigError("subscribe and assign cannot be mixed; call unsubscribe first")
+        wanted = arguments.partitions(partitions)
         self._assigned_by_user = True
-        wanted = list(partitions)
-        await self._cluster.topics({t for t, _ in wanted})
         self._fetcher.assign(wanted)
-        self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
-        await self._starts.find()
+        self._auto_commit.restart()
+        await self._starts.find_within(self._cluster.timeout_s)
 
     def assignment(self) -> set[TopicPartition]:
         return set(self._fetcher.positions)
@@ -128,42 +141,54 @@ class Consumer:
 
     # -- polling ------------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
+    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
         """Records by partition; empty when none came in time. Raises KafkaError, WakeupError, and what a listener
-        raised."""
-        limit = max_records or self.settings["max.poll.records"]
+        raised; CorruptBatchError at a batch that cannot be read, with each poll until one seeks past it."""
+        limit: int = self.settings["max.poll.records"]
+        if max_records is not None:
+            limit = arguments.whole_number(max_records, "max_records", 1, 2**31 - 1)
         polled: dict[TopicPartition, list[Record]] = await self._poll(timeout_ms, lambda: self._fetcher.take(limit))
         for interceptor in self._interceptors if polled else ():
             polled = interceptor.on_consume(polled)
         return polled
 
-    async def poll_arrow(self, timeout_ms: int = 0, max_bytes: int = ARROW_BYTES) -> pa.Table:
+    async def poll_arrow(self, timeout_ms: float = 0, max_bytes: int = ARROW_BYTES) -> pa.Table:
         """Whole batches as one Arrow table: topic, partition, offset, timestamp, key, value. Not to be mixed with `poll`
         in the middle of a batch. Raises as `poll` does, and ConfigError without pyarrow."""
         from coterie.client.arrow import table_of
 
-        return table_of(await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_bytes)))
+        table = table_of(
+            await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_bytes)), self._fetcher.put_back
+        )
+        if not len(table):
+            self._fetcher.raise_damage()
+        return table
 
-    async def _poll(self, timeout_ms: int, take: Any) -> Any:
+    def _require_open(self) -> None:
         if self._closed:
-            raise RuntimeError("this consumer is closed")
+            raise RuntimeError("this consumer is closed; make a new one")
+
+    async def _poll(self, timeout_ms: float, take: Any) -> Any:
+        deadline_s = time.monotonic() + arguments.milliseconds(timeout_ms) / 1000
+        self._require_open()
         if self._polling:
             raise RuntimeError("two tasks use this consumer at once; give each its own")
         self._polling = True
-        deadline_s = time.monotonic() + timeout_ms / 1000
         try:
             while True:
                 self._fetcher.arrived.clear()  # before looking, so that nothing which comes meanwhile is missed
+                self._require_open()
                 self._raise_if_woken()
                 if self._membership is not None:
                     self._membership.polled()
                     await self._run_callbacks(self._membership)
                     self._raise_complaint(self._membership)
-                self._commit_if_due()
+                self._auto_commit.if_due(self._membership)
                 await self._positions_known(deadline_s)
                 if self._fetcher.error is not None:
                     error, self._fetcher.error = self._fetcher.error, None
                     raise error
+                self._fetcher.raise_damage()
                 polled = take()
                 left_s = deadline_s - time.monotonic()
                 if polled or left_s <= 0:
@@ -173,10 +198,8 @@ class Consumer:
             self._polling = False
 
     async def _something_came(self, left_s: float) -> None:
-        if self._auto_commit:
-            left_s = min(left_s, max(self._next_commit_s - time.monotonic(), SOONEST_COMMIT_S))
         try:
-            async with asyncio.timeout(left_s):
+            async with asyncio.timeout(min(left_s, self._auto_commit.due_in_s())):
                 await self._fetcher.arrived.wait()
         except TimeoutError:
             return
@@ -230,8 +253,8 @@ class Consumer:
     async def _revoke(self, effect: Revoke, membership: Membership) -> None:
         partitions = list(effect.partitions)
         try:
-            if not effect.lost and self._auto_commit:
-                await self._try_commit()
+            if not effect.lost:
+                await self._auto_commit.now(self.settings["max.poll.interval.ms"] / 1000)
             told = self._listener.on_partitions_lost if effect.lost else self._listener.on_partitions_revoked
             await call(told(partitions))
         finally:
@@ -271,7 +294,17 @@ class Consumer:
         return {tp: max(end - self.position(tp), 0) for tp, end in ends.items() if end >= 0}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        self._fetcher.seek(partition, offset)
+        """The next poll reads there. Raises TypeError, ValueError for a negative offset or a partition not assigned."""
+        self._require_open()
+        arguments.whole_number(offset, "an offset", 0, arguments.LARGEST_OFFSET)
+        self._fetcher.seek(self._owned([partition])[0], offset)
+
+    def _owned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        wanted = arguments.partitions(partitions)
+        for topic, partition in wanted:
+            if (topic, partition) not in self._fetcher.positions:
+                raise ValueError(f"{topic}-{partition} is not assigned to this consumer")
+        return wanted
 
     async def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         await self._seek_to(partitions, -2)
@@ -284,19 +317,22 @@ class Consumer:
         await self._seek_to(partitions, timestamp_ms)
 
     async def _seek_to(self, partitions: Iterable[TopicPartition] | None, timestamp_ms: int) -> None:
-        wanted = list(self._fetcher.positions if partitions is None else partitions)
+        wanted = self._owned(self._fetcher.positions if partitions is None else partitions)
         found = await self._offsets(dict.fromkeys(wanted, timestamp_ms))
         late = [tp for tp, offset in found.items() if offset < 0]
         found.update(await self._offsets(dict.fromkeys(late, -1)) if late else {})
         for partition, offset in found.items():
-            self._fetcher.seek(partition, offset)
+            if partition in self._fetcher.positions:  # else revoked meanwhile
+                self._fetcher.seek(partition, offset)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        for partition in partitions:
+        self._require_open()
+        for partition in self._owned(partitions):
             self._fetcher.positions[partition].paused = True
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        for partition in partitions:
+        self._require_open()
+        for partition in self._owned(partitions):
             self._fetcher.positions[partition].paused = False
         self._fetcher.wake()
 
@@ -304,13 +340,15 @@ class Consumer:
         return {tp for tp, p in self._fetcher.positions.items() if p.paused}
 
     async def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return await list_offsets(self._cluster, timestamps, committed=self.settings.committed_only)
+        self._require_open()
+        wanted = arguments.timestamps(timestamps)
+        return await list_offsets(self._cluster, wanted, committed=self.settings.committed_only)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return await self._offsets(dict.fromkeys(partitions, -1))
+        return await self._offsets(dict.fromkeys(arguments.partitions(partitions), -1))
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return await self._offsets(dict.fromkeys(partitions, -2))
+        return await self._offsets(dict.fromkeys(arguments.partitions(partitions), -2))
 
     async def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The first offset that is not older than so many ms since 1970; -1 where there is none."""
@@ -320,17 +358,21 @@ class Consumer:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The group's committed offsets; -1 where there is none. Raises KafkaError."""
-        return {tp: said.offset for tp, said in (await self._committer.committed(partitions)).items()}
+        return {tp: at.offset for tp, at in (await self.committed_metadata(partitions)).items()}
 
     async def committed_metadata(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """As `committed`, with leader epoch and text."""
-        return await self._committer.committed(partitions)
+        self._require_open()
+        return await self._committer.committed(arguments.partitions(partitions))
 
-    async def commit(self, offsets: Offsets | None = None, timeout_ms: int | None = None) -> None:
+    async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commits positions, or the offsets given, and waits for it, default.api.timeout.ms at most. Raises
-        CommitFailedError when the group has moved on, RebalanceInProgressError while it rebalances."""
-        wanted = self._consumed() if offsets is None else offsets
-        limit_ms = self.settings["default.api.timeout.ms"] if timeout_ms is None else timeout_ms
+        CommitFailedError when the group has moved on, RebalanceInProgressError while it rebalances; TypeError or
+        ValueError for offsets that cannot be."""
+        self._require_open()
+        wanted: Offsets = self._consumed() if offsets is None else arguments.offsets_to_commit(offsets)
+        default_ms = self.settings["default.api.timeout.ms"]
+        limit_ms = default_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)
         if wanted:
             await self._committer.commit(wanted, limit_ms / 1000)
         else:
@@ -338,34 +380,14 @@ class Consumer:
 
     def commit_async(self, offsets: Offsets | None = None, callback: Callback | None = None) -> asyncio.Task[None]:
         """Sends a commit and does not wait or retry; ``callback(offsets, error or None)`` hears of it, or the task."""
-        return self._committer.commit_async(self._consumed() if offsets is None else offsets, callback)
+        self._require_open()
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be a function of (offsets, error), not {callback!r}")
+        wanted: Offsets = self._consumed() if offsets is None else arguments.offsets_to_commit(offsets)
+        return self._committer.commit_async(wanted, callback)
 
     def _consumed(self) -> dict[TopicPartition, int]:
         return {tp: p.offset for tp, p in self._fetcher.positions.items() if p.offset != UNKNOWN}
-
-    def _commit_if_due(self) -> None:
-        """auto.commit.interval.ms; at most one at a time, and what fails is made up for by the next."""
-        idle = self._committing is None or self._committing.done()
-        if not self._auto_commit or not idle or time.monotonic() < self._next_commit_s:
-            return
-        self._next_commit_s = time.monotonic() + self.settings["auto.commit.interval.ms"] / 1000
-        wanted = self._consumed()
-        if wanted and (self._membership is None or self._membership.is_stable()):
-            self._committing = self._committer.commit_async(wanted, self._auto_committed)
-
-    def _auto_committed(self, offsets: dict[TopicPartition, int], error: Exception | None) -> None:
-        if isinstance(error, KafkaError) and error.code.retriable:
-            self._next_commit_s = time.monotonic() + self.settings["retry.backoff.ms"] / 1000
-
-    async def _try_commit(self, timeout_s: float | None = None) -> None:
-        wanted = self._consumed()
-        if not wanted:
-            return
-        limit_s = self.settings["max.poll.interval.ms"] / 1000 if timeout_s is None else timeout_s
-        try:
-            await self._committer.commit(wanted, limit_s)
-        except KafkaError:
-            return  # the next owner starts at the commit before
 
     # -- metrics ------------------------------------------------------------------------------------------------------
 
@@ -388,13 +410,13 @@ class Consumer:
     async def _leave(self, reason: str, timeout_s: float) -> None:
         membership, deadline_s = self._membership, time.monotonic() + timeout_s
         if membership is None:
-            if self._auto_commit and self._assigned_by_user:
-                await self._try_commit(timeout_s)
+            if self._assigned_by_user:
+                await self._auto_commit.now(timeout_s)
             return
         partitions = list(self._fetcher.positions)
         member = membership.machine.generation >= 0
-        if self._auto_commit and member:
-            await self._try_commit(timeout_s)
+        if member:
+            await self._auto_commit.now(timeout_s)
         try:
             if partitions:
                 told = self._listener.on_partitions_revoked if member else self._listener.on_partitions_lost
@@ -403,15 +425,24 @@ class Consumer:
             await membership.leave(reason, max(deadline_s - time.monotonic(), 0.1))
             self._membership = self._committer.membership = None
 
-    async def close(self, timeout_ms: int = 30_000) -> None:
-        """Commits if that is automatic, leaves the group (a static member does not), closes; takes no longer than that."""
+    async def close(self, timeout_ms: float = 30_000) -> None:
+        """Commits if that is automatic, leaves the group (a static member does not), closes; takes no longer than that, and
+        END_S beyond. What is not done by then is left to the session timeout."""
+        limit_s = min(arguments.milliseconds(timeout_ms) / 1000, self._cluster.timeout_s)
         if self._closed:
             return
         self._closed = True
+        self._fetcher.arrived.set()  # a poll under way ends
         try:
-            await self._leave("the consumer is being closed", min(timeout_ms / 1000, self._cluster.timeout_s))
+            async with asyncio.timeout(limit_s + END_S / 2):
+                await self._leave("the consumer is being closed", limit_s)
+        except TimeoutError:
+            logger.warning("the consumer did not leave its group within %g s", limit_s)
         finally:
+            self._committer.close()
             if self._positions_task is not None:
                 self._positions_task.cancel()
-            await self._fetcher.close()
-            self._cluster.close()
+            try:
+                await self._fetcher.close(END_S / 2)
+            finally:
+                self._cluster.close()

@@ -13,6 +13,26 @@ class KafkaError(Exception):
         self.code = code
 
 
+class CorruptBatchError(KafkaError):
+    """CORRUPT_MESSAGE: a batch of ``topic`` and ``partition`` cannot be read. It is where ``offset`` would be read next;
+    the position stays there until a seek, for instance to ``next_offset``, behind the batch as far as its header tells."""
+
+    def __init__(self, topic: str, partition: int, offset: int, next_offset: int, why: str) -> None:
+        text = f"{topic}-{partition} cannot be read at offset {offset}: {why}; seek past it to go on"
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, text)
+        self.topic, self.partition, self.offset, self.next_offset = topic, partition, offset, next_offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (self.topic, self.partition, self.offset, self.next_offset, str(self))
+
+
+def _rebuilt(topic: str, partition: int, offset: int, next_offset: int, text: str) -> CorruptBatchError:
+    """A Spark task's error travels to the driver."""
+    error = CorruptBatchError(topic, partition, offset, next_offset, "")
+    error.args = (text,)
+    return error
+
+
 class ConfigError(ValueError):
     """A setting that a client cannot work with."""
 

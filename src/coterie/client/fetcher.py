@@ -9,12 +9,11 @@ import asyncio
 from collections.abc import Iterable
 
 from coterie.client.cluster import Cluster
-from coterie.client.errors import KafkaError
+from coterie.client.errors import CorruptBatchError, KafkaError, unexpected
 from coterie.client.fetch_session import FetchSession
 from coterie.client.listener import TopicPartition
 from coterie.client.positions import UNKNOWN, Position, Stored
-from coterie.records.batch import BatchError, Record
-from coterie.records.compression import CompressionError
+from coterie.records.batch import Record
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
@@ -31,10 +30,12 @@ class Fetcher:
         self.positions: dict[TopicPartition, Position] = {}
         self.out_of_range: set[TopicPartition] = set()
         self.error: KafkaError | None = None
+        self.damaged: dict[TopicPartition, CorruptBatchError] = {}  # until they are sought, assigned anew or dropped
         self.arrived = asyncio.Event()
         self.bytes_fetched = self.records_taken = 0
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._sessions: dict[int, FetchSession] = {}
+        self._closed = False
 
     # -- what to read -------------------------------------------------------------------------------------------------
 
@@ -42,12 +43,14 @@ class Fetcher:
         """Reads these and no others; those that stay keep their position and what is buffered, new ones have none yet."""
         self.positions = {tp: self.positions.get(tp) or Position() for tp in partitions}
         self.out_of_range &= self.positions.keys()
+        self.damaged = {tp: error for tp, error in self.damaged.items() if tp in self.positions}
         self.wake()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             self.positions.pop(partition, None)
             self.out_of_range.discard(partition)
+            self.damaged.pop(partition, None)
 
     def unknown(self) -> list[TopicPartition]:
         return [tp for tp, p in self.positions.items() if p.offset == UNKNOWN]
@@ -58,12 +61,15 @@ class Fetcher:
         new.start_at(offset)
         self.positions[partition] = new
         self.out_of_range.discard(partition)
+        self.damaged.pop(partition, None)
         self.wake()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Starts a task for every leader that has something to fetch and no task."""
+        if self._closed:
+            return
         leaders = {self._cluster.leader(*tp) for tp in self._wanted()}
         for leader in leaders - {None}:
             assert leader is not None
@@ -76,13 +82,17 @@ class Fetcher:
         return [
             tp
             for tp, p in self.positions.items()
-            if p.buffered_bytes <= room and not p.paused and p.offset != UNKNOWN and tp not in self.out_of_range
+            if p.buffered_bytes <= room
+            and not p.paused
+            and p.offset != UNKNOWN
+            and tp not in self.out_of_range
+            and tp not in self.damaged
         ]
 
     async def _fetch(self, leader: int) -> None:
         """One request after another for as long as partitions of this leader have room."""
         session = self._sessions.setdefault(leader, FetchSession())
-        while True:
+        while not self._closed:
             wanted = {tp: self.positions[tp] for tp in self._wanted() if self._cluster.leader(*tp) == leader}
             if not wanted:
                 return
@@ -105,9 +115,9 @@ class Fetcher:
                     return
                 await asyncio.sleep(self._settings["retry.backoff.ms"] / 1000)
                 await self._refresh(wanted)
-            except (BatchError, CompressionError) as error:
+            except Exception as error:
                 session.reset()
-                self._fail(KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)))
+                self._fail(unexpected(error))
                 return
 
     def _fail(self, error: KafkaError) -> None:
@@ -132,7 +142,7 @@ class Fetcher:
     def _take(
         self, wanted: dict[TopicPartition, Position], offsets: dict[TopicPartition, int], response: FetchResponse
     ) -> None:
-        """Stores what came. Raises the first partition's KafkaError once all are seen to, BatchError, CompressionError."""
+        """Stores what came. Raises the first partition's KafkaError once all are seen to."""
         failed: KafkaError | None = None
         for topic in response.responses:
             for data in topic.partitions:
@@ -147,15 +157,39 @@ class Fetcher:
                 elif code:
                     failed = failed or KafkaError(code, f"{where[0]}-{where[1]}")
                 elif position.fetch_offset == offsets[where]:
-                    self._store(position, data)
+                    self._store(where, position, data)
         if failed is not None:
             raise failed
 
-    def _store(self, position: Position, data: PartitionData) -> None:
+    def _store(self, where: TopicPartition, position: Position, data: PartitionData) -> None:
         self.bytes_fetched += len(data.records or b"")
-        position.store(data, committed_only=self._committed_only, check_crcs=self._settings["check.crcs"])
+        try:
+            position.store(data, committed_only=self._committed_only, check_crcs=self._settings["check.crcs"])
+        except Exception as error:  # whatever the bytes made a decoder raise
+            self.mark_damaged(where, position.fetch_offset, position.fetch_offset + 1, error)
         if position.is_buffered():
             self.arrived.set()
+
+    def mark_damaged(self, where: TopicPartition, offset: int, next_offset: int, error: Exception) -> None:
+        """The partition is not read any further; `raise_damage` says so until it is sought."""
+        self.damaged[where] = CorruptBatchError(*where, offset, max(next_offset, offset + 1), str(error))
+        self.damaged[where].__cause__ = error
+        self.arrived.set()
+
+    def put_back(self, where: TopicPartition, batch: Stored, error: Exception) -> None:
+        """A batch that was handed out whole turned out to be damaged: the position goes back to it."""
+        if where in self.positions:
+            offset = max(batch.header.base_offset, 0)
+            self.seek(where, offset)
+            self.mark_damaged(where, offset, batch.header.last_offset + 1, error)
+
+    def raise_damage(self) -> None:
+        """Raises CorruptBatchError where all records before a damaged batch are handed out, as Java's consumer does with
+        every poll until one seeks. A paused partition waits."""
+        for where, error in self.damaged.items():
+            position = self.positions[where]
+            if not position.paused and (not position.is_buffered() or position.offset >= error.offset):
+                raise error.with_traceback(None)
 
     # -- handing out --------------------------------------------------------------------------------------------------
 
@@ -166,7 +200,13 @@ class Fetcher:
             if position.paused:
                 continue
             while limit > 0 and position.is_buffered():
-                records = position.take(limit)
+                try:
+                    records = position.take(limit)
+                except Exception as error:  # whatever the bytes made a decoder raise
+                    batch = position.stored[0].header
+                    offset = max(position.offset, batch.base_offset)
+                    self.mark_damaged(where, offset, batch.last_offset + 1, error)
+                    break
                 limit -= len(records)
                 if records:
                     polled[where] = polled[where] + records if where in polled else records
@@ -190,7 +230,10 @@ class Fetcher:
             self.positions[where] = self.positions.pop(where)
         self.wake()
 
-    async def close(self) -> None:
+    async def close(self, timeout_s: float) -> None:
+        """Ends the tasks, and waits for that no longer than so."""
+        self._closed = True
         for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=timeout_s)

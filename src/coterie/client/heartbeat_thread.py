@@ -126,7 +126,9 @@ class HeartbeatThread:
                 self._socket = BrokerSocket(*pulse.address, self._client_id, timeout_s, self._security)
             self._socket.request(request)
             self.sent += 1
-        except (KafkaError, OSError):
+        except Exception as error:  # none may end the thread
+            if not isinstance(error, KafkaError | OSError):
+                logger.warning("a heartbeat could not be sent from the thread: %r", error)
             self._close()  # the loop's own heartbeat will find out more
 
     def _tell_if_held(self, late_s: float) -> None:

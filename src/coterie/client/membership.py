@@ -16,7 +16,7 @@ from coterie.assignors import ASSIGNORS, Topics
 from coterie.assignors.blobs import decode_assignment
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.connection import answer_type
-from coterie.client.errors import ConfigError, KafkaError
+from coterie.client.errors import ConfigError, KafkaError, unexpected
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.client.lint import STATIC_FROM
 from coterie.client.settings import ClientSettings, assignor_names
@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 METADATA_CHECK_S = 1.0
 JOIN_GRACE_S = 5.0  # beyond the rebalance timeout, in which a JoinGroup may wait for the whole group
 LONGEST_S = 2**31 / 1000
+END_S = 0.1  # in which cancelled tasks must end
 _REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 _COUNTED = {JoinGroupResponse: "joins", SyncGroupResponse: "syncs", HeartbeatResponse: "heartbeats"}
 
@@ -115,6 +116,7 @@ class Membership:
     def _start(self) -> None:
         if self._driver is None:
             self._driver = asyncio.create_task(self._drive())
+            self._driver.add_done_callback(self._finished)
             self._thread.start()
             self._task(self._watch_metadata())
 
@@ -136,14 +138,22 @@ class Membership:
     async def leave(self, reason: str, timeout_s: float) -> None:
         """Ends the membership, telling the coordinator if it has to be told; waits no longer than that."""
         self._thread.stop()
-        if self._driver is not None:
-            self._driver.cancel()
-        for task in list(self._tasks):
+        deadline_s = time.monotonic() + timeout_s
+        ended = self._tasks | ({self._driver} if self._driver is not None else set())
+        for task in ended:
             task.cancel()
-        self.machine.leave(reason)
-        for effect in self.machine.next(_now_ms()):
-            if isinstance(effect, Send):
-                await asyncio.wait({asyncio.create_task(self._request(effect.request))}, timeout=timeout_s)
+        try:
+            self.machine.leave(reason)
+            for effect in self.machine.next(_now_ms()):
+                if isinstance(effect, Send):
+                    leaving = asyncio.create_task(self._request(effect.request))
+                    ended.add(leaving)
+                    leaving.add_done_callback(lambda t: t.cancelled() or t.exception())
+                    await asyncio.wait({leaving}, timeout=timeout_s)
+                    leaving.cancel()
+        finally:
+            if ended:
+                await asyncio.wait(ended, timeout=max(deadline_s - time.monotonic(), END_S))
 
     # -- driving the machine --------------------------------------------------------------------------------------------
 
@@ -212,8 +222,8 @@ class Membership:
         """An error that nobody foresaw surfaces in the next poll (testUncaughtExceptionInHeartbeatThread)."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a bug in the consumer: {error!r}"))
+        if isinstance(error, Exception):
+            self._fail(unexpected(error))
 
     async def _find(self) -> None:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Mapping
 
 from coterie.client.cluster import Cluster
@@ -36,23 +38,43 @@ from coterie.wire.messages.offset_for_leader_epoch import (
 
 NAMES_UP_TO = 9  # from v10 on OffsetCommit and OffsetFetch speak of topic ids
 STABLE_FROM = 7
+NEW_TOPIC_S = 5.0  # in which every broker knows a topic that was just created
 
 
 async def list_offsets(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, committed: bool = False
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, committed: bool = False, wait: bool = True
 ) -> dict[TopicPartition, int]:
     """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
-    the first open transaction begins. Raises KafkaError."""
-    await cluster.topics({t for t, _ in timestamps})
+    the first open transaction begins. ``wait``: what may pass is retried until request.timeout.ms, a topic that no broker
+    knows for NEW_TOPIC_S. Raises KafkaError."""
+    started_s = time.monotonic()
+    while True:
+        try:
+            return await _list_once(cluster, timestamps, committed)
+        except KafkaError as error:
+            is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            limit_s = min(cluster.timeout_s, NEW_TOPIC_S) if is_unknown else cluster.timeout_s
+            if not wait or not error.code.retriable or time.monotonic() - started_s > limit_s:
+                raise
+            for topic, _ in timestamps:
+                cluster.forget(topic)
+        await asyncio.sleep(cluster.settings["retry.backoff.ms"] / 1000)
+
+
+async def _list_once(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], committed: bool
+) -> dict[TopicPartition, int]:
+    infos = await cluster.topics({t for t, _ in timestamps})
     by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
     for (topic, partition), timestamp in timestamps.items():
         leader = cluster.leader(topic, partition)
         if leader is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
+            error = infos[topic].error if topic in infos else ErrorCode.NONE
+            raise KafkaError(error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
         topics = by_leader.setdefault(leader, {})
         asked = ListOffsetsPartition(partition, timestamp=timestamp)
         topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(asked)
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for leader, asked_topics in by_leader.items():
         connection = await cluster.connection(leader)
         request = ListOffsetsRequest(isolation_level=int(committed), topics=list(asked_topics.values()))
@@ -60,8 +82,10 @@ async def list_offsets(
         for answered in response.topics:
             for p in answered.partitions:
                 check(p.error_code, f"{answered.name}-{p.partition_index}")
-                found[answered.name, p.partition_index] = p.offset
-    return found
+                offsets[answered.name, p.partition_index] = p.offset
+    for topic, partition in timestamps.keys() - offsets.keys():
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the broker's answer does not name {topic}-{partition}")
+    return offsets
 
 
 async def diverged(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from coterie.records.batch import BatchHeader, Record, batches, check_crc, decode_records, marker_of
+from coterie.records.batch import BatchError, BatchHeader, Record, batches, check_crc, decode_records, marker_of
 from coterie.wire.messages.fetch import PartitionData
 
 UNKNOWN = -1
@@ -50,12 +50,13 @@ class Position:
         return self._next < len(self._records) or bool(self.stored)
 
     def store(self, data: PartitionData, *, committed_only: bool, check_crcs: bool) -> None:
-        """Takes a partition's part of an answer. Raises BatchError for a damaged one."""
+        """Takes a partition's part of an answer. Raises BatchError, CompressionError for a damaged batch; those before it
+        are stored then, and ``fetch_offset`` is where it would be read."""
         self.high_watermark, self.last_stable_offset = data.high_watermark, data.last_stable_offset
         aborted: list[tuple[int, int]] = []
         for transaction in (data.aborted_transactions or ()) if committed_only else ():
             heappush(aborted, (transaction.first_offset, transaction.producer_id))
-        raw = data.records or b""
+        raw, begin = data.records or b"", self.fetch_offset
         for at, header in batches(raw):
             if header.last_offset < self.fetch_offset:
                 continue
@@ -68,6 +69,8 @@ class Position:
             self.buffered_bytes += header.size
             self.fetch_offset = header.last_offset + 1
         self._pass_over()
+        if raw and self.fetch_offset == begin:
+            raise BatchError(f"{len(raw)} bytes were answered without a whole batch that reaches the offset")
 
     def _is_aborted(self, raw: bytes, at: int, header: BatchHeader, aborted: list[tuple[int, int]]) -> bool:
         """Keeps count of which producers' transactions, of those that were aborted, are open here (KIP-98)."""
@@ -104,9 +107,10 @@ class Position:
         """The next batch becomes records; False when there is none."""
         self._pass_over()
         while self.stored:
-            batch = self.stored.popleft()
+            batch = self.stored[0]
+            records = decode_records(batch.data, batch.at, batch.header)  # may raise: then the batch stays in front
+            self.stored.popleft()
             self.buffered_bytes -= batch.header.size
-            records = decode_records(batch.data, batch.at, batch.header)
             if batch.header.base_offset < self.offset:
                 records = [r for r in records if r.offset >= self.offset]
             self._after = batch.header.last_offset + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from coterie.client.cluster import Cluster
@@ -23,6 +24,16 @@ class StartingPositions:
     def __init__(self, cluster: Cluster, fetcher: Fetcher, committer: Committer, in_group: bool) -> None:
         self._cluster, self._fetcher, self._committer, self._in_group = cluster, fetcher, committer, in_group
         self._policy = cluster.settings["auto.offset.reset"]
+
+    async def find_within(self, timeout_s: float) -> None:
+        """As `find`. Raises KafkaError REQUEST_TIMED_OUT when it takes longer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.find()
+        except TimeoutError:
+            unknown = ", ".join(f"{topic}-{partition}" for topic, partition in self._fetcher.unknown())
+            text = f"no offset to begin at was available for {unknown} within {timeout_s:g} s"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
     async def find(self) -> None:
         """Raises KafkaError; then everything is looked up again with the next call."""

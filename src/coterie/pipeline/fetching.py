@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.client.blocking_socket import Awaited, BrokerSocket
-from coterie.client.errors import KafkaError
-from coterie.client.positions import Position
+from coterie.client.errors import CorruptBatchError, KafkaError
+from coterie.client.positions import Position, Stored
 from coterie.client.settings import ClientSettings
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError, patiently
-from coterie.records.batch import batches
+from coterie.records.batch import BatchError, batches
 from coterie.records.columnar import Columns, columns_of
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -40,7 +40,7 @@ def read_range(
     r: OffsetRange, settings: ClientSettings, *, with_headers: bool, fail_on_data_loss: bool
 ) -> Iterator[Columns]:
     """The range's records, a fetch at a time. Faults that pass are waited out for default.api.timeout.ms. Raises KafkaError,
-    DataLossError, BatchError."""
+    DataLossError; CorruptBatchError at once for a batch that cannot be read."""
     position = Position()
     position.start_at(r.start)
     pause_s = settings["retry.backoff.ms"] / 1000
@@ -51,6 +51,9 @@ def read_range(
                 deadline_s = None
                 yield columns
             return
+        except CorruptBatchError:
+            _forget(r)  # the answer to a request that was sent ahead may still come
+            raise
         except KafkaError as error:
             _forget(r)
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -86,7 +89,10 @@ def _until_fault(r: OffsetRange, position: Position, settings: ClientSettings, w
         begin = position.offset
         data = _checked(r, begin, socket.receive(waiting))
         waiting = None
-        position.store(data, committed_only=committed_only, check_crcs=check_crcs)
+        try:
+            position.store(data, committed_only=committed_only, check_crcs=check_crcs)
+        except Exception as error:  # whatever the bytes made a decoder raise
+            raise _corrupt(r, position.fetch_offset, position.fetch_offset + 1, error) from error
         if position.fetch_offset == begin:
             if r.end <= data.high_watermark and not data.records:
                 raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{r.topic}-{r.partition} at {begin}")
@@ -95,7 +101,7 @@ def _until_fault(r: OffsetRange, position: Position, settings: ClientSettings, w
         position.start_at(max(position.offset, position.fetch_offset))
         if position.offset < r.end:
             waiting = socket.send(_fetch(r, position.offset, settings), highest=FETCH_NAMES_UP_TO)
-        columns = columns_of([(b.data, b.at, b.header) for b in stored], with_headers=with_headers)
+        columns = _columns(r, stored, with_headers)
         if columns is None:
             continue
         first = int(columns.offsets.searchsorted(begin))
@@ -104,13 +110,34 @@ def _until_fault(r: OffsetRange, position: Position, settings: ClientSettings, w
             yield columns.slice(first, last)
 
 
+def _columns(r: OffsetRange, stored: list[Stored], with_headers: bool) -> Columns | None:
+    """Of all batches together. Raises CorruptBatchError for the first that cannot be read."""
+    raw = [(b.data, b.at, b.header) for b in stored]
+    try:
+        return columns_of(raw, with_headers=with_headers)
+    except Exception:  # whatever the bytes made a decoder raise
+        for batch in raw:
+            try:
+                columns_of([batch], with_headers=with_headers)
+            except Exception as error:
+                raise _corrupt(r, batch[2].base_offset, batch[2].last_offset + 1, error) from error
+        raise
+
+
+def _corrupt(r: OffsetRange, offset: int, next_offset: int, error: Exception) -> CorruptBatchError:
+    return CorruptBatchError(r.topic, r.partition, offset, next_offset, str(error))
+
+
 def fetched(r: OffsetRange, settings: ClientSettings) -> Iterator[bytes]:
     """The range's batches as they are stored, control batches too, a fetch at a time; the last may run past the range, and
     the first begin before it. Raises KafkaError; faults that pass are waited out as in `read_range`."""
     offset = r.start
     while offset < r.end:
         data = patiently(settings, partial(_fetch_once, r, offset, settings), partial(_forget, r))
-        whole = list(batches(data.records or b""))
+        try:
+            whole = list(batches(data.records or b""))
+        except BatchError as error:
+            raise _corrupt(r, offset, offset + 1, error) from error
         if not whole:
             return
         (at, last) = whole[-1]

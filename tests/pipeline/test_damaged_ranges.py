@@ -1,0 +1,33 @@
+"""A Spark task at a batch that cannot be read: one error that names partition and offset, and no fewer records than asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.client.errors import CorruptBatchError
+from coterie.client.settings import ClientSettings
+from coterie.pipeline import fetching
+from coterie.pipeline.fetching import fetched, read_range
+from coterie.pipeline.planning import OffsetRange
+from coterie.testing import LocalBroker
+from coterie.wire.messages.fetch import PartitionData
+from tests.client.test_damaged_batches import DAMAGES, batch, put
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_range_with_a_damaged_batch_fails_at_its_offset(coterie_broker: LocalBroker, damage: str) -> None:
+    coterie_broker.create_topic("t", 1)
+    for data in (batch(b"a", b"b"), DAMAGES[damage], batch(b"c")):
+        put(coterie_broker, 0, bytes(data))
+    asked = OffsetRange("t", 0, 0, 4, coterie_broker.host, coterie_broker.port)
+    with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 2: "):
+        for _ in read_range(asked, ClientSettings({}), with_headers=True, fail_on_data_loss=True):
+            pass
+
+
+def test_a_length_that_cannot_be_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bytes(batch(b"a"))
+    answer = PartitionData(records=whole[:8] + b"\0\0\0\x01" + whole[12:])
+    monkeypatch.setattr(fetching, "_fetch_once", lambda *_: answer)
+    with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 3: "):
+        list(fetched(OffsetRange("t", 0, 3, 5, "127.0.0.1", 1), ClientSettings({})))
