@@ -1,4 +1,4 @@
-"""A broker that gives a partition of `__consumer_offsets` up, and takes it again (scenarios 1.1, 1.11, 1.12)."""
+"""A broker that gives a partition of `__consumer_offsets` up, and takes it again."""
 
 from __future__ import annotations
 

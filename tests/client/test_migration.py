@@ -1,4 +1,4 @@
-"""From eager to cooperative in two rolling bounces, with real processes (spec: consumer.md 3.7)."""
+"""From eager to cooperative in two rolling bounces, with real processes (KIP-429)."""
 
 from __future__ import annotations
 

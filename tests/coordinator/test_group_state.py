@@ -222,7 +222,7 @@ def test_commits_of_one_partition_become_visible_as_they_are_written() -> None:
 
 
 def test_when_an_offset_expires() -> None:
-    """testOffsetExpirationCondition, testIsSubscribedToTopic: the rules of offsets-topic.md 9, state by state."""
+    """testOffsetExpirationCondition, testIsSubscribedToTopic: the rules of KIP-211, state by state."""
     config = CoordinatorConfig(offsets_retention_ms=1000)
 
     def gone(phase: Phase, kind: str | None, now_ms: int, subscribed: tuple[bytes, ...] | None = ()) -> bool:

@@ -1,4 +1,4 @@
-"""Compaction never loses the newest value of a key (spec offsets-topic.md 10)."""
+"""Compaction never loses the newest value of a key."""
 
 from __future__ import annotations
 

@@ -446,7 +446,7 @@ def test_a_cooperative_assignor_may_not_hand_over_in_one_step(monkeypatch: pytes
 
 
 def test_cooperative_keeps_what_it_keeps() -> None:
-    """Spec consumer.md 3.2, 3.6: nothing is revoked before; what went to others is revoked after; then once more."""
+    """KIP-429: nothing is revoked before; what went to others is revoked after; then once more."""
     driven = Driven(**COOPERATIVE)
     driven.to_stable([0, 1])
     driven.beat(ErrorCode.REBALANCE_IN_PROGRESS)

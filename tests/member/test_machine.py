@@ -1,4 +1,4 @@
-"""The member machine alone: what it asks for, and what it makes of each answer (spec: consumer.md 3, 4)."""
+"""The member machine alone: what it asks for, and what it makes of each answer."""
 
 from __future__ import annotations
 

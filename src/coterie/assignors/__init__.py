@@ -46,7 +46,7 @@ ASSIGNORS: dict[str, AssignorSpec] = {
 
 def protocol_of(names: tuple[str, ...]) -> RebalanceProtocol | None:
     """The protocol in force for a member that lists these assignors: the highest that all of them have, None where
-    they share none (testSelectRebalanceProtcol; spec consumer.md 3.7)."""
+    they share none (testSelectRebalanceProtcol; ConsumerCoordinator)."""
     shared = frozenset(RebalanceProtocol).intersection(*(ASSIGNORS[n].protocols for n in names))
     return max(shared, default=None)
 

@@ -1,4 +1,4 @@
-"""What an assignor is given and what it gives back (spec: assignors.md)."""
+"""What an assignor is given and what it gives back (Kafka's ConsumerPartitionAssignor)."""
 
 from __future__ import annotations
 

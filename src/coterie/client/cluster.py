@@ -1,5 +1,5 @@
 """The cluster as a client sees it: brokers, leaders, connections. One connection a broker, one more to a coordinator,
-so that group traffic never queues behind fetches (spec: consumer.md 1)."""
+so that group traffic never queues behind fetches (as in Kafka's ConsumerNetworkClient)."""
 
 from __future__ import annotations
 

@@ -300,8 +300,8 @@ class Membership:
         return Topics({n: len(info.leaders) for n, info in found.items()}, racks)
 
     async def _watch_metadata(self) -> None:
-        """New topics for a pattern; and a leader looks out for what became of the whole group's topics (spec: consumer.md
-        3.1). The cluster asks the broker once every metadata.max.age.ms."""
+        """New topics for a pattern; and a leader looks out for what became of the whole group's topics. The
+        cluster asks the broker once every metadata.max.age.ms."""
         pause_s = min(METADATA_CHECK_S, self._cluster.settings["metadata.max.age.ms"] / 1000)
         while True:
             await asyncio.sleep(max(pause_s, 0.01))

@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups (spec: coordinator.md 8): a group as others see it."""
+"""DescribeGroups and ListGroups (scenarios: tests/spec/offsets.txt): a group as others see it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a group is: its phase, members, offsets, and the requests that wait in it.
 
 Only `replay` changes these; everything else reads them. Names are Kafka's; the phases and the table of legal
-transitions are those of spec coordinator.md section 2.
+transitions are those of its ClassicGroupState.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Group:
         return {name for name, count in self.protocol_counts.items() if count == everyone}
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these could be in the group (spec coordinator.md 3.1)."""
+        """Whether a member with these could be in the group (Kafka's ClassicGroup.supportsProtocols)."""
         if not protocol_type or not protocols:
             return False
         if not self.members:
@@ -164,7 +164,7 @@ class Group:
 
     def select_protocol(self) -> str:
         """Each member votes for its first candidate; most votes win; ties go to the protocol voted for first in
-        join order (spec coordinator.md 3.7)."""
+        join order (Kafka's ClassicGroup.selectProtocol)."""
         candidates = self.candidate_protocols()
         votes: Counter[str] = Counter()
         for member in self.members.values():

@@ -1,4 +1,4 @@
-"""Hard events to records of `__consumer_offsets` and back (spec: offsets-topic.md 2-4).
+"""Hard events to records of `__consumer_offsets` and back (Kafka's GroupCoordinatorRecordHelpers).
 
 Byte for byte what Apache Kafka writes: int16 version, then the message; offset values v3, or v1 with an explicit
 expiry; group values v3.

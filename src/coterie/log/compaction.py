@@ -1,4 +1,4 @@
-"""Compaction: of each key only the newest value stays (cleanup.policy=compact; spec offsets-topic.md 10).
+"""Compaction: of each key only the newest value stays (cleanup.policy=compact; Kafka's LogCleaner).
 
 Only closed segments are touched, and only up to the first transaction that is still open there. Records of aborted
 transactions go, and never hide an older value; those of committed ones are kept as plain records, so that they need

@@ -1,4 +1,4 @@
-"""What the answer to a commit means to a member (spec: consumer.md 5; scenarios part 3.4, "Committing")."""
+"""What the answer to a commit means to a member (ConsumerCoordinator's OffsetCommitResponseHandler)."""
 
 from __future__ import annotations
 

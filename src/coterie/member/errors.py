@@ -1,4 +1,4 @@
-"""The errors of the group protocol, sorted by what a member must do (spec: consumer.md 3.4; ground rule 6)."""
+"""The errors of the group protocol, sorted by what a member must do (Kafka's AbstractCoordinator)."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class MemberMachine:
             self._rejoin_after = True
 
     def leave(self, reason: str) -> None:
-        """Leaves at once, unless static (spec consumer.md 6). What is owned is revoked first by the driver."""
+        """Leaves at once, unless static (KIP-345). What is owned is revoked first by the driver."""
         dynamic = self.config.group_instance_id is None
         if dynamic and self.member_id and self.coordinator_known:
             self._effects.append(Send(leave_request(self.config, self.member_id, reason)))
@@ -180,7 +180,7 @@ class MemberMachine:
 
     def topics_seen(self, topics: Topics) -> None:
         """What the topics of the whole group have become; where that differs from what we, the leader, assigned by, the
-        group is assigned anew (spec consumer.md 3.1)."""
+        group is assigned anew, as by ConsumerCoordinator's metadata snapshot."""
         if self._snapshot is None:
             self._snapshot = topics
         if self.leader == self.member_id and topics != self._snapshot:

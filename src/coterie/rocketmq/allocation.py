@@ -1,6 +1,6 @@
 """RocketMQ's allocation strategies: every client computes its own share of a topic's queues out of two sorted lists.
 
-Nobody tells anybody what came out: they agree when their lists and their strategies are the same (article A2). Checked
+Nobody tells anybody what came out: they agree when their lists and their strategies are the same. Checked
 against RocketMQ's own classes on random inputs (`coterie conformance --part rocketmq`).
 """
 

@@ -1,4 +1,4 @@
-"""The push consumer's rebalance as a machine (article A2; RocketMQ's RebalanceImpl, ProcessQueue, MQClientInstance).
+"""The push consumer's rebalance as a machine (RocketMQ's RebalanceImpl, ProcessQueue, MQClientInstance).
 
 No roles: every client sends heartbeats to every broker of its topics, and each 20 s, or when a broker says that the group
 changed, takes a topic's queues and the group's clients, sorts both, and computes its own share. Queues that are no longer

@@ -1,4 +1,4 @@
-"""The consumer connector: registers, watches, rebalances in five steps, commits, and goes (article A3; Kafka 0.8).
+"""The consumer connector: registers, watches, rebalances in five steps, commits, and goes (Kafka 0.8).
 
 Every change that a member sees makes it rebalance by itself, out of what it reads in ZooKeeper; that no partition has two
 readers rests on the owners' nodes, which only one can make. A step that fails is tried again after the backoff, since

@@ -7,7 +7,7 @@
 /brokers/topics/T                persistent  {"version":1,"partitions":{"0":[1]}}
 /brokers/topics/T/partitions/P/state         {"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}
 
-Source: Kafka 0.8's "Kafka data structures in ZooKeeper"; article A3.
+Source: Kafka 0.8's "Kafka data structures in ZooKeeper".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A message stream: one queue of fetched chunks for one consumer thread (article A3, figure "queue").
+"""A message stream: one queue of fetched chunks for one consumer thread.
 
 Several partitions may share a queue. Iterating advances each partition's consumed offset; a rebalance clears the queue,
 and what a stream had in hand with it, so that nothing is handed out that may be another consumer's by now.

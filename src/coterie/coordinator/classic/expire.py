@@ -1,4 +1,4 @@
-"""What happens when a member's deadline passes (spec: coordinator.md 5.2; scenarios 1.5, 1.8)."""
+"""What happens when a member's deadline passes (scenarios: tests/spec/timers.txt)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeat (spec: coordinator.md 5.1; scenarios 1.8). In a settled group it makes no event: it moves one deadline."""
+"""Heartbeat (scenarios: tests/spec/heartbeat.txt). In a settled group it makes no event: it moves one deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JoinGroup (spec: coordinator.md 3 and 6; scenarios 1.2-1.6, 1.9)."""
+"""JoinGroup (scenarios: tests/spec/join.txt, tests/spec/rejoin.txt, tests/spec/static_members.txt)."""
 
 from __future__ import annotations
 

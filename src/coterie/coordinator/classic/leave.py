@@ -1,4 +1,4 @@
-"""LeaveGroup (spec: coordinator.md 5.3; scenarios 1.10): one member up to v2, a batch from v3, each with its own error."""
+"""LeaveGroup (scenarios: tests/spec/leave.txt): one member up to v2, a batch from v3, each with its own error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the state itself calls for, asked after every step until the answer is None (h11's state-triggered transitions).
 
 A rebalance that is wanted begins; a join phase in which everyone is there, or whose time is up, ends; members that owe
-a SyncGroup past its time go. Spec: coordinator.md 3.5-3.8, 4.4; scenarios 1.3, 1.6, 1.12.
+a SyncGroup past its time go. Scenarios: tests/spec/initial_delay.txt, tests/spec/rejoin.txt, tests/spec/timers.txt.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SyncGroup (spec: coordinator.md 4; scenarios 1.7)."""
+"""SyncGroup (scenarios: tests/spec/sync.txt)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Committed offsets: commit, fetch, delete, expire (spec: offsets-topic.md 6-9)."""
+"""Committed offsets: commit, fetch, delete, expire (scenarios: tests/spec/offsets.txt)."""

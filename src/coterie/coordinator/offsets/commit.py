@@ -1,4 +1,4 @@
-"""OffsetCommit (spec: offsets-topic.md 6; scenarios 1.11)."""
+"""OffsetCommit (scenarios: tests/spec/offsets.txt)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets that go: by OffsetDelete, with their topic, or because they are old (spec: offsets-topic.md 9; KIP-211, 496)."""
+"""Offsets that go: by OffsetDelete, with their topic, or because they are old (KIP-211, KIP-496)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetFetch (spec: offsets-topic.md 7): an unknown group or partition is offset -1, never an error."""
+"""OffsetFetch (scenarios: tests/spec/offsets.txt): an unknown group or partition is offset -1, never an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that wait for their transaction's marker (spec: offsets-topic.md 8; KIP-98, KIP-447)."""
+"""TxnOffsetCommit: offsets that wait for their transaction's marker (KIP-98, KIP-447; tests/spec/transactions.txt)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the study asks: per question the workloads, the settings, and how many seeds each.
 
-The questions are those that the articles raise (shared/spec/questions.md). Settings are each system's defaults unless the
+The questions are those that the literature on rebalances raises. Settings are each system's defaults unless the
 name says otherwise, except that offsets are kept every 5 s everywhere: ZooKeeper's consumer of Kafka 0.8 does so every
 60 s by default, which would only multiply its duplicates by twelve.
 """

@@ -1,4 +1,4 @@
-"""Keys and values of `__consumer_offsets` (spec: offsets-topic.md 2-4). Keys and values start with an int16 version: keys 0
+"""Keys and values of `__consumer_offsets` (Kafka's GroupMetadataValue and the like). They start with an int16 version: keys 0
 and 1 are an offset, key 2 is a group. Kafka writes offset values v3 (v1 for an explicit expiry) and group values v3;
 v4 of both is flexible and written only by future brokers, but read here.
 """
