@@ -1,0 +1,81 @@
+"""Every console and Python block of the tutorial and the how-to pages runs, and prints what the page shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import BrokerProcess, free_port
+from tests.docs.page_runner import PageRunner, blocks_of, commands_of, matches, starts_its_broker
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+TUTORIAL = DOCS / "tutorial" / "index.md"
+HOW_TO = sorted(path for path in (DOCS / "how-to").glob("*.md") if path.name != "index.md")
+
+# Why a block may be left out: the first words of its reason.
+REASONS = ("needs Apache Kafka", "needs ZooKeeper", "needs the network", "takes minutes", "a fragment")
+
+
+def runner(folder: Path, address: str | None = None) -> PageRunner:
+    return PageRunner(folder, address or f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
+
+
+def test_the_tutorial(tmp_path: Path) -> None:
+    """It starts its own broker."""
+    assert starts_its_broker(TUTORIAL)
+    assert runner(tmp_path).run(TUTORIAL) > 8
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
+def test_how_to(page: Path, tmp_path: Path) -> None:
+    if starts_its_broker(page):
+        runner(tmp_path).run(page)
+        return
+    broker = BrokerProcess(tmp_path / "broker")
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    try:
+        runner(folder, broker.address).run(page)
+    finally:
+        broker.stop()
+
+
+def test_what_is_left_out_has_a_reason() -> None:
+    for page in [TUTORIAL, *HOW_TO]:
+        for block in blocks_of(page):
+            reason = block.marks.get("not run")
+            assert reason is None or reason.startswith(REASONS), f"{page.name}:{block.line}: {reason}"
+
+
+def test_the_runner_can_fail(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page_runner = runner(tmp_path)
+    for block in (
+        "```console\n$ echo one\ntwo\n```",
+        "```python\nraise SystemExit(1)\n```",
+        "```console\n$ exit 3\n0\n```",
+    ):
+        page.write_text(block + "\n")
+        with pytest.raises(AssertionError, match=r"page\.md:1"):
+            page_runner.run(page)
+    page.write_text("<!-- repeat -->\ntext\n")
+    with pytest.raises(ValueError, match="stands before no block"):
+        page_runner.run(page)
+
+
+def test_how_output_is_compared() -> None:
+    assert matches(
+        ["a  …  b", "took 3 ms at 2026-01-01 00:00:00"], ["a x  b", "took 17.5 ms at 2026-11-22 01:27:16.240"]
+    )
+    assert matches(["first", "…"], ["first", "second", "third"])
+    assert not matches(["first"], ["first", "second"])
+    assert not matches(["3 rows"], ["4 rows"])
+    assert not matches(["a … c"], ["a b"])
+
+
+def test_commands_are_taken_apart(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ one \\\n  two\nout\n$ cat <<'EOF'\ntext\nEOF\nshown\n```\n")
+    (block,) = blocks_of(page)
+    assert list(commands_of(block)) == [("one \\\n  two", ["out"]), ("cat <<'EOF'\ntext\nEOF", ["shown"])]
