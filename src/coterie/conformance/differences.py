@@ -262,6 +262,7 @@ ROWS: tuple[Row, ...] = (
         "TxnOffsetCommit",
         r".*\.error_code",
         recognising.verified_once,
+        since=(3,),
     ),
     Row(
         "settings of other versions",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ NOT_YET = (
     "UNKNOWN_TOPIC_ID",
     "INVALID_TXN_STATE",
     "INVALID_RECORD",  # a topic's setting reaches Kafka's log after AlterConfigs is answered
+    "INVALID_TOPIC_EXCEPTION",  # 2.6: the topic's deletion is not yet at its end
 )
 
 
@@ -175,7 +176,18 @@ class Comparer:
 
 
 def _is_outcome(part: Part) -> bool:
-    return not part.path or ERRORS.search(part.path) is not None
+    """Whether the request had another outcome: another error, or an element more or less with an error of its own."""
+    if not part.path or ERRORS.search(part.path) is not None:
+        return True
+    return set(_codes(part.ours)) != set(_codes(part.theirs))
+
+
+def _codes(tree: Tree) -> Iterator[str]:
+    """Every error in it."""
+    if isinstance(tree, dict):
+        yield from (value for name, value in tree.items() if ERRORS.search(name) is not None)
+    for inner in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _codes(inner)
 
 
 def _to_ask_again(question: Question, answers: list[Tree], left: list[Part]) -> tuple[bool, bool]:

@@ -105,7 +105,7 @@ _MEMBER = Domain(lambda n: {"@": "id", "of": f"member@{n.member}"}, {"unknown": 
 _EPOCHS = {"none": -1, "next": 1, "minus two": -2, "huge": 2**31 - 1}
 _TXN = Domain(lambda n: n.txn, {"unknown": "$notxn", "empty": "", "group": "$g", "long": LONG_TEXT})
 _LIMIT = _always(1_000_000, none=0, negative=-1, small=10, huge=2**31 - 1)
-_TIMEOUT = _always(5_000, none=0, negative=-1)
+_TIMEOUT = _always(10_000, none=0, negative=-1)
 _COMMITTED = {"past the end": 1000, "huge": 2**63 - 1, "negative": -1, "minus two": -2}
 _BROKERS = _always(1, unknown=9, negative=-1)
 _CONFIG_WRONG: dict[str, Value] = {"unknown": "no.such.setting", "empty": "", "broker's": "log.retention.ms"}

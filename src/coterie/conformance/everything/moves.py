@@ -16,6 +16,8 @@ from coterie.conformance.everything.question import API_BY_NAME, Question, Story
 from coterie.conformance.everything.systematic import cases, changed, right
 
 CHANGED = 0.2  # of the questions
+# Version 0 of JoinGroup would wait for a whole session; of the others it is about offsets that no later version has.
+FROM_1 = frozenset({"JoinGroup", "OffsetCommit", "OffsetFetch"})
 PRODUCED = "topic_data.partition_data.records"
 TXN_BATCH = {"transactional": True, "epoch": 0}
 # A move: (api, what differs from the right request). {n} is the move's number, {s} a sequence number that goes up.
@@ -206,7 +208,7 @@ class _StoryMaker:
 
     def question(self, api: str, parts: dict[str, Value], n: int) -> Question:
         versions = self.common[api]
-        first = max(versions.first, 1) if api == "JoinGroup" else versions.first  # v0 would wait for a whole session
+        first = max(versions.first, 1) if api in FROM_1 else versions.first
         version = self.random.randint(min(first, versions.last), versions.last)
         names = Names(
             topic=self.random.choice(["$t", "$t", "$t", "$u"]),

@@ -44,6 +44,7 @@ def figures(verdict: Verdict) -> dict[str, Any]:
         {
             "kind": kind,
             "met": met,
+            "about": " ".join(verdict.kinds[kind][0].question.covers),
             "scenario": scenario(verdict.kinds[kind][0]),
             "story": verdict.kinds[kind][0].story.as_json(),
         }

@@ -10,25 +10,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from coterie.client.connection import Connection
-from coterie.wire.declaration import Struct
+from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.delete_topics import DeleteTopicsResponse
-from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 SETTLED_WITHIN_S = 4.0
 AGAIN_EVERY_S = 0.005
-ENDING = ("PrepareCommit", "PrepareAbort")
 METADATA_VERSION = 4  # the first that creates nothing
 
 
-async def settle(connection: Connection, request: Struct, response: Struct) -> None:
+async def settle(connection: Connection, request: Message, version: int, response: Struct) -> None:
     """Returns when the effect of this answered request is there, at the latest after `SETTLED_WITHIN_S`. Raises KafkaError
     when the broker is gone."""
     if isinstance(request, EndTxnRequest) and isinstance(response, EndTxnResponse) and not response.error_code:
-        if connection.serves(DescribeTransactionsRequest):  # from Kafka 3.0 on
-            await _until(lambda: _has_ended(connection, request.transactional_id))
+        await _until(lambda: _has_ended(connection, request, version))
     elif isinstance(response, DeleteTopicsResponse):
         names = [result.name for result in response.responses if result.name and not result.error_code]
         if names:
@@ -42,10 +39,10 @@ async def _until(reached: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(AGAIN_EVERY_S)
 
 
-async def _has_ended(connection: Connection, transactional_id: str) -> bool:
-    request = DescribeTransactionsRequest([transactional_id])
-    response = await connection.request(request, DescribeTransactionsResponse, SETTLED_WITHIN_S)
-    return all(described.transaction_state not in ENDING for described in response.transaction_states)
+async def _has_ended(connection: Connection, request: EndTxnRequest, version: int) -> bool:
+    """An EndTxn that is repeated has no effect, and is refused as long as markers are missing."""
+    response = await connection.request_version(request, EndTxnResponse, version, SETTLED_WITHIN_S)
+    return response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 async def _are_gone(connection: Connection, names: list[str]) -> bool:

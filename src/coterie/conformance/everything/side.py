@@ -112,7 +112,7 @@ class Side:
                 return SILENT
         try:
             response: Struct = await asked
-            await settle(connection, request, response)
+            await settle(connection, request, question.version, response)
         except KafkaError as error:
             connection.close()
             return LATE if error.code == ErrorCode.REQUEST_TIMED_OUT else CLOSED
