@@ -135,6 +135,11 @@ def names_setting(*names: str) -> Recognise:
     return recognises
 
 
+def codes_of(case: Case) -> set[str]:
+    """The error codes of both answers."""
+    return set(re.findall("error_code': '([A-Z_]+)'", repr((case.ours, case.theirs))))
+
+
 def same_when_read(case: Case) -> bool:
     """Theirs is ours as a reader of settings understands it: trimmed, in small letters, as a decimal number."""
     ours, theirs = str(case.part.ours).strip().lower(), case.part.theirs
@@ -146,11 +151,13 @@ def instance_overlooked(case: Case) -> bool:
 
 
 def not_verified(case: Case) -> bool:
-    """We refuse what is not part of the transaction, and they accept it."""
-    refused = ("INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "INVALID_REQUEST")
+    """They accept what we refuse as not part of the transaction; or an epoch that they accepted so has fenced the producer's
+    own."""
+    ours, theirs = repr(case.ours), repr(case.theirs)
     if case.part.theirs == "no answer":  # of a Produce without acknowledgement
         return case.part.ours == "connection closed" and "'transactional': True" in repr(case.question.body)
-    return any(code in repr(case.ours) for code in refused) and not any(code in repr(case.theirs) for code in refused)
+    accepted = any(code in ours for code in _NOT_VERIFIED) and not any(code in theirs for code in _NOT_VERIFIED)
+    return accepted or (case.question.api == "TxnOffsetCommit" and case.part.theirs == "INVALID_PRODUCER_EPOCH")
 
 
 def append_time(case: Case) -> bool:
@@ -250,17 +257,24 @@ def fenced_by_itself(case: Case) -> bool:
     return fenced and "'NONE'" in repr(case.ours) and case.question.body.get("producer_epoch", -1) != -1
 
 
-def verified_once(case: Case) -> bool:
-    """They accept what we refuse; or an epoch that they accepted so has fenced the producer's own."""
-    refused = (
+# Codes of the verification of a transaction, and what a TxnOffsetCommit may be answered after it.
+_NOT_VERIFIED = frozenset(
+    {
         "INVALID_PRODUCER_ID_MAPPING",
         "INVALID_PRODUCER_EPOCH",
         "INVALID_REQUEST",
         "INVALID_TXN_STATE",
         "TRANSACTION_ABORTABLE",
-    )
+    }
+)
+_AFTER_VERIFICATION = frozenset({"NONE", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "OFFSET_METADATA_TOO_LARGE"})
+
+
+def verified_once(case: Case) -> bool:
+    """They accept what we refuse; or an epoch that they accepted so has fenced the producer's own."""
     ours, theirs = case.part.ours, case.part.theirs
-    return (ours in refused and theirs == "NONE") or (ours, theirs) == ("NONE", "INVALID_PRODUCER_EPOCH")
+    accepted = ours in _NOT_VERIFIED and theirs in _AFTER_VERIFICATION
+    return accepted or (ours in _AFTER_VERIFICATION and theirs == "INVALID_PRODUCER_EPOCH")
 
 
 def start_of_the_last(case: Case) -> bool:
@@ -277,6 +291,5 @@ def unconvertible(case: Case) -> bool:
 
 def keyless(case: Case) -> bool:
     """We refuse records without keys, and they append them."""
-    codes = [re.search("error_code': '([A-Z_]+)'", repr(answer)) for answer in (case.ours, case.theirs)]
     without = re.search(r"\[None, '\w*'", repr(case.question.body)) is not None
-    return without and [code and code[1] for code in codes] == ["INVALID_RECORD", "NONE"]
+    return without and codes_of(case) == {"INVALID_RECORD", "NONE"} and "INVALID_RECORD" in repr(case.ours)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from coterie.client.connection import Connection
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsResponse
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -19,6 +20,7 @@ from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 SETTLED_WITHIN_S = 4.0
 AGAIN_EVERY_S = 0.005
 METADATA_VERSION = 4  # the first that creates nothing
+CREATE_VERSION = 4  # of CreateTopics, which asks the controller
 
 
 async def settle(connection: Connection, request: Message, version: int, response: Struct) -> None:
@@ -48,5 +50,9 @@ async def _has_ended(connection: Connection, request: EndTxnRequest, version: in
 async def _are_gone(connection: Connection, names: list[str]) -> bool:
     topics = [MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(topics, allow_auto_topic_creation=False)
-    response = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
-    return all(topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics)
+    known = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
+    if any(topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in known.topics):
+        return False
+    anew = CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], validate_only=True)
+    created = await connection.request_version(anew, CreateTopicsResponse, CREATE_VERSION, SETTLED_WITHIN_S)
+    return all(topic.error_code != ErrorCode.TOPIC_ALREADY_EXISTS for topic in created.topics)
