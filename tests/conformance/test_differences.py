@@ -27,6 +27,12 @@ ABORTED = [
     for aborted in ([], [{"producer_id": "producer@init", "first_offset": 3}])
 ]
 CONVERTED = [{"responses": [{"partitions": [{"records": [1, 2, 3][:count]}]}]} for count in (3, 1)]
+COMPRESSED = [{"responses": [{"partitions": [{"records": [{"codec": 1}] * count}]}]} for count in (3, 1)]
+KEYLESS = {"topic_data": [{"partition_data": [{"records": {"batches": [{"records": [[None, "w"]]}]}}]}]}
+WRITTEN = [
+    {"responses": [{"name": "$t", "partition_responses": [{"index": 0, "error_code": error}]}]}
+    for error in ("INVALID_RECORD", "NONE")
+]
 COMMITTED = [
     {"topics": [{"name": "$t", "partitions": [{"partition_index": 0, "error_code": error}]}]}
     for error in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID")
@@ -88,6 +94,28 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     "one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED, (4, 3, 0), ""),
     "a piece of old messages": ("Fetch", ("", ""), {}, *CONVERTED, (3, 9, 1), "converted together"),
     "more old messages": ("Fetch", ("", ""), {}, *CONVERTED[::-1], (3, 9, 1), ""),
+    "more compressed old messages": ("Fetch", ("", ""), {}, *COMPRESSED[::-1], (3, 9, 1), "converted sizes"),
+    "a record without a key": ("Produce", ("", ""), KEYLESS, *WRITTEN, (4, 3, 0), "settings later"),
+    "a record without a key that we take": ("Produce", ("", ""), KEYLESS, *WRITTEN[::-1], (4, 3, 0), ""),
+    "a record with a key": ("Produce", ("", ""), {}, *WRITTEN, (4, 3, 0), ""),
+    "a feature of another Kafka": (
+        "ApiVersions",
+        ("", ""),
+        {},
+        {"supported_features": []},
+        {"supported_features": [{"name": "share.version"}]},
+        (4, 3, 0),
+        "features",
+    ),
+    "a feature of nobody": (
+        "ApiVersions",
+        ("", ""),
+        {},
+        {"supported_features": []},
+        {"supported_features": [{"name": "no.version"}]},
+        (4, 3, 0),
+        "",
+    ),
     "an abort without records": ("Fetch", ("", ""), {}, *MARKED, (2, 6, 3), "2.6 aborted without records"),
     "an abort with some": ("Fetch", ("", ""), {}, *ABORTED, (2, 6, 3), ""),
     "a repeated claim": (

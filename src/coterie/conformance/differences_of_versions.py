@@ -35,6 +35,8 @@ OF_2_6 = (
     _of_2_6("aborted without records", "2.6 lists an aborted transaction of which the partition has the marker alone", "Fetch",
         r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]", recognising.aborted_without_records),
     _of_2_6("has no such setting", "the setting came after 2.6", _CONFIGS, ".*", _SINCE_2_6),
+    _of_2_6("settings of others", "2.6 describes fewer settings, and some that are gone", "DescribeConfigs",
+            r"results\[\]\.configs\[\]", recognising.one_has_more),
     _of_2_6("settings", "2.6 had another error for a value", _CONFIGS, r".*\.error_code",
             pair("INVALID_CONFIG", "INVALID_REQUEST")),
     _of_2_6("small values", "2.6 took an index of no bytes, and a flush after no message", _CONFIGS, ".*",
@@ -71,8 +73,6 @@ OF_2_6 = (
             r".*\.error_code", about("generation_id|member_id")),
     _of_2_6("verifies nothing", "2.6 does not verify that a partition or group was added to the transaction (KIP-890, part 1)",
             "Produce|TxnOffsetCommit", ".*", recognising.not_verified),
-    _of_2_6("settings later", "2.6 learns a topic's settings after AlterConfigs is answered: a record without a key still comes"
-            " in", "Produce", "responses.*", recognising.keyless),
     _of_2_6("instances in old versions", "2.6 fails to answer a member with an instance id in a version without it",
             "JoinGroup", ".*", lambda c: c.question.version < 5 and c.theirs["error_code"] == "UNSUPPORTED_VERSION"),
     _of_2_6("protocol names", "2.6 keeps the name of a protocol without one", "JoinGroup", "protocol_name",
@@ -102,7 +102,7 @@ OF_2_6 = (
 )  # fmt: skip
 BEFORE_4 = (
     Row("client metrics", "before 4 a subscription to metrics that nobody made has no settings", "DescribeConfigs",
-        r"results\[\]\.configs\[\]", about(r"resources\.resource_type", "metrics"), before=FOUR),
+        r"results\[\]\.configs\[\]", about(r"resources\.resource_type", "metrics"), since=THREE, before=FOUR),
     Row("group operations", "Kafka 4 counts a group's settings among its operations", "DescribeGroups",
         r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
     Row("emptied", "before 4 an Empty group went with its last offset, or without any when somebody's topic was deleted;"
@@ -115,6 +115,8 @@ BEFORE_4 = (
         recognising.unconvertible, before=FOUR),
     Row("converted together", "before 4 the first batch of a Fetch of old messages is converted, then all others at once: none"
         " where one is zstd", "Fetch", r"responses\[\]\.partitions\[\]\.records", recognising.prefix_of_converted, before=FOUR),
+    Row("converted sizes", "what fits into the size before conversion depends on the compressor", "Fetch",
+        r"responses\[\]\.partitions\[\]\.records", recognising.other_size, before=FOUR),
     Row("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is repeated, as its"
         " CONCURRENT_TRANSACTIONS demands, its own epoch is an old one", "InitProducerId", ".*",
         recognising.fenced_by_itself, before=FOUR),
@@ -125,12 +127,13 @@ BEFORE_4 = (
     Row("unknown group, transaction", "the same for a transaction's", "TxnOffsetCommit", r".*\.error_code",
         pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"), before=FOUR),
     Row("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs",
-        r"(results|responses)\[\].*", lambda c: "resource_type': 32" in repr(c.question.body), before=FOUR),
+        r"(results|responses)\[\].*", lambda c: "resource_type': 32" in repr(c.question.body), since=THREE, before=FOUR),
 )  # fmt: skip
 OF_4 = (
     _of_4("has no such setting", "the setting went with Kafka 4; it has its effect here, for those who still set it", _CONFIGS,
           ".*", _GONE_IN_4),
-    _of_4("small segments", "Kafka 4 refuses segments below a megabyte (KIP-1030)", _CONFIGS, ".*",
+    _of_4("small segments", "Kafka 4 refuses segments below a megabyte (KIP-1030)", _CONFIGS,
+          r"topics\[\].*|responses\[\]\.error_(code|message)|results\[\]\.configs\[\].*",
           names_setting("segment.bytes")),
     _of_4("lists", "Kafka 4.2 counts what a list names twice once (KIP-1161)", "DescribeConfigs|CreateTopics", r".*\.value",
           lambda c: "," in str(c.part.ours) and c.part.theirs == ",".join(dict.fromkeys(str(c.part.ours).split(",")))),

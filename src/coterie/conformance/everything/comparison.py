@@ -46,6 +46,7 @@ NOT_YET = (
     "UNKNOWN_TOPIC_ID",
     "INVALID_TXN_STATE",
     "INVALID_RECORD",  # a topic's setting reaches Kafka's log after AlterConfigs is answered
+    "POLICY_VIOLATION",  # the same
     "INVALID_TOPIC_EXCEPTION",  # 2.6: the topic's deletion is not yet at its end
 )
 
