@@ -18,12 +18,12 @@ from coterie.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     Record,
-    _sealed,
     batches,
     decode_records,
     encode_batch,
     end_of_transaction,
     read_header,
+    sealed,
     stamp,
     stamp_times,
 )
@@ -183,7 +183,7 @@ def test_a_batch_too_short_for_the_records_it_claims() -> None:
     """A few bytes must not use up two billion offsets."""
     sent = encode_batch([(NOW, None, None, ())] * 2)
     new_log().append(sent, NOW)
-    wrong = _sealed(sent[61:], read_header(sent)._replace(record_count=3, last_offset_delta=2))
+    wrong = sealed(sent[61:], read_header(sent)._replace(record_count=3, last_offset_delta=2))
     assert refused(new_log(), wrong).code == ErrorCode.INVALID_RECORD
 
 
@@ -197,7 +197,7 @@ def test_a_count_that_is_not_true_is_found_where_records_are_read() -> None:
     sent = batch(NOW, NOW)
     header = read_header(sent)
     for count in (1, 3):
-        wrong = _sealed(sent[61:], header._replace(record_count=count, last_offset_delta=count - 1))
+        wrong = sealed(sent[61:], header._replace(record_count=count, last_offset_delta=count - 1))
         assert refused(new_log(compression=GZIP), wrong).code == ErrorCode.INVALID_RECORD
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import struct
+import zlib
 from typing import Any
 
 import pytest
@@ -12,7 +14,6 @@ from kafka.record.memory_records import MemoryRecords
 from coterie.records.batch import (
     CONTROL_BIT,
     TIMESTAMP_TYPE_BIT,
-    BatchError,
     batches,
     check_crc,
     decode_records,
@@ -35,6 +36,7 @@ from coterie.records.compression import (
 )
 from coterie.records.down_conversion import OVERSIZED, CannotConvert, to_message_set
 from coterie.records.legacy import is_legacy, to_batch
+from coterie.wire.errors import ErrorCode, Refusal
 
 OLD_CODECS = [NONE, GZIP, SNAPPY, LZ4]
 # kafka-python would need xxhash for the LZ4 frames of format 0.
@@ -86,8 +88,60 @@ def test_message_sets_become_batches(magic: int, codec: int) -> None:
 def test_a_damaged_message_is_refused() -> None:
     data = bytearray(written(1, NONE, [(0, 1, b"k", b"v")]))
     data[-1] ^= 1
-    with pytest.raises(BatchError, match="CRC"):
+    with pytest.raises(Refusal, match="CRC") as refusal:
         to_batch(bytes(data))
+    assert refusal.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def old_message(
+    magic: int, codec: int, timestamp: int, key: bytes | None, value: bytes | None, /, **lies: int
+) -> bytes:
+    rest = struct.pack(">bB", magic, codec) + (struct.pack(">q", timestamp) if magic else b"")
+    for name, field in (("key", key), ("value", value)):
+        rest += struct.pack(">i", lies.get(name, -1 if field is None else len(field))) + (field or b"")
+    crc = zlib.crc32(rest) ^ lies.get("crc", 0)
+    return struct.pack(">qiI", 0, lies.get("size", len(rest) + 4), crc) + rest
+
+
+ONE = old_message(1, NONE, 5, b"k", b"v")
+WRAPPED = compress(GZIP, ONE)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (ONE, None),
+        (ONE + ONE[:-1], None),
+        (old_message(1, NONE, 5, b"k", b"v", key=-2, value=-7), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (old_message(1, NONE, 5, None, None, key=-2, value=-7), None),
+        (old_message(1, NONE, 5, b"k", b"v", key=2**31 - 1), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (old_message(1, NONE, 5, b"k", b"v", value=2), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (old_message(1, NONE, 5, b"k", b"v", size=-1), ErrorCode.CORRUPT_MESSAGE),
+        (old_message(1, NONE, 5, b"k", b"v", size=13), ErrorCode.CORRUPT_MESSAGE),
+        (old_message(1, NONE, 5, b"k", b"v", crc=1), ErrorCode.CORRUPT_MESSAGE),
+        (old_message(1, NONE, -2, b"k", b"v"), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ONE + old_message(0, NONE, 5, b"k", b"v"), ErrorCode.INVALID_RECORD),
+        (old_message(1, GZIP, 5, None, WRAPPED), None),
+        (old_message(1, GZIP, 5, None, None), ErrorCode.INVALID_RECORD),
+        (old_message(1, GZIP, 5, None, b"garbage"), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (old_message(1, GZIP, 5, None, compress(GZIP, b"")), ErrorCode.INVALID_RECORD),
+        (old_message(0, GZIP, 5, None, WRAPPED), ErrorCode.INVALID_RECORD),
+        (old_message(1, ZSTD, 5, None, compress(ZSTD, ONE)), ErrorCode.INVALID_RECORD),
+        (
+            old_message(1, GZIP, 5, None, compress(GZIP, old_message(1, GZIP, 5, None, WRAPPED))),
+            ErrorCode.INVALID_RECORD,
+        ),
+        (old_message(1, GZIP, 5, None, WRAPPED) + ONE, ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_old_messages_that_lie_are_refused_as_by_kafka(data: bytes, code: ErrorCode | None) -> None:
+    if code is None:
+        batch = to_batch(data)
+        assert read_header(batch).record_count == 1
+        return
+    with pytest.raises(Refusal) as refusal:
+        to_batch(data)
+    assert refusal.value.code == code
 
 
 @pytest.mark.parametrize(("magic", "codec"), COMPARED)

@@ -1,8 +1,8 @@
 """What a log checks of the batch that a client produces, and the batch as the topic's settings want it.
 
-The header alone decides for most batches; records are read only where a setting is about records: a compacted topic,
-limits on timestamps, another compression than the producer's. Source: Kafka's LogValidator; KIP-467 for errors per
-record, KIP-937 for the limits of timestamps, KIP-390 for compression levels.
+Every batch is walked over (`records.walking`); records are made only where some are refused or the batch is written anew:
+a compacted topic, limits on timestamps, another compression than the producer's. Source: Kafka's LogValidator; KIP-467 for
+errors per record, KIP-937 for the limits of timestamps, KIP-390 for compression levels.
 """
 
 from __future__ import annotations
@@ -10,28 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coterie.log.config import NO_LIMIT, LogConfig
+from coterie.log.config import LogConfig
 from coterie.records.batch import (
+    COMPRESSION_MASK,
     HEADER_BYTES,
     MAGIC,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     BatchError,
     BatchHeader,
-    Record,
     batches,
     begins_whole,
     check_crc,
-    count_records,
     decode_records,
-    payload,
     read_header,
+    rebuild_batch,
     recompressed,
     stamp_times,
 )
-from coterie.records.compression import NONE, ZSTD, CompressionError
+from coterie.records.compression import NONE, ZSTD, CompressionError, UncompressedTooLarge, decompress
 from coterie.records.legacy import is_legacy, to_batch
+from coterie.records.walking import Walked, walk
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.primitives import java_long
 
 ERRORS_IN_MESSAGE = 3
 SMALLEST_RECORD_BYTES = 7  # a byte for each field, the key and the value null
@@ -124,63 +125,74 @@ def checked_header(data: bytes, config: LogConfig) -> BatchHeader:
 def prepared(data: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> tuple[bytearray, BatchHeader]:
     """The batch as the log keeps it, but for its offset, with its header. Raises Refusal, `RecordsRefused` where it is
     for single records."""
-    batch = bytearray(data)
-    if _records_matter(header, config, now_ms):
-        batch, header = _with_records(batch, header, config, now_ms)
+    walked = _walk(data, header)
+    _check_records(data, header, walked, config, now_ms)
+    newest = walked.newest
+    if header.attributes & TIMESTAMP_TYPE_BIT:
+        newest = max(NO_TIMESTAMP, header.max_timestamp)  # that of every record
+    target = header.codec if config.compression is None else config.compression
+    if target != header.codec:
+        batch, header = _rewritten(data, header._replace(max_timestamp=newest), walked, target, config)
+    elif target != NONE and not walked.consecutive:
+        raise Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "the offset deltas of a compressed batch are not 0, 1, 2 and so on"
+        )
+    else:
+        batch = bytearray(data)
     if config.append_time:
         header = stamp_times(batch, header, header.attributes | TIMESTAMP_TYPE_BIT, now_ms)
-    elif header.attributes & TIMESTAMP_TYPE_BIT:
-        header = stamp_times(batch, header, header.attributes & ~TIMESTAMP_TYPE_BIT, header.max_timestamp)
+    elif header.attributes & TIMESTAMP_TYPE_BIT or newest != header.max_timestamp:
+        header = stamp_times(batch, header, header.attributes & ~TIMESTAMP_TYPE_BIT, newest)
     return batch, header
 
 
-def _records_matter(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    return (
-        config.cleanup_compact
-        or not NO_TIMESTAMP <= header.max_timestamp <= now_ms + config.timestamp_after_max_ms
-        or config.timestamp_before_max_ms != NO_LIMIT
-        or (config.compression is not None and config.compression != header.codec)
-        or bool(header.attributes & TIMESTAMP_TYPE_BIT)
-    )
-
-
-def _with_records(
-    batch: bytearray, header: BatchHeader, config: LogConfig, now_ms: int
-) -> tuple[bytearray, BatchHeader]:
-    data = bytes(batch)
+def _walk(data: bytes, header: BatchHeader) -> Walked:
+    """Raises Refusal, with Kafka's codes: a failed decompression is an unknown error there."""
     try:
-        body = payload(data, 0, header)
-        if count_records(body) != header.record_count:
-            raise Refusal(
-                ErrorCode.INVALID_RECORD, f"the batch does not hold the {header.record_count} records it claims"
-            )
-        records = decode_records(data, 0, header)
+        return walk(data, header)
     except BatchError as error:
         raise Refusal(ErrorCode.INVALID_RECORD, str(error)) from error
+    except UncompressedTooLarge as error:
+        raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except CompressionError as error:
-        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    _check_records(records, header, config, now_ms)
-    newest = max(NO_TIMESTAMP, *(r.timestamp for r in records))
-    if config.compression is not None and config.compression != header.codec:
-        data = recompressed(header._replace(max_timestamp=newest), body, config.compression, config.level)
-        batch, header = bytearray(data), read_header(data)
-        if header.size > config.max_message_bytes:
-            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes once it is compressed anew")
-    elif newest != header.max_timestamp:
-        header = stamp_times(batch, header, header.attributes, newest)
-    return batch, header
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
 
-def _check_records(records: Sequence[Record], header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _rewritten(
+    data: bytes, header: BatchHeader, walked: Walked, codec: int, config: LogConfig
+) -> tuple[bytearray, BatchHeader]:
+    """The batch in that compression, its offset deltas put right where they are not consecutive. Raises Refusal, with Kafka's
+    codes: its builder fails on negative timestamps."""
+    if walked.oldest < 0 and not header.attributes & TIMESTAMP_TYPE_BIT:
+        raise Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch to be compressed anew has the timestamp {walked.oldest}"
+        )
+    if walked.consecutive:
+        body = decompress(header.codec, data[HEADER_BYTES:])
+    else:
+        records = [r._replace(offset=n) for n, r in enumerate(decode_records(data, 0, header))]
+        body = rebuild_batch(header._replace(attributes=header.attributes & ~COMPRESSION_MASK), records)[HEADER_BYTES:]
+    anew = recompressed(header, body, codec, config.level)
+    header = read_header(anew)
+    if header.size > config.max_message_bytes:
+        raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes once it is compressed anew")
+    return bytearray(anew), header
+
+
+def _check_records(data: bytes, header: BatchHeader, walked: Walked, config: LogConfig, now_ms: int) -> None:
     """Raises RecordsRefused: INVALID_TIMESTAMP if any record's timestamp is wrong, else INVALID_RECORD."""
     earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
+    in_time = config.append_time or (earliest <= walked.oldest and walked.newest <= latest)
+    if in_time and not (config.cleanup_compact and walked.keyless) and not header.attributes & TIMESTAMP_TYPE_BIT:
+        return
     errors: list[RecordError] = []
     code = ErrorCode.INVALID_RECORD
-    for index, record in enumerate(records):
+    for index, record in enumerate(decode_records(data, 0, header)):
         if config.cleanup_compact and record.key is None:
             errors.append(RecordError(index, "a compacted topic takes no record without a key"))
         elif not config.append_time and record.timestamp != NO_TIMESTAMP:
-            if not earliest <= record.timestamp <= latest:
+            age_ms = java_long(now_ms - record.timestamp)
+            if age_ms > config.timestamp_before_max_ms or java_long(-age_ms) > config.timestamp_after_max_ms:
                 limits = f"the topic takes timestamps from {earliest} to {latest}"
                 errors.append(RecordError(index, f"timestamp {record.timestamp} is out of range; {limits}"))
                 code = ErrorCode.INVALID_TIMESTAMP

@@ -4,6 +4,10 @@ from collections.abc import Callable
 
 Blobs = tuple[int, bytes | None, bytes, bytes]
 
+def walk(
+    data: bytes | memoryview, at: int, end: int, count: int, base_timestamp: int
+) -> tuple[int, int, bool, bool]: ...
+
 class Unfolder:
     count: int
     controls: list[int]

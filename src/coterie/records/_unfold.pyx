@@ -1,17 +1,21 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The compiled twin of `columnar`: whole batches into the buffers of Arrow arrays, one pass over their bytes.
+"""The compiled twins of `columnar` (whole batches into the buffers of Arrow arrays) and of `walking` (a batch's records
+checked, and nothing made of them): one pass over the bytes.
 
-Optional: `columnar` does the same with numpy where this was not built. No allocation per record; every length is checked
-against the end of its batch, since the bytes come from outside.
+Optional: `columnar` does the same with numpy, `walking` in Python, where this was not built. No allocation per record; every
+length is checked against the end of its record, since the bytes come from outside. The rules are those of `fields`.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 cdef enum:
     HEADER = 61
     MAX_BYTES = 2147483647
+
+cdef int64_t MAX_TIMESTAMP = 9223372036854775807
 
 
 cdef struct Vector:
@@ -72,28 +76,74 @@ cdef struct Cursor:
     const uint8_t* end
 
 
-cdef inline int varint(Cursor* c, int64_t* value) noexcept nogil:
-    """1 if it could be read."""
-    cdef uint64_t found = 0
+cdef inline int varlong(Cursor* c, int64_t* value) noexcept nogil:
+    """A zigzag varint of 64 bits, of at most 10 bytes. 1 if it could be read."""
+    cdef uint64_t raw = 0
     cdef int shift = 0
     cdef uint8_t byte
     while c.at < c.end and shift < 64:
         byte = c.at[0]
         c.at += 1
-        found |= <uint64_t>(byte & 0x7F) << shift
+        raw |= <uint64_t>(byte & 0x7F) << shift
         if byte < 0x80:
-            value[0] = <int64_t>(found >> 1) ^ -<int64_t>(found & 1)
+            value[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
             return 1
         shift += 7
     return 0
 
 
+cdef inline int varint(Cursor* c, int64_t* value) noexcept nogil:
+    """A zigzag varint of 32 bits, of at most 5 bytes. 1 if it could be read."""
+    cdef uint32_t raw = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    if c.at < c.end and c.at[0] < 0x80:  # nearly always that is all
+        raw = c.at[0]
+        c.at += 1
+        value[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+        return 1
+    while c.at < c.end and shift < 35:
+        byte = c.at[0]
+        c.at += 1
+        raw |= <uint32_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            value[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+            return 1
+        shift += 7
+    return 0
+
+
+cdef inline int64_t java_sum(int64_t one, int64_t other) noexcept nogil:
+    return <int64_t>(<uint64_t>one + <uint64_t>other)
+
+
+cdef inline int skip(Cursor* c, int64_t* size) noexcept nogil:
+    """A length and so many bytes; a negative one is null. 1 if they are there."""
+    if not varint(c, size) or size[0] > c.end - c.at:
+        return 0
+    if size[0] > 0:
+        c.at += size[0]
+    return 1
+
+
+cdef inline int skip_headers(Cursor* c) noexcept nogil:
+    """1 if the headers, with which a record ends, fill it."""
+    cdef int64_t many, size, i
+    if not varint(c, &many) or many < 0 or many > c.end - c.at:
+        return 0
+    for i in range(many):
+        if not skip(c, &size) or size < 0 or not skip(c, &size):
+            return 0
+    return c.at == c.end
+
+
 cdef inline int blob(Cursor* c, Blobs* into) except -1 nogil:
-    """A length and so many bytes; -1 is null. 1 if it could be read."""
+    """As `skip`, and the bytes are kept."""
+    cdef const uint8_t* start
     cdef int64_t size
     cdef uint8_t valid = 1
     cdef int32_t end
-    if not varint(c, &size) or size > c.end - c.at or size < -1:
+    if not skip(c, &size):
         return 0
     if size < 0:
         valid = 0
@@ -102,12 +152,74 @@ cdef inline int blob(Cursor* c, Blobs* into) except -1 nogil:
         with gil:
             raise OverflowError("more than 2 GiB of keys or values in one go")
     else:
-        push(&into.data, c.at, size)
-        c.at += size
+        push(&into.data, c.at - size, size)
     push(&into.valid, &valid, 1)
     end = <int32_t>into.data.size
     push(&into.offsets, &end, 4)
     return 1
+
+
+cdef struct Walked:
+    int64_t oldest
+    int64_t newest
+    bint consecutive
+    bint keyless
+
+
+cdef int64_t walk_records(Cursor* whole, int64_t count, int64_t base_timestamp, Walked* w) noexcept nogil:
+    """The number of the first record that does not fit, or ``count``."""
+    cdef int64_t i, size, delta, timestamp
+    cdef Cursor c
+    for i in range(count):
+        if not varint(whole, &size) or size < 1 or size > whole.end - whole.at:
+            return i
+        c.at = whole.at + 1
+        c.end = whole.at + size
+        whole.at = c.end
+        if not varlong(&c, &delta):
+            return i
+        timestamp = java_sum(base_timestamp, delta)
+        if timestamp > w.newest:
+            w.newest = timestamp
+        if timestamp < w.oldest and timestamp != -1:
+            w.oldest = timestamp
+        if not varint(&c, &delta):
+            return i
+        if delta != i:
+            w.consecutive = False
+        if not skip(&c, &size):
+            return i
+        if size < 0:
+            w.keyless = True
+        if not skip(&c, &size):
+            return i
+        if c.at + 1 == c.end and c.at[0] == 0:
+            continue
+        if not skip_headers(&c):
+            return i
+    return count
+
+
+def walk(data, int64_t at, int64_t end, int64_t count, int64_t base_timestamp):
+    """As `walking.walk_each`, whose ValueError it raises too."""
+    cdef Py_buffer view
+    cdef Walked w = Walked(MAX_TIMESTAMP, -1, True, False)
+    cdef Cursor whole
+    cdef int64_t walked = 0
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= at <= end <= view.len:
+            raise ValueError("the records do not lie within the data")
+        whole.at = <const uint8_t*>view.buf + at
+        whole.end = <const uint8_t*>view.buf + end
+        walked = walk_records(&whole, count, base_timestamp, &w)
+        if walked < count:
+            raise ValueError(f"record {walked} of {count} does not fit into the batch")
+        if whole.at != whole.end:
+            raise ValueError(f"{whole.end - whole.at} bytes are left after the {count} records that the batch claims")
+    finally:
+        PyBuffer_Release(&view)
+    return w.oldest, w.newest, bool(w.consecutive), bool(w.keyless)
 
 
 cdef bytes bits(Vector* valid):
@@ -176,6 +288,8 @@ cdef class Unfolder:
             attributes = raw[at + 22]
             if attributes & 0x20:
                 self.controls.append(at)
+            elif big(raw + at + 57, 4) == 0:
+                pass  # compaction leaves batches without records
             elif attributes & 7:
                 unfolded = self._decompress(attributes & 7, data[at + HEADER : at + 12 + length])
                 body = <const uint8_t*><char*>unfolded
@@ -183,7 +297,7 @@ cdef class Unfolder:
                 self._records(raw + at, body, size)
             else:
                 self._records(raw + at, raw + at + HEADER, 12 + length - HEADER)
-            self.end = big(raw + at, 8) + big(raw + at + 23, 4) + 1
+            self.end = java_sum(big(raw + at, 8), big(raw + at + 23, 4) + 1)
             at += 12 + length
         return at
 
@@ -210,13 +324,13 @@ cdef class Unfolder:
                 c.at = whole.at + 1
                 c.end = whole.at + length
                 whole.at = c.end
-                if not varint(&c, &delta):
+                if not varlong(&c, &delta):
                     return self._damaged()
-                value = max_time if kind else base_time + delta
+                value = max_time if kind else java_sum(base_time, delta)
                 push(&self._times, &value, 8)
                 if not varint(&c, &delta):
                     return self._damaged()
-                value = base_offset + delta
+                value = java_sum(base_offset, delta)
                 push(&self._offsets, &value, 8)
                 push(&self._types, &kind, 4)
                 push(&self._producers, &producer, 8)
@@ -224,19 +338,27 @@ cdef class Unfolder:
                     return self._damaged()
                 if self._with_headers:
                     self._record_headers(&c)
+                elif not skip_headers(&c):
+                    return self._damaged()
         if whole.at != whole.end:
             return self._damaged()
         self.count += records
         return 0
 
     cdef int _record_headers(self, Cursor* c) except -1 nogil:
-        cdef int64_t many, i
+        cdef int64_t many, size, i
         cdef int32_t end
+        cdef Cursor named
         if not varint(c, &many) or many < 0 or many > c.end - c.at:
             return self._damaged()
         for i in range(many):
+            named = c[0]
+            if not varint(&named, &size) or size < 0:
+                return self._damaged()
             if not blob(c, &self._names) or not blob(c, &self._header_values):
                 return self._damaged()
+        if c.at != c.end:
+            return self._damaged()
         end = <int32_t>self._names.valid.size
         push(&self._header_ends, &end, 4)
         return 0

@@ -16,7 +16,10 @@ from typing import Any, NamedTuple
 import google_crc32c
 
 from coterie.records import compression
-from coterie.wire.primitives import read_varint, write_varint
+from coterie.records.fields import BatchError as BatchError
+from coterie.records.fields import Header as Header
+from coterie.records.fields import decode_headers, skip_headers
+from coterie.wire.primitives import java_long, read_varint, read_varlong, write_varint
 
 HEADER_BYTES = 61
 LENGTH_END = 12  # base offset (8) and length (4): what precedes the counted bytes
@@ -35,12 +38,6 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
 _EPOCH_AT = 12
-
-Header = tuple[str, bytes | None]
-
-
-class BatchError(ValueError):
-    """Bytes that are not a whole and undamaged record batch."""
 
 
 class BatchHeader(NamedTuple):
@@ -154,29 +151,14 @@ def payload(data: bytes, position: int, header: BatchHeader) -> bytes:
     return compression.decompress(header.codec, data[position + HEADER_BYTES : position + header.size])
 
 
-def count_records(body: bytes) -> int:
-    """How many records the unfolded ``body`` of a batch holds, by their lengths. Raises BatchError if they do not fill
-    it."""
-    at, count = 0, 0
-    try:
-        while at < len(body):
-            length, at = read_varint(body, at)
-            if length <= 0:
-                raise BatchError(f"a record claims a length of {length} bytes")
-            at += length
-            count += 1
-    except (IndexError, ValueError) as error:
-        raise BatchError("the last record's length cannot be read") from error
-    if at != len(body):
-        raise BatchError("the last record is cut short")
-    return count
-
-
 MANY = 32  # from so many records on numpy is worth its while
 
 
 def decode_records(data: bytes, position: int, header: BatchHeader) -> list[Record]:
-    """The records of one batch. Raises BatchError or CompressionError if they cannot be read."""
+    """The records of one batch. A length below 0 is null, as in Kafka; a header's name that is not UTF-8 is read with
+    U+FFFD. Raises BatchError or CompressionError if they cannot be read."""
+    if not header.record_count:
+        return []
     body = payload(data, position, header)
     append_time = bool(header.attributes & TIMESTAMP_TYPE_BIT)
     try:
@@ -185,7 +167,7 @@ def decode_records(data: bytes, position: int, header: BatchHeader) -> list[Reco
             if unfold is not None:
                 return _unfolded(unfold, body, header, append_time)
         return _decode_each(body, header, append_time)
-    except (IndexError, UnicodeDecodeError, ValueError) as error:
+    except (IndexError, ValueError) as error:
         raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
 
 
@@ -203,21 +185,20 @@ def _unfolded(unfold: Callable[..., list[Any]], body: bytes, header: BatchHeader
     def times(deltas: Any) -> Iterable[int]:
         return repeat(header.max_timestamp) if append_time else (deltas + header.base_timestamp).tolist()
 
-    def headers_at(body: bytes, at: int) -> tuple[Header, ...]:
-        return _decode_headers(body, at)[0]
-
-    return unfold(body, header.record_count, header.base_offset, times, Record, headers_at)
+    return unfold(body, header.record_count, header.base_offset, times, Record, decode_headers)
 
 
 def _decode_each(body: bytes, header: BatchHeader, append_time: bool) -> list[Record]:
     """Varints of one byte are read in place; the others by the function."""
+    if header.record_count < 0:
+        raise BatchError(f"the batch claims {header.record_count} records")
     out: list[Record] = []
     at, size, base_time, base_offset = 0, len(body), header.base_timestamp, header.base_offset
     for _ in range(header.record_count):
-        length, at = (body[at] >> 1, at + 1) if body[at] < 0x80 else read_varint(body, at)
+        length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
         end = at + length
         at += 1
-        time, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
+        time, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varlong(body, at)
         delta, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
         length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
         key = value = None
@@ -226,11 +207,13 @@ def _decode_each(body: bytes, header: BatchHeader, append_time: bool) -> list[Re
         length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
         if length >= 0:
             value, at = body[at : at + length], at + length
-        headers, at = _decode_headers(body, at) if body[at] else ((), at + 1)
+        headers, at = (decode_headers(body, at, end), end) if body[at] else ((), at + 1)
         if at != end or end > size:
             raise BatchError("a record's fields do not fill its length")
-        timestamp = header.max_timestamp if append_time else base_time + time
-        out.append(tuple.__new__(Record, (base_offset + delta, timestamp, key, value, headers)))
+        timestamp = header.max_timestamp if append_time else java_long(base_time + time)
+        out.append(tuple.__new__(Record, (java_long(base_offset + delta), timestamp, key, value, headers)))
+    if at != size:
+        raise BatchError("there are bytes after the last record")
     return out
 
 
@@ -239,6 +222,8 @@ def decode_keys_and_values(
 ) -> list[tuple[bytes | None, bytes | None, int]]:
     """(key, value, timestamp ms) of each record: what loading a compacted topic needs, and no object more. Raises
     BatchError or CompressionError."""
+    if not header.record_count:
+        return []
     body = payload(data, position, header)
     base, append_time = header.base_timestamp, bool(header.attributes & TIMESTAMP_TYPE_BIT)
     out: list[tuple[bytes | None, bytes | None, int]] = []
@@ -246,10 +231,10 @@ def decode_keys_and_values(
     try:
         for _ in range(header.record_count):
             # Varints of one byte are read in place; the others by the function.
-            length, at = (body[at] >> 1, at + 1) if body[at] < 0x80 else read_varint(body, at)
+            length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
             end = at + length
             at += 1
-            delta, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
+            delta, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varlong(body, at)
             at = at + 1 if body[at] < 0x80 else read_varint(body, at)[1]
             length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
             key = None
@@ -259,26 +244,15 @@ def decode_keys_and_values(
             value = None
             if length >= 0:
                 value, at = body[at : at + length], at + length
-            if not at < end <= size:
+            at = skip_headers(body, at, end) if body[at] else at + 1
+            if at != end or end > size:
                 raise BatchError("a record's fields do not fill its length")
-            out.append((key, value, header.max_timestamp if append_time else base + delta))
-            at = end
+            out.append((key, value, header.max_timestamp if append_time else java_long(base + delta)))
+        if at != size or header.record_count < 0:
+            raise BatchError(f"the batch does not hold the {header.record_count} records that it claims")
     except (IndexError, ValueError) as error:
         raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
     return out
-
-
-def _decode_headers(body: bytes, at: int) -> tuple[tuple[Header, ...], int]:
-    count, at = read_varint(body, at)
-    headers: list[Header] = []
-    for _ in range(count):
-        size, at = read_varint(body, at)
-        name = body[at : at + size].decode()
-        at += size
-        size, at = read_varint(body, at)
-        headers.append((name, body[at : at + size] if size >= 0 else None))
-        at += max(size, 0)
-    return tuple(headers), at
 
 
 _VARINTS: tuple[bytes, ...] = ()
@@ -303,7 +277,7 @@ def rebuild_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
     pieces: list[bytes] = []
     for record in records:
         pieces += _record(record.timestamp - header.base_timestamp, record.offset - header.base_offset, *record[2:])
-    return _sealed(
+    return sealed(
         compression.compress(header.codec, b"".join(pieces)),
         header._replace(attributes=header.attributes & ~TRANSACTIONAL_BIT, record_count=len(records)),
     )
@@ -312,7 +286,7 @@ def rebuild_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
 def recompressed(header: BatchHeader, body: bytes, codec: int, level: int | None) -> bytes:
     """A batch with the records of ``body``, unfolded, in another compression; all else as ``header`` says."""
     attributes = header.attributes & ~COMPRESSION_MASK | codec
-    return _sealed(compression.compress(codec, body, level), header._replace(attributes=attributes))
+    return sealed(compression.compress(codec, body, level), header._replace(attributes=attributes))
 
 
 def _record(
@@ -327,7 +301,7 @@ def _record(
     return [varint(len(record)), record]
 
 
-def _sealed(body: bytes, header: BatchHeader) -> bytes:
+def sealed(body: bytes, header: BatchHeader) -> bytes:
     """Header and body, with length and CRC."""
     counted = struct.pack(">hiqqqhii", *header[5:]) + body
     length = len(counted) + _ATTRIBUTES_AT - LENGTH_END
@@ -384,7 +358,7 @@ def encode_batch(
         base_sequence,
         len(items),
     )
-    return _sealed(compression.compress(codec, b"".join(pieces)), header)
+    return sealed(compression.compress(codec, b"".join(pieces)), header)
 
 
 _ABORT, _COMMIT = 0, 1

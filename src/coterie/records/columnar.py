@@ -16,16 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, payload
+from coterie.records.compiled import COMPILED as COMPILED
+from coterie.records.compiled import Unfolder
 from coterie.records.compression import decompress
-from coterie.records.varints import record_starts, varints
-from coterie.wire.primitives import read_varint
-
-try:
-    from coterie.records._unfold import Unfolder
-
-    COMPILED = True
-except ImportError:  # it was not built here: the same, more slowly
-    COMPILED = False
+from coterie.records.fields import decode_headers
+from coterie.records.varints import record_bounds, varints, varlongs
 
 _PADDING = bytes(16)  # varints near the end may be looked at past it
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -124,7 +119,10 @@ def _array(kind: pa.DataType, buffers: tuple[int, bytes | None, bytes, bytes]) -
 def _headers_taken(unfolder: Unfolder) -> pa.Array:
     ends, names, values = unfolder.headers()
     keys = _array(pa.string(), names)
-    keys.validate(full=True)  # names come from outside and may not be UTF-8
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid:  # names that are not UTF-8 are read as Kafka's consumers read them
+        keys = pa.array([name.decode(errors="replace") for name in _array(pa.binary(), names).to_pylist()], pa.string())
     pairs = pa.StructArray.from_arrays([keys, _array(pa.binary(), values)], ["key", "value"])
     return pa.ListArray.from_arrays(
         pa.Array.from_buffers(pa.int32(), len(ends) // 4, [None, pa.py_buffer(ends)]), pairs
@@ -137,29 +135,30 @@ def _headers_taken(unfolder: Unfolder) -> pa.Array:
 def _columns(bodies: list[bytes], headers: list[BatchHeader], with_headers: bool) -> Columns:
     body = b"".join([*bodies, _PADDING])
     counts = [h.record_count for h in headers]
-    starts = record_starts(bodies, counts)
+    starts, record_ends = record_bounds(bodies, counts)
     base_offsets: Any = np.repeat(np.array([h.base_offset for h in headers], np.int64), counts)
     base_times: Any = np.repeat(np.array([h.base_timestamp for h in headers], np.int64), counts)
     append_time = np.array([bool(h.attributes & TIMESTAMP_TYPE_BIT) for h in headers])
     buffer = np.frombuffer(body, np.uint8)
-    deltas, at = varints(buffer, starts + 1)  # past the attributes byte
+    deltas, at = varlongs(buffer, starts + 1)  # past the attributes byte
     offset_deltas, at = varints(buffer, at)
     timestamps = base_times + deltas
     if append_time.any():
         appended: Any = np.repeat(np.array([h.max_timestamp for h in headers], np.int64), counts)
         timestamps = np.where(np.repeat(append_time, counts), appended, timestamps)
-    keys, at = _blobs(body, buffer, at)
-    values, at = _blobs(body, buffer, at)
+    keys, at = _blobs(body, buffer, at, record_ends)
+    values, at = _blobs(body, buffer, at, record_ends)
+    header_rows = _headers(body, buffer, at, record_ends)
     types: Any = np.repeat(append_time.astype(np.int32), counts)
     producers: Any = np.repeat(
         np.array([h.producer_id if h.is_transactional else -1 for h in headers], np.int64), counts
     )
-    found = pa.array([_headers(body, int(p)) for p in at], HEADERS_TYPE) if with_headers else None
-    return Columns(base_offsets + offset_deltas, timestamps, types, producers, keys, values, found)
+    header_column = pa.array(header_rows, HEADERS_TYPE) if with_headers else None
+    return Columns(base_offsets + offset_deltas, timestamps, types, producers, keys, values, header_column)
 
 
-def _blobs(body: bytes, buffer: Any, at: Any) -> tuple[Any, Any]:
-    """A length and so many bytes at each position, as an Arrow binary array; length -1 is null."""
+def _blobs(body: bytes, buffer: Any, at: Any, record_ends: Any) -> tuple[Any, Any]:
+    """A length and so many bytes at each position, as an Arrow binary array; a negative length is null."""
     lengths, at = varints(buffer, at)
     missing = lengths < 0
     ends = at + np.where(missing, 0, lengths)
@@ -168,7 +167,7 @@ def _blobs(body: bytes, buffer: Any, at: Any) -> tuple[Any, Any]:
     edges[0::2] = at
     edges[1::2] = ends
     # Arrow trusts these: a damaged length must not send it back, past a neighbour or past the end.
-    if edges[-1] > len(body) - len(_PADDING) or (edges[1:] < edges[:-1]).any():
+    if (ends >= record_ends).any() or (edges[1:] < edges[:-1]).any():
         raise BatchError("a key or value runs past the end of its record")
     edges = edges.astype(np.int32)
     stretches = pa.Array.from_buffers(
@@ -178,13 +177,13 @@ def _blobs(body: bytes, buffer: Any, at: Any) -> tuple[Any, Any]:
     return stretches.take(wanted), ends
 
 
-def _headers(body: bytes, at: int) -> list[dict[str, Any]]:
-    count, at = read_varint(body, at)
-    found: list[dict[str, Any]] = []
-    for _ in range(count):
-        size, at = read_varint(body, at)
-        name = body[at : at + size].decode()
-        size, at = read_varint(body, at + size)
-        found.append({"key": name, "value": body[at : at + size] if size >= 0 else None})
-        at += max(size, 0)
-    return found
+def _headers(body: bytes, buffer: Any, at: Any, record_ends: Any) -> list[list[dict[str, Any]]]:
+    """The headers of each record; they are read even where nobody asks for them, since they tell damage."""
+    some = buffer[at] != 0
+    if ((at + 1 != record_ends) & ~some).any():
+        raise BatchError("a record's fields do not fill its length")
+    headers: list[list[dict[str, Any]]] = [[]] * len(at)
+    for index in np.nonzero(some)[0].tolist():
+        decoded = decode_headers(body, int(at[index]), int(record_ends[index]))
+        headers[index] = [{"key": name, "value": value} for name, value in decoded]
+    return headers

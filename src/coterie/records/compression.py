@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import cache
 
 import cramjam
 
@@ -19,10 +20,15 @@ MAX_UNCOMPRESSED_BYTES = 256 * 1024 * 1024
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _LZ4_SLOWEST = 12
+_SNAPPY_RATIO = 22  # a copy of 64 bytes takes 3
 
 
 class CompressionError(ValueError):
-    """Compressed bytes that are damaged, of an unknown codec, or that unfold beyond the bound."""
+    """Compressed bytes that are damaged or of an unknown codec."""
+
+
+class UncompressedTooLarge(CompressionError):
+    """Compressed bytes that unfold beyond the bound."""
 
 
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
@@ -89,35 +95,64 @@ def _xxhash32(data: bytes) -> int:
 
 
 def decompress(codec: int, data: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -> bytes:
-    """The data unfolded. Raises CompressionError if it is damaged or would be larger than ``limit`` bytes."""
-    if codec == NONE:
-        return data
+    """The data unfolded. Raises UncompressedTooLarge if that would be more than ``limit`` bytes, CompressionError."""
+    return data if codec == NONE else bytes(decompressed(codec, data, limit))
+
+
+def decompressed(codec: int, data: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -> bytes | memoryview:
+    """The same, without the copy that bytes would be."""
     try:
         if codec == SNAPPY:
             return _decompress_snappy(data, limit)
-        if codec == GZIP:
-            return _bounded(cramjam.gzip.decompress_into, data, limit)
         if codec == LZ4:
-            return _bounded(cramjam.lz4.decompress_into, data, limit)
-        if codec == ZSTD:
-            return _bounded(cramjam.zstd.decompress_into, data, limit)
+            _check_lz4_flags(data)
+        if codec in _DECOMPRESS_INTO:
+            return _bounded(codec, data, limit)
     except (cramjam.DecompressionError, struct.error) as error:
         raise CompressionError(f"the compressed records are damaged: {error}") from error
     raise CompressionError(f"there is no compression codec {codec}; Kafka has 0 to 4")
 
 
-def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, limit: int) -> bytes:
-    # A guess that fits nearly always, then larger ones: a bomb never gets more memory than the limit.
-    room = min(limit, 8 * len(data) + 65_536)
+_DECOMPRESS_INTO: dict[int, Callable[[bytes, bytearray], int]] = {
+    GZIP: cramjam.gzip.decompress_into,
+    LZ4: cramjam.lz4.decompress_into,
+    ZSTD: cramjam.zstd.decompress_into,
+}
+
+
+def _bounded(codec: int, data: bytes, limit: int) -> memoryview:
+    """A guess that fits nearly always; a larger one only where the output was full, so that damage and a bomb cost little."""
+    room = min(limit, 4 * len(data) + 16_384)
     while True:
         out = bytearray(room)
         try:
-            written = decompress_into(data, out)
-            return bytes(memoryview(out)[:written])
-        except cramjam.DecompressionError:
-            if room >= limit:
+            written = _DECOMPRESS_INTO[codec](data, out)
+        except cramjam.DecompressionError as error:
+            if str(error) != _full_output(codec):
                 raise
-            room = min(limit, room * 8)
+            if room >= limit:
+                raise UncompressedTooLarge(f"the compressed records unfold to more than {limit} bytes") from error
+        else:
+            return memoryview(out)[:written]
+        room = min(limit, room * 4)
+
+
+@cache
+def _full_output(codec: int) -> str:
+    """What the library says where the output is too small; that is the only way in which it tells."""
+    try:
+        _DECOMPRESS_INTO[codec](compress(codec, bytes(2)), bytearray(1))
+    except cramjam.DecompressionError as error:
+        return str(error)
+    raise AssertionError("two bytes do not fit into one")
+
+
+def _check_lz4_flags(frame: bytes) -> None:
+    """Frames that Kafka's Lz4BlockInputStream reads: version 1, blocks that do not depend on each other."""
+    if len(frame) < 7:
+        raise CompressionError("the compressed records are damaged: the LZ4 frame has no whole header")
+    if frame[4] & 0xE0 != 0x60:
+        raise CompressionError("the compressed records are an LZ4 frame of dependent blocks or of an unknown version")
 
 
 def _compress_xerial(data: bytes) -> bytes:
@@ -131,20 +166,27 @@ def _compress_xerial(data: bytes) -> bytes:
 def _decompress_snappy(data: bytes, limit: int) -> bytes:
     if not data.startswith(_XERIAL_HEADER[:8]):
         return _decompress_block(data, limit)
+    if len(data) < len(_XERIAL_HEADER):
+        raise CompressionError("the compressed records are damaged: the snappy header is cut short")
     pieces, at, total = [], len(_XERIAL_HEADER), 0
     while at < len(data):
         (size,) = struct.unpack_from(">i", data, at)
         at += 4
         if size < 0 or at + size > len(data):
-            raise CompressionError("a snappy block runs past the end of the batch")
-        piece = _decompress_block(data[at : at + size], limit - total)
+            raise CompressionError("the compressed records are damaged: a snappy block runs past their end")
+        piece = _decompress_block(data[at : at + size], limit, total)
         total += len(piece)
         pieces.append(piece)
         at += size
     return b"".join(pieces)
 
 
-def _decompress_block(block: bytes, limit: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise CompressionError(f"the batch would unfold to more than {limit} bytes")
+def _decompress_block(block: bytes, limit: int, before: int = 0) -> bytes:
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > _SNAPPY_RATIO * len(block):
+        raise CompressionError(
+            f"the compressed records are damaged: a snappy block of {len(block)} bytes claims {size}"
+        )
+    if before + size > limit:
+        raise UncompressedTooLarge(f"the compressed records unfold to more than {limit} bytes")
     return bytes(cramjam.snappy.decompress_raw(block))

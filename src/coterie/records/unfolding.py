@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.records.varints import record_starts, varints
+from coterie.records.varints import record_bounds, varints, varlongs
 
 _PADDING = bytes(16)  # varints near the end may be looked at past it
 
@@ -21,33 +21,37 @@ def unfold(
     base_offset: int,
     timestamp: Callable[[Any], Iterable[int]],
     make: Any,
-    headers_at: Callable[[bytes, int], Any],
+    headers_of: Callable[[bytes, int, int], Any],
 ) -> list[Any]:
     """``make((offset, timestamp, key, value, headers))`` for each of the records in ``body``; ``timestamp`` turns the array
-    of their deltas into times, ``headers_at`` reads headers where there are any. Raises ValueError, IndexError."""
-    starts = record_starts([body], [count])
+    of their deltas into times, ``headers_of`` reads those between two positions. Raises ValueError, IndexError."""
+    starts, record_ends = record_bounds([body], [count])
     padded = body + _PADDING
     buffer = np.frombuffer(padded, np.uint8)
-    deltas, at = varints(buffer, starts + 1)  # past the attributes byte
+    deltas, at = varlongs(buffer, starts + 1)  # past the attributes byte
     offsets, at = varints(buffer, at)
-    keys, at = _cut(body, buffer, at)
-    values, at = _cut(body, buffer, at)
+    keys, at = _cut(body, buffer, at, record_ends)
+    values, at = _cut(body, buffer, at, record_ends)
     headers: Iterable[Any] = repeat(())
-    if buffer[at].any():
-        headers = [headers_at(body, position) if buffer[position] else () for position in at.tolist()]
+    with_headers = buffer[at] != 0
+    if ((at + 1 != record_ends) & ~with_headers).any():
+        raise ValueError("a record's fields do not fill its length")
+    if with_headers.any():
+        ends = record_ends.tolist()
+        headers = [headers_of(body, p, ends[n]) if buffer[p] else () for n, p in enumerate(at.tolist())]
     columns = zip((offsets + base_offset).tolist(), timestamp(deltas), keys, values, headers, strict=False)
     return list(map(tuple.__new__, repeat(make), columns))
 
 
-def _cut(body: bytes, buffer: Any, at: Any) -> tuple[Iterable[bytes | None], Any]:
-    """A length and so many bytes at each position; length -1 is None."""
+def _cut(body: bytes, buffer: Any, at: Any, record_ends: Any) -> tuple[Iterable[bytes | None], Any]:
+    """A length and so many bytes at each position; a negative length is None."""
     lengths, at = varints(buffer, at)
     if (lengths < 0).all():
         return repeat(None), at
     ends = at + np.maximum(lengths, 0)
-    if (ends < at).any() or ends[-1] > len(body):
-        raise ValueError("a key or value runs past the end of its batch")
+    if (ends >= record_ends).any():
+        raise ValueError("a key or value runs past the end of its record")
     cut: list[bytes | None] = [body[first:last] for first, last in zip(at.tolist(), ends.tolist(), strict=True)]
-    for place in np.nonzero(lengths < 0)[0].tolist():
-        cut[place] = None
+    for index in np.nonzero(lengths < 0)[0].tolist():
+        cut[index] = None
     return cut, ends

@@ -1,4 +1,4 @@
-"""The varints of many records at once, with numpy: where each record begins, and what stands at each of many places."""
+"""The varints of many records at once, with numpy: where each record begins and ends, and what stands at many positions."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ ALIKE = 16  # so many records of one length in a row make it worth while to look
 HOP = 64  # records that are hopped over one by one before that is tried again
 
 
-def record_starts(bodies: Sequence[bytes], counts: Sequence[int]) -> Any:
-    """Where each record's attributes byte stands in the joined bodies. Raises ValueError, IndexError."""
-    found: list[Any] = []
+def record_bounds(bodies: Sequence[bytes], counts: Sequence[int]) -> tuple[Any, Any]:
+    """Where each record's attributes byte stands in the joined bodies, and where the record ends. Raises ValueError,
+    IndexError."""
+    bounds: list[tuple[Any, Any]] = []
     base = 0
     for body, count in zip(bodies, counts, strict=True):
-        found += [starts + base for starts in _starts(body, count)]
+        if count < 0:
+            raise ValueError(f"the batch claims {count} records")
+        bounds += [(starts + base, ends + base) for starts, ends in _bounds(body, count)]
         base += len(body)
-    return np.concatenate(found)
+    return np.concatenate([starts for starts, _ in bounds]), np.concatenate([ends for _, ends in bounds])
 
 
-def _starts(body: bytes, count: int) -> list[Any]:
+def _bounds(body: bytes, count: int) -> list[tuple[Any, Any]]:
     """Records that are as long as the one before are found by arithmetic, the others by hopping from one to the next."""
-    parts: list[Any] = []
+    parts: list[tuple[Any, Any]] = []
     at, buffer = 0, np.frombuffer(body, np.uint8)
     while count:
         length, content = read_varint(body, at)
+        if length <= 0:
+            raise ValueError(f"a record claims a length of {length} bytes")
         stride = content - at + length
-        if stride <= 0:
-            raise ValueError("a record of negative length")
         fits = min(count, (len(body) - at) // stride)
         same = 0
         if fits >= ALIKE:
@@ -41,21 +44,25 @@ def _starts(body: bytes, count: int) -> list[Any]:
                 alike &= buffer[byte : byte + stride * (fits - 1) + 1 : stride] == body[byte]
             same = fits if alike.all() else int(alike.argmin())
         if same >= ALIKE:
-            parts.append(np.arange(content, content + same * stride, stride, dtype=np.int64))
+            starts: Any = np.arange(content, content + same * stride, stride, dtype=np.int64)
+            parts.append((starts, starts + length))
             at, count = at + same * stride, count - same
         else:
             hopped = min(count, HOP)
-            starts, at = _hop(body, at, hopped)
-            parts.append(np.array(starts, np.int64))
+            starts, lengths, at = _hop(body, at, hopped)
+            if (lengths & 1).any():
+                raise ValueError("a record claims a negative length")
+            parts.append((starts, starts + (lengths >> 1)))
             count -= hopped
     if at != len(body):
         raise ValueError("the records do not fill their batch")
     return parts
 
 
-def _hop(body: bytes, at: int, count: int) -> tuple[list[int], int]:
+def _hop(body: bytes, at: int, count: int) -> tuple[Any, Any, int]:
+    """Starts, lengths as their zigzag forms (the negative are odd), and the position after the last."""
     starts: list[int] = []
-    append = starts.append
+    lengths: list[int] = []
     for _ in range(count):
         length = body[at]
         if length < 0x80:
@@ -67,25 +74,40 @@ def _hop(body: bytes, at: int, count: int) -> tuple[list[int], int]:
                 at += 2
             else:
                 length, at = read_varint(body, at)
+                if length < 0:
+                    raise ValueError(f"a record claims a length of {length} bytes")
                 length <<= 1
-        append(at)
+        starts.append(at)
+        lengths.append(length)
         at += length >> 1
-    return starts, at
+    return np.array(starts, np.int64), np.array(lengths, np.int64), at
 
 
 def varints(buffer: Any, at: Any) -> tuple[Any, Any]:
-    """A zigzag varint at each position: the values, and the positions after them."""
+    """A zigzag varint of 32 bits at each position: the values, and the positions after them. Raises ValueError, IndexError."""
+    value, at = _unsigned(buffer, at, 28)
+    value &= 0xFFFF_FFFF
+    return (value >> 1) ^ -(value & 1), at
+
+
+def varlongs(buffer: Any, at: Any) -> tuple[Any, Any]:
+    """The same of 64 bits."""
+    value, at = _unsigned(buffer, at, 63)
+    return (value.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(value & 1), at
+
+
+def _unsigned(buffer: Any, at: Any, last_shift: int) -> tuple[Any, Any]:
     byte = buffer[at].astype(np.int64)
     value = byte & 0x7F
     at = at + 1
     shift = 7
     going = np.nonzero(byte & 0x80)[0]
     while going.size:
-        if shift > 63:
-            raise ValueError("a varint is longer than 10 bytes")
+        if shift > last_shift:
+            raise ValueError(f"a varint is longer than {last_shift // 7 + 1} bytes")
         byte = buffer[at[going]].astype(np.int64)
         value[going] |= (byte & 0x7F) << shift
         at[going] += 1
         shift += 7
         going = going[(byte & 0x80) != 0]
-    return (value >> 1) ^ -(value & 1), at
+    return value, at

@@ -41,8 +41,9 @@ def write_unsigned_varint(value: int) -> bytes:
 SMALL_VARINTS: tuple[bytes, ...] = tuple(bytes((n,)) for n in range(0x80))
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint of up to 64 bits, as records carry them; the value and the position after it."""
+def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """A zigzag varint of 32 bits, as records carry lengths and counts; the value and the position after it. At most 5 bytes,
+    of which the last gives 4 bits (Kafka's ByteUtils.readVarint). Raises WireError, IndexError."""
     raw = data[position]
     if raw < 0x80:
         return (raw >> 1) ^ -(raw & 1), position + 1
@@ -51,15 +52,39 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     position += 2
     shift = 14
     while byte >= 0x80:
-        if shift > 63:
-            raise WireError("a varint is longer than 10 bytes")
+        if shift > 28:
+            raise WireError("a varint is longer than 5 bytes")
         byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
         shift += 7
+    raw &= 0xFFFF_FFFF
     return (raw >> 1) ^ -(raw & 1), position
 
 
+def read_varlong(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """A zigzag varint of 64 bits, as records carry timestamps; the value and the position after it. At most 10 bytes, of
+    which the last gives 1 bit (Kafka's ByteUtils.readVarlong). Raises WireError, IndexError."""
+    raw = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw &= 0xFFFF_FFFF_FFFF_FFFF
+            return (raw >> 1) ^ -(raw & 1), position
+        shift += 7
+        if shift > 63:
+            raise WireError("a varint is longer than 10 bytes")
+
+
+def java_long(value: int) -> int:
+    """The value as Java's arithmetic of 64 bits has it: a sum beyond them wraps."""
+    return value if -(1 << 63) <= value < 1 << 63 else (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def write_varint(value: int) -> bytes:
-    """A zigzag varint; value from -2^63 to 2^63-1."""
+    """A zigzag varint; a value beyond 64 bits wraps, as a difference of Java's longs does."""
+    if not -(1 << 63) <= value < 1 << 63:
+        value = java_long(value)
     return write_unsigned_varint((value << 1) ^ (value >> 63))

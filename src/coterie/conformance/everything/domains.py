@@ -304,7 +304,6 @@ SHARED = {
     ("OffsetFetch", "no element"): "Kafka never answers an OffsetFetch of no group",
     ("AlterConfigs", "twice"): "Kafka never answers what names a resource twice",
     ("WriteTxnMarkers", "twice"): "Kafka never answers markers for one partition twice",
-    ("Produce", "damaged body"): "batches are opaque here, their CRC vouches for them; Kafka unfolds each one",
     ("Produce", "null"): "Kafka never answers a Produce without records",
     ("Produce", "default"): "the same",
     ("Produce", "twice"): "which of two batches of one partition Kafka keeps is a matter of its maps",

@@ -1,0 +1,1 @@
+"""Bytes from outside, and the properties that every decoder of them keeps."""
