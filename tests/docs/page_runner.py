@@ -6,6 +6,7 @@ HTML comments on the line before a block say what is special about it:
     <!-- not run: REASON -->       the block is left out
     <!-- background: NAME -->      the command goes on; the lines shown are waited for
     <!-- repeat -->                a command that only reads: repeated until it prints what is shown
+    <!-- output -->                the block shows what the Python block before it printed
     <!-- file: NAME -->            the block is saved under that name instead of being run
 
 and on lines of their own `<!-- kill: NAME -->` (SIGKILL) and `<!-- interrupt: NAME -->` (SIGINT) end what was started.
@@ -33,7 +34,7 @@ COMMAND_TIMEOUT_S = 600.0  # a Spark job, on a machine that is busy with other t
 REPEAT_TIMEOUT_S = 60.0
 REPEAT_EVERY_S = 0.3
 
-_MARK = re.compile(r"<!-- (not run|background|file|kill|interrupt|repeat)(?:: (.*?))? -->\s*$")
+_MARK = re.compile(r"<!-- (not run|output|background|file|kill|interrupt|repeat)(?:: (.*?))? -->\s*$")
 _FENCE = re.compile(r"```(\w*)\s*$")
 _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?"), "TIME"),
@@ -121,6 +122,7 @@ class PageRunner:
 
     def __init__(self, folder: Path, address: str, http_address: str) -> None:
         self.folder, self.address, self.http_address = folder, address, http_address
+        self.printed: list[str] = []
         self.running: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
         self.environment = {
             **os.environ,
@@ -151,6 +153,9 @@ class PageRunner:
         elif block.language == "python":
             done = self._bash("python - <<'END_OF_BLOCK'\n" + "\n".join(block.lines) + "\nEND_OF_BLOCK")
             assert done.returncode == 0, f"{where}\n{done.stdout}"
+            self.printed = self._as_on_the_page(done.stdout)
+        elif "output" in block.marks:
+            assert matches(block.lines, self.printed), "\n".join([where, *self.printed, "-- not --", *block.lines])
         elif block.language == "console":
             for command, shown in commands_of(block):
                 if "background" in block.marks:

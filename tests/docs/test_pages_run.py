@@ -1,4 +1,4 @@
-"""Every console and Python block of the tutorial and the how-to pages runs, and prints what the page shows."""
+"""Every console and Python block of the tutorial, how-to and concept pages runs, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.docs.page_runner import PageRunner, blocks_of, commands_of, matches, 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 TUTORIAL = DOCS / "tutorial" / "index.md"
 HOW_TO = sorted(path for path in (DOCS / "how-to").glob("*.md") if path.name != "index.md")
+CONCEPTS = sorted(path for path in (DOCS / "concepts").glob("*.md") if path.name != "index.md")
 
 # Why a block may be left out: the first words of its reason.
 REASONS = ("needs Apache Kafka", "needs ZooKeeper", "needs the network", "takes minutes", "a fragment")
@@ -27,10 +28,12 @@ def test_the_tutorial(tmp_path: Path) -> None:
     assert runner(tmp_path).run(TUTORIAL) > 8
 
 
-@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
-def test_how_to(page: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [*HOW_TO, *CONCEPTS], ids=lambda page: page.stem)
+def test_page(page: Path, tmp_path: Path) -> None:
     if starts_its_broker(page):
         runner(tmp_path).run(page)
+        return
+    if not any(block.language in ("console", "python") for block in blocks_of(page) if "not run" not in block.marks):
         return
     broker = BrokerProcess(tmp_path / "broker")
     folder = tmp_path / "reader"
@@ -42,7 +45,7 @@ def test_how_to(page: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_has_a_reason() -> None:
-    for page in [TUTORIAL, *HOW_TO]:
+    for page in [TUTORIAL, *HOW_TO, *CONCEPTS]:
         for block in blocks_of(page):
             reason = block.marks.get("not run")
             assert reason is None or reason.startswith(REASONS), f"{page.name}:{block.line}: {reason}"
@@ -59,6 +62,9 @@ def test_the_runner_can_fail(tmp_path: Path) -> None:
         page.write_text(block + "\n")
         with pytest.raises(AssertionError, match=r"page\.md:1"):
             page_runner.run(page)
+    page.write_text("```python\nprint(1)\n```\n<!-- output -->\n```text\n2\n```\n")
+    with pytest.raises(AssertionError, match=r"page\.md:5"):
+        page_runner.run(page)
     page.write_text("<!-- repeat -->\ntext\n")
     with pytest.raises(ValueError, match="stands before no block"):
         page_runner.run(page)
