@@ -176,9 +176,6 @@ class Connection(asyncio.Protocol):
 
     def _take_turn(self) -> None:
         """Handles the frames in the buffer until they are done, answers pile up, or the time of a turn is over."""
-        self._next_turn = None
-        if self._transport.is_closing():
-            return
         time_s = self._broker.loop.time
         started_s = self.last_used_s = time_s()
         buffer, limit, at = self._buffer, self._broker.max_request_bytes, 0
@@ -193,7 +190,7 @@ class Connection(asyncio.Protocol):
                 self._needed = end - at
                 self._reserve_request(size)
                 break
-            if self._must_wait(buffer, at + 4):
+            if (self._queue or self._peer_slow) and self._must_wait(buffer, at + 4):
                 self._needed, self._frame_waits = end - at, True
                 break
             frame = bytes(memoryview(buffer)[at + 4 : end])
@@ -208,9 +205,10 @@ class Connection(asyncio.Protocol):
             if self._out_bytes >= FLUSH_BYTES:
                 self._flush()
             if buffer and time_s() - started_s > MAX_TURN_S:
-                self._next_turn = self._broker.loop.call_soon(self._take_turn)
+                self._next_turn = self._broker.loop.call_soon(self._go_on_with_turns)
                 break
-        del buffer[:at]
+        if at:
+            del buffer[:at]
         self._in_turn = False
         self._flush()
         if self._ended and self._next_turn is None:
@@ -227,7 +225,12 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """Frames that wait get a turn."""
         if self._frame_waits and self._next_turn is None and not self._in_turn:
-            self._next_turn = self._broker.loop.call_soon(self._take_turn)
+            self._next_turn = self._broker.loop.call_soon(self._go_on_with_turns)
+
+    def _go_on_with_turns(self) -> None:
+        self._next_turn = None
+        if not self._transport.is_closing():
+            self._take_turn()
 
     def _steer(self) -> None:
         """Reads on only while answers are taken, not too many are owed, and there is memory for what comes."""

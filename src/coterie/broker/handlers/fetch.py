@@ -47,10 +47,12 @@ class _Wait:
         self._broker, self._request, self._fetch, self._version = broker, request, fetch, version
         self.pending = Pending()
         self.pending.cancel = self._stop
-        self._min_bytes = _min_bytes(broker, request)
+        # At most as many as an answer may have (KafkaApis.handleFetchRequest).
+        self._min_bytes = min(request.min_bytes, request.max_bytes, broker.settings["fetch.max.bytes"])
         self._tails = _tails(broker.topics, request, fetch, read)
-        self._bytes = sum(tail.bytes for tail in self._tails)
+        self._bytes = 0
         for tail in self._tails:
+            self._bytes += tail.bytes
             tail.changed = self._changed
             tail.partition.watchers.add(tail.appended)
         # No connection may be silent for longer (connections.max.idle.ms), so no fetch waits for longer.
@@ -90,7 +92,7 @@ class _Tail:
         self.changed: Callable[[_Tail, int], None]
         self._topics, self._wanted, self._committed = topics, wanted, committed
         self._before_bytes = size - partition.log.appended_bytes
-        self._stable_offset = partition.log.last_stable_offset
+        self._stable_offset = partition.log.last_stable_offset if committed else -1
 
     def appended(self) -> None:
         """Something was appended, or the topic is gone."""
@@ -107,7 +109,8 @@ class _Tail:
     def is_gone(self) -> bool:
         """Whether the topic was deleted: then the fetch is answered with its error."""
         topic = self._topics.by_name.get(self.partition.topic)
-        return topic is None or topic.partitions[self.partition.index] is not self.partition
+        index = self.partition.index
+        return topic is None or index >= len(topic.partitions) or topic.partitions[index] is not self.partition
 
 
 def _tails(topics: Topics, request: FetchRequest, fetch: Fetch, read: Read) -> list[_Tail]:
@@ -127,15 +130,6 @@ def _tails(topics: Topics, request: FetchRequest, fetch: Fetch, read: Read) -> l
 def _reads_committed(request: FetchRequest) -> bool:
     """Replicas read to the end of the log, whatever isolation they ask for."""
     return request.isolation_level == READ_COMMITTED and is_consumer(request)
-
-
-def _limit_bytes(broker: Broker, request: FetchRequest) -> int:
-    return min(request.max_bytes, int(broker.settings["fetch.max.bytes"]))
-
-
-def _min_bytes(broker: Broker, request: FetchRequest) -> int:
-    """min.bytes, or as many as an answer may have (KafkaApis.handleFetchRequest)."""
-    return min(request.min_bytes, _limit_bytes(broker, request))
 
 
 def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partition:
@@ -163,7 +157,8 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     unknown: Read = []
     failed = False
     room = broker.answer_memory.room
-    limit = left = min(_limit_bytes(broker, request), room)
+    allowed = min(request.max_bytes, broker.settings["fetch.max.bytes"])
+    limit = left = min(allowed, room)
     topics, by_id = broker.topics, fetch.by_id
     committed = _reads_committed(request)
     first = room > 0  # without room there are no records at all
@@ -185,7 +180,7 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     if unknown:
         unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
         read += unknown
-    return read, failed or bool(unknown) or limit - left >= _min_bytes(broker, request)
+    return read, failed or bool(unknown) or limit - left >= min(request.min_bytes, allowed)
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:

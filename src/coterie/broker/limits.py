@@ -1,0 +1,163 @@
+"""Every bound on what one client, or all of them, may cost the broker, as one table; docs/limits.md is drawn from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
+from coterie.broker.broker import STOP_GRACE_S
+from coterie.broker.handlers.topics import MAX_PARTITIONS_PER_REQUEST
+from coterie.broker.log_lines import LINES_PER_SECOND
+from coterie.broker.server import CLOSE_GRACE_S, MAX_WAITING, SMALL_REQUEST_BYTES
+from coterie.broker.settings import BROKER_SETTINGS, format_value
+from coterie.broker.topics import MAX_PARTITIONS
+from coterie.broker.turns import MAX_TURN_S, REPEATED_AT_MOST
+from coterie.wire.framing import MAX_HEADER_TAGS
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One bound: on what, the setting that has it or else its fixed value, what happens beyond it, and what Kafka has."""
+
+    on: str
+    setting: str = ""
+    fixed: str = ""
+    beyond: str = ""
+    kafka: str = "the same"
+
+    @property
+    def value(self) -> str:
+        """As the table shows it: the setting's default, or the fixed value."""
+        if not self.setting:
+            return self.fixed
+        default = format_value(BROKER_SETTINGS[self.setting].default) or "none"
+        return f"{int(default):,}" if default.lstrip("-").isdigit() else default
+
+
+_CLOSED = "the connection is closed, with a line in the log"
+_NONE = "no limit"
+
+LIMITS = (
+    Limit("bytes of one request", "socket.request.max.bytes", beyond=_CLOSED),
+    Limit("array elements of one request, in all", "coterie.request.max.elements", beyond=_CLOSED, kafka=_NONE),
+    Limit("tagged fields of a request's header", fixed=f"{MAX_HEADER_TAGS:,}", beyond=_CLOSED, kafka=_NONE),
+    Limit(
+        f"bytes of requests larger than {SMALL_REQUEST_BYTES:,} that are being received, of all connections",
+        "queued.max.request.bytes",
+        beyond="further ones wait in their sockets; small ones do not count",
+        kafka="the same; small ones count",
+    ),
+    Limit(
+        "bytes of answers that were not read, of one connection",
+        fixed="one answer",
+        beyond="its requests wait in the buffer, then in the socket",
+        kafka="one answer",
+    ),
+    Limit(
+        "bytes of answers that were not read, of all connections",
+        "coterie.queued.max.response.bytes",
+        beyond="fetches return what there is room for, or wait",
+        kafka="no limit; records are sent from the page cache",
+    ),
+    Limit(
+        "time without progress of a connection that holds bytes of the two limits above, while they are short",
+        "coterie.connections.max.stalled.ms",
+        beyond="the connection is aborted",
+        kafka=_NONE,
+    ),
+    Limit(
+        "requests of one connection that wait for their answers",
+        fixed=f"{MAX_WAITING}; one of them a fetch",
+        beyond="its requests wait in the buffer, then in the socket",
+        kafka="1",
+    ),
+    Limit(
+        "work for one connection, or for one request that may take long, before others get their turn",
+        fixed=f"{MAX_TURN_S * 1000:.0f} ms",
+        beyond="it goes on in its next turn",
+        kafka="threads",
+    ),
+    Limit("bytes of the answer to a fetch", "fetch.max.bytes", beyond="it holds less, but one batch at least"),
+    Limit(
+        "time for which a fetch waits",
+        "connections.max.idle.ms",
+        beyond="it is answered with what there is; it ends with its connection",
+    ),
+    Limit("time without a request", "connections.max.idle.ms", beyond="the connection is aborted"),
+    Limit("connections", "max.connections", beyond="a further one is closed", kafka="2,147,483,647"),
+    Limit(
+        "time in which the last answers of a closed connection are read",
+        fixed=f"{CLOSE_GRACE_S:.0f} s; {STOP_GRACE_S:.0f} s while the broker stops",
+        beyond="the connection is aborted",
+        kafka="the answers are dropped",
+    ),
+    Limit(
+        "file descriptors",
+        fixed="ulimit -n, raised to 65,536 where that is allowed",
+        beyond="connections are refused with a line; CreateTopics answers INVALID_PARTITIONS",
+        kafka="ulimit -n; errors in the log",
+    ),
+    Limit("partitions of a topic", fixed=f"{MAX_PARTITIONS:,}", beyond="INVALID_PARTITIONS", kafka=_NONE),
+    Limit(
+        "partitions in one CreateTopics",
+        fixed=f"{MAX_PARTITIONS_PER_REQUEST:,}",
+        beyond="POLICY_VIOLATION",
+        kafka="the same from 4.0 on",
+    ),
+    Limit(
+        "names that a request repeats and that are answered each time",
+        fixed=f"{REPEATED_AT_MOST}; Metadata: 1",
+        beyond="each name is answered once",
+        kafka="no limit; Metadata: 1",
+    ),
+    Limit(
+        "topics in an answer to DescribeTopicPartitions, in partitions",
+        "max.request.partition.size.limit",
+        beyond="a cursor says where to go on",
+    ),
+    Limit(
+        "topics of a member's subscription that the coordinator reads",
+        fixed=f"{MAX_SUBSCRIBED_TOPICS:,}",
+        beyond="its topics count as unknown",
+        kafka=_NONE,
+    ),
+    Limit("members of a group", "group.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
+    Limit("bytes of a committed offset's metadata", "offset.metadata.max.bytes", beyond="OFFSET_METADATA_TOO_LARGE"),
+    Limit("bytes of a batch", "message.max.bytes", beyond="MESSAGE_TOO_LARGE"),
+    Limit(
+        "incremental fetch sessions",
+        "max.incremental.fetch.session.cache.slots",
+        beyond="a fetch is answered in full, without a session",
+    ),
+    Limit("bytes of metrics in one push", "telemetry.max.bytes", beyond="TELEMETRY_TOO_LARGE"),
+    Limit(
+        "lines of one kind about clients in the log",
+        fixed=f"{LINES_PER_SECOND} in a second",
+        beyond="one line has the number of the others",
+        kafka=_NONE,
+    ),
+)
+
+_BEGINNING = """# Limits
+
+What one client, or all of them together, may cost the broker. Drawn from `src/coterie/broker/limits.py`; the settings are
+given by `--set NAME=VALUE`. Where strangers may connect, set `queued.max.request.bytes=104857600` as well: Kafka's default
+has no limit on requests that are being received.
+
+| limit on | setting | default | beyond it | Apache Kafka |
+|---|---|---|---|---|
+"""
+
+
+def markdown() -> str:
+    """The page docs/limits.md."""
+    rows = (
+        f"| {limit.on} | {f'`{limit.setting}`' if limit.setting else 'fixed'} | {limit.value} | {limit.beyond} "
+        f"| {limit.kafka} |\n"
+        for limit in LIMITS
+    )
+    return _BEGINNING + "".join(rows)
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,37 @@
+"""docs/limits.md beside the table in the code, and the table beside the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coterie.broker import limits
+from coterie.broker.settings import BROKER_SETTINGS, BrokerSettings
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_page_is_the_table() -> None:
+    """To write it anew: python -m coterie.broker.limits > docs/limits.md"""
+    assert (ROOT / "docs" / "limits.md").read_text() == limits.markdown()
+
+
+def test_each_setting_of_the_table_has_an_effect() -> None:
+    for limit in limits.LIMITS:
+        assert bool(limit.setting) != bool(limit.fixed), limit.on
+        if limit.setting:
+            assert not BROKER_SETTINGS[limit.setting].no_effect
+            assert limit.value.replace(",", "") == str(BrokerSettings()[limit.setting])
+
+
+def test_each_bound_among_the_settings_is_in_the_table() -> None:
+    """What bounds clients has max in its name; the others bound the broker's own work, or topics."""
+    others = {
+        "group.max.session.timeout.ms",
+        "transaction.max.timeout.ms",
+        "log.message.timestamp.difference.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.after.max.ms",
+        "log.cleaner.max.compaction.lag.ms",
+    }
+    bounds = {n for n, s in BROKER_SETTINGS.items() if ".max" in n and not s.no_effect}
+    assert bounds - others <= {limit.setting for limit in limits.LIMITS}
