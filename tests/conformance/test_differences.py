@@ -8,7 +8,7 @@ import pytest
 
 from coterie.conformance.differences import ROWS, row_of
 from coterie.conformance.everything.answers import differences
-from coterie.conformance.everything.question import Question
+from coterie.conformance.everything.question import API_BY_NAME, Question
 from coterie.conformance.recognising import Case
 
 FAULT = {"error_code": "UNKNOWN_SERVER_ERROR"}
@@ -155,6 +155,16 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),
     "an order of a map": ("Metadata", ("", ""), {}, {"topics": TWO}, {"topics": TWO[::-1]}, (4, 3, 0), "order"),
 }
+
+
+@pytest.mark.parametrize("api", sorted(API_BY_NAME))
+def test_every_row_can_be_asked_about_no_answer(api: str) -> None:
+    """A row looks at whole answers too, and a broker may close the connection instead."""
+    question = Question("q", api, API_BY_NAME[api].request.versions.first, {})
+    for pair in (({}, "connection closed"), ("connection closed", {}), ({"error_code": "NONE"}, "no answer")):
+        for version in ((2, 6, 3), (3, 9, 1), (4, 3, 0)):
+            for part in differences(*pair):
+                row_of(Case(question, part, *pair), version)
 
 
 @pytest.mark.parametrize("case", CASES)

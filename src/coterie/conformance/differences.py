@@ -49,6 +49,7 @@ ROWS: tuple[Row, ...] = (
         "ApiVersions",
         r"api_keys\[\].max_version",
         recognising.version_gap,
+        since=THREE,
     ),
     Row(
         "features",
@@ -139,6 +140,7 @@ ROWS: tuple[Row, ...] = (
         ".*",
         fails_about(r"topic_data\.partition_data\.records", "length"),
         before=FOUR,
+        since=THREE,
     ),
     Row(
         "fails on no id",
@@ -202,6 +204,7 @@ ROWS: tuple[Row, ...] = (
         r".*\.is_default",
         recognising.pair(True, False),
         before=FOUR,
+        since=THREE,
     ),
     Row(
         "cursor overflow",
@@ -272,10 +275,10 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "settings later",
-        "Kafka's log learns its settings after AlterConfigs is answered: a record without a key still comes in",
-        "Produce",
-        "responses.*",
-        recognising.keyless,
+        "Kafka's log learns its settings after AlterConfigs is answered: a record without a key still comes in, and is deleted",
+        "Produce|DeleteRecords",
+        "(responses|topics).*",
+        recognising.settings_later,
     ),
     Row(
         "never joined",

@@ -27,6 +27,11 @@ class Case:
     ours: Any
     theirs: Any
 
+    def codes(self) -> tuple[str, str]:
+        """The error of each whole answer; "" where it has none, or is no answer."""
+        one, other = (a.get("error_code", "") if isinstance(a, dict) else "" for a in (self.ours, self.theirs))
+        return one, other
+
 
 Recognise = Callable[[Case], bool]
 # What Kafka serves and coterie does not, by api key.
@@ -108,14 +113,6 @@ _FEATURES = frozenset(
 
 def feature_of_another_version(case: Case) -> bool:
     return case.part.path.partition("[")[2].partition("]")[0] in _FEATURES
-
-
-def one_has_more(case: Case) -> bool:
-    """Both describe settings, the one a setting more."""
-    described = ("config_source", "is_default")
-    return ABSENT in (case.part.ours, case.part.theirs) and all(
-        any(field in repr(answer) for field in described) for answer in (case.ours, case.theirs)
-    )
 
 
 def about(path: str, classes: str = ".*") -> Recognise:
@@ -241,7 +238,7 @@ def empty_in_kafka(case: Case) -> bool:
     if case.question.api == "ListGroups":
         return bool(ours == ABSENT and theirs["protocol_type"] == "")
     if case.question.api == "OffsetDelete":
-        return (case.ours["error_code"], case.theirs["error_code"]) == ("GROUP_ID_NOT_FOUND", "NONE")
+        return case.codes() == ("GROUP_ID_NOT_FOUND", "NONE")
     return (ours, theirs) in _ONLY_IN_KAFKA[case.question.api]
 
 
@@ -258,10 +255,10 @@ def gone_in_kafka(case: Case) -> bool:
     if api == "ListGroups":
         return bool(theirs == ABSENT and ours.get("group_state", "Empty") == "Empty")
     if api == "OffsetDelete":
-        return (case.ours["error_code"], case.theirs["error_code"]) == ("NONE", "GROUP_ID_NOT_FOUND")
+        return case.codes() == ("NONE", "GROUP_ID_NOT_FOUND")
     if api == "JoinGroup":
-        codes = (case.ours["error_code"], case.theirs["error_code"])
-        return codes == ("NONE", "UNKNOWN_MEMBER_ID") and bool(case.question.body.get("member_id"))
+        one, other = case.codes()
+        return one != other == "UNKNOWN_MEMBER_ID" and bool(case.question.body.get("member_id"))
     return (ours, theirs) in _GONE_IN_KAFKA[api]
 
 
@@ -303,7 +300,9 @@ def unconvertible(case: Case) -> bool:
     return failed and case.question.version < BATCHES_FROM and "'magic'" in repr(case.ours)
 
 
-def keyless(case: Case) -> bool:
-    """We refuse records without keys, and they append them."""
-    without = re.search(r"\[None, '\w*'", repr(case.question.body)) is not None
-    return without and codes_of(case) == {"INVALID_RECORD", "NONE"} and "INVALID_RECORD" in repr(case.ours)
+def settings_later(case: Case) -> bool:
+    """We refuse what a compacted topic does not take, and they take it."""
+    if codes_of(case) == {"POLICY_VIOLATION", "NONE"}:
+        return "POLICY_VIOLATION" in repr(case.ours)
+    keyless = re.search(r"\[None, '\w*'", repr(case.question.body)) is not None
+    return keyless and codes_of(case) == {"INVALID_RECORD", "NONE"} and "INVALID_RECORD" in repr(case.ours)
