@@ -1,6 +1,6 @@
 """`python -m coterie` is `coterie`."""
 
-from coterie.cli import main
+from coterie.program import main
 
 if __name__ == "__main__":
-    main(prog_name="coterie")
+    main()

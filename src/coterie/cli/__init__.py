@@ -1,11 +1,20 @@
-"""Ring 4: the command line, one file per verb. Commands are imported when they are used, so that each starts fast."""
+"""Ring 4: the command line, one file per verb. Commands are imported when they are used, so that each starts fast.
+
+`coterie.program` is the entry, `ending` says how a command ends, and all that commands write goes through
+`console.terminal`.
+"""
 
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
+
+from coterie.cli.ending import exit_code, output_errors
+from coterie.program import started
 
 # verb -> (module, what `coterie --help` says of it)
 VERBS = {
@@ -36,10 +45,32 @@ class _Verbs(click.Group):
         command: click.Command = getattr(importlib.import_module(VERBS[name][0]), name)
         return command
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Ends with SystemExit, unless ``standalone_mode`` is False, as click's."""
+
+        def work() -> Any:
+            return super(_Verbs, self).main(args, prog_name, complete_var, standalone_mode=False, **extra)
+
+        if not standalone_mode:
+            return work()
+        sys.exit(exit_code(work))
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with output_errors():  # --help and --version are written here
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """A missing optional dependency ends a command with its sentence."""
         try:
-            return super().invoke(ctx)
+            with output_errors():
+                return super().invoke(ctx)
         except ImportError as error:
             from coterie.extras import explain
 
@@ -61,7 +92,9 @@ class _Verbs(click.Group):
             close = get_close_matches(args[0], VERBS, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
             ctx.fail(f"There is no command {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
+        resolved = super().resolve_command(ctx, args)
+        started()
+        return resolved
 
 
 EPILOG = """\b
@@ -70,6 +103,10 @@ Examples:
   coterie topics create flights --partitions 12
   coterie groups describe crew                 who owns what, and the lag
   coterie groups history crew                  why the group rebalanced
+
+\b
+Exit codes: 0 done, or stopped where it runs until it is stopped; 1 refused or failed; 2 wrong arguments;
+130 stopped by Ctrl-C or SIGTERM before it was done; 141 the reader of its output has gone.
 
 \b
 Shell completion (bash; zsh and fish likewise):

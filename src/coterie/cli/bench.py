@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from coterie.cli.running import json_option
+from coterie.console.terminal import write_json, write_line
 
 PART_NAMES = (
     "start",
@@ -55,12 +54,12 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
         if not as_json:
             what = f"{row.peer}'s" if row.peer else "the aim of"
             ratio = "" if row.ratio is None else f"{row.ratio:6.2f} x {what} {row.aim:,.4g}"
-            click.echo(f"{row.name:42} {row.value:14,.2f} {row.unit:7} {ratio}")
+            write_line(f"{row.name:42} {row.value:14,.2f} {row.unit:7} {ratio}")
 
     try:
         rows = run_parts(list(parts) or list(BY_DEFAULT), tell)
     except CannotRun as reason:
-        click.secho(f"SKIPPED the comparison with Apache Kafka: {reason}", fg="red", bold=True, err=True)
+        write_line(f"SKIPPED the comparison with Apache Kafka: {reason}", color="red", bold=True, err=True)
         raise SystemExit(3) from reason
     if as_json:
         told = [
@@ -74,4 +73,4 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
             }
             for r in rows
         ]
-        click.echo(json.dumps(told, indent=2))
+        write_json(told, indent=2)

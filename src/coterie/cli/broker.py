@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from coterie.cli.running import run_until_stopped
+from coterie.console.terminal import VisibleFormatter, write_line
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
@@ -60,14 +62,14 @@ def broker(
 ) -> None:
     """Run a Kafka-compatible broker.
 
-    Prints "listening on HOST:PORT" when it is ready. Stops in order on SIGTERM and SIGINT.
+    Prints "listening on HOST:PORT" when it is ready. SIGTERM and SIGINT stop it in order, with exit code 0.
     """
     from coterie.broker.settings import SettingError
     from coterie.extras import require
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(VisibleFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
     try:
         checked = _settings(properties, settings, fsync)
         folder = _data_folder(checked, data, memory)
@@ -79,7 +81,7 @@ def broker(
         require("http", "coterie broker --http")
     if checked["zookeeper.connect"]:
         require("zookeeper", "zookeeper.connect")
-    sys.exit(asyncio.run(_serve(checked, folder, address, http_address)))
+    sys.exit(run_until_stopped(lambda stop: _serve(stop, checked, folder, address, http_address), patient=True))
 
 
 def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -> BrokerSettings:
@@ -93,7 +95,7 @@ def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -
         of_file = server_properties(read_properties(properties.read_text("latin-1")))
         given |= of_file.given
         if of_file.warning():
-            click.echo(f"{properties}: settings {of_file.warning()}", err=True)
+            write_line(f"{properties}: settings {of_file.warning()}", err=True)
     for item in settings:
         name, equals, value = item.partition("=")
         if not equals:
@@ -113,7 +115,7 @@ def _data_folder(settings: BrokerSettings, data: Path | None, memory: bool) -> P
         return data
     folders = [folder.strip() for folder in named[0].split(",")]
     if len(folders) > 1:
-        click.echo(f"log.dirs names {len(folders)} folders; coterie keeps everything in {folders[0]}", err=True)
+        write_line(f"log.dirs names {len(folders)} folders; coterie keeps everything in {folders[0]}", err=True)
     return Path(folders[0])
 
 
@@ -135,7 +137,11 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 async def _serve(
-    settings: BrokerSettings, data: Path | None, address: tuple[str, int], http_address: tuple[str, int] | None
+    stop: asyncio.Event,
+    settings: BrokerSettings,
+    data: Path | None,
+    address: tuple[str, int],
+    http_address: tuple[str, int] | None,
 ) -> int:
     from coterie.broker.broker import Broker
     from coterie.broker.disk import DataFolderInUse, raise_open_file_limit
@@ -148,23 +154,18 @@ async def _serve(
         broker = Broker(settings, data)
     except SettingError as error:
         raise click.ClickException(str(error)) from error
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     try:
         bound_host, bound_port = await broker.start(host, port)
     except (DataFolderInUse, SettingError, Unreachable) as error:
-        click.echo(f"Error: {error}", err=True)
+        write_line(f"Error: {error}", err=True)
         return 1
     except OSError as error:
-        click.echo(f"Error: cannot listen on {host}:{port}: {error.strerror}; choose another --listen", err=True)
+        write_line(f"Error: cannot listen on {host}:{port}: {error.strerror}; choose another --listen", err=True)
         return 1
     if http_address is not None and not await _serve_http(broker, http_address):
         await broker.stop()
         return 1
-    click.echo(f"listening on {bound_host}:{bound_port}")
-    sys.stdout.flush()
+    write_line(f"listening on {bound_host}:{bound_port}")
     failed = asyncio.create_task(broker.failed.wait())
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -180,7 +181,7 @@ async def _serve_http(broker: Broker, address: tuple[str, int]) -> bool:
         host, port = await broker.serve_http(HttpServer(broker), *address)
     except OSError as error:
         where = f"{address[0]}:{address[1]}"
-        click.echo(f"Error: cannot listen on {where} for HTTP: {error.strerror}; choose another --http", err=True)
+        write_line(f"Error: cannot listen on {where} for HTTP: {error.strerror}; choose another --http", err=True)
         return False
-    click.echo(f"groups and metrics on http://{host}:{port}", err=True)
+    write_line(f"groups and metrics on http://{host}:{port}", err=True)
     return True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import secrets
 import sys
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.running import broker_option, json_option, sentences
+from coterie.cli.running import broker_option, json_option, run, sentences
+from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
     from coterie.conformance.certify.recording import Recording
@@ -51,7 +50,7 @@ def certify(bootstrap_server: str, version: str | None, rules_only: bool, out: P
     recording = load(like)
     stories = [story for story in recording.stories if story.rule or not rules_only]
     address = sentences(ClientSettings({"bootstrap.servers": bootstrap_server}).bootstrap)[0]
-    certificate = sentences(_run, Recording(like, stories), address)
+    certificate = _run(Recording(like, stories), address)
     if out is not None:
         _write(certificate, out)
     _show(certificate, out, as_json)
@@ -62,16 +61,17 @@ def _run(recording: Recording, address: tuple[str, int]) -> Certificate:
     from coterie.conformance.certify.replay import CannotCertify
     from coterie.conformance.certify.replay import certify as ask
 
-    run = secrets.token_hex(2)
+    token = secrets.token_hex(2)
     with click.progressbar(length=len(recording.stories), label="stories", file=sys.stderr) as bar:
 
         def progress(_: Finding) -> None:
             bar.update(1)
 
         try:
-            return asyncio.run(ask(recording, address, run, progress))
+            certificate: Certificate = run(ask(recording, address, token, progress))
         except CannotCertify as error:
             raise click.ClickException(str(error)) from error
+    return certificate
 
 
 def _write(certificate: Certificate, out: Path) -> None:
@@ -85,20 +85,20 @@ def _show(certificate: Certificate, out: Path | None, as_json: bool) -> None:
     from coterie.conformance.certify.replay import DIFFERS
 
     if as_json:
-        click.echo(json.dumps(certificate.as_json(), indent=2))
+        write_json(certificate.as_json(), indent=2)
         return
-    click.echo(f"{title(certificate)}:")
+    write_line(f"{title(certificate)}:")
     for finding in certificate.rules():
-        click.secho(
-            f"  {WORDS[finding.outcome]:9}  {finding.story.title}", fg="red" if finding.outcome == DIFFERS else None
+        write_line(
+            f"  {WORDS[finding.outcome]:9}  {finding.story.title}", color="red" if finding.outcome == DIFFERS else None
         )
         if finding.outcome == DIFFERS:
             difference = finding.differences[0]
             part = difference.parts[0]
             values = f"{short(part.ours)}, Kafka's {short(part.theirs)}"
-            click.echo(f"             {difference.question.name}: {part.path or 'the answer'} is {values}")
-    click.echo(summary(certificate))
+            write_line(f"             {difference.question.name}: {part.path or 'the answer'} is {values}")
+    write_line(summary(certificate))
     if out is None:
-        click.echo("--out PAGE.html shows each request and both answers.")
+        write_line("--out PAGE.html shows each request and both answers.")
     else:
-        click.echo(f"The page is {out}.")
+        write_line(f"The page is {out}.")

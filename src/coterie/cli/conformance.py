@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import click
 from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS, Asked
 from coterie.cli.running import json_option
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
+from coterie.console.terminal import write_json, write_line, write_lines
 
 PARTS = (*KAFKA_PARTS, *OTHER_PARTS)
 CANNOT_RUN_EXIT = 3
@@ -77,7 +77,7 @@ def conformance(
                 asked = Asked(Path(folder), "", as_json=as_json, **asked_for)
                 exit_code = OTHER_PARTS[name](asked, results) or exit_code
     if as_json:
-        click.echo(json.dumps(results, indent=2))
+        write_json(results, indent=2)
     raise SystemExit(exit_code)
 
 
@@ -92,10 +92,10 @@ def _one_version(names: list[str], asked: Asked, results: list[dict[str, Any]]) 
             one |= result
             lines += KAFKA_PARTS[name].sentences(result)
     except CannotRun as reason:
-        click.secho(f"SKIPPED Apache Kafka {asked.version}: {reason}", fg="red", bold=True, err=True)
+        write_line(f"SKIPPED Apache Kafka {asked.version}: {reason}", color="red", bold=True, err=True)
         results.append({"kafka": asked.version, "skipped": str(reason)})
         return CANNOT_RUN_EXIT
     results.append(one)
     if not asked.as_json:
-        click.echo("\n".join(lines))
+        write_lines(lines)
     return 1 if one["failed"] else 0

@@ -15,6 +15,7 @@ from coterie.cli.conformance_programs import clients_part, clients_sentences, co
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
 from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.kafka import EVERY_VERSION, VERSIONS, CannotRun
+from coterie.console.terminal import write_line, write_lines
 
 if TYPE_CHECKING:
     from coterie.conformance.format import Check
@@ -101,11 +102,11 @@ def _everything(asked: Asked) -> Figures:
     wanted = Wanted(asked.questions, asked.seed, asked.replay)
 
     def progress(line: str) -> None:
-        click.echo(f"Kafka {asked.version}: {line}", err=True)
+        write_line(f"Kafka {asked.version}: {line}", err=True)
 
     verdict = run_everything(asked.version, wanted, asked.folder / "everything", progress)
     for kind, examples in list(verdict.kinds.items())[:DIFFERENCES_SHOWN]:
-        click.secho(f"\n{verdict.met[kind]} x {scenario(examples[0])}", fg="red", err=True)
+        write_lines(f"\n{verdict.met[kind]} x {scenario(examples[0])}".split("\n"), color="red", err=True)
     return {"everything": figures(verdict), "failed": len(verdict.kinds)}
 
 
@@ -146,16 +147,16 @@ def _assignors(asked: Asked) -> Figures:
     for name in ASSIGNORS:
         c = compare(asked.version, name, random_cases(name, ASSIGNOR_CASES, asked.seed))
         for failure in c.failures[:3]:
-            click.secho(f"{name}: {failure}", fg="red", err=True)
+            write_line(f"{name}: {failure}", color="red", err=True)
         counts = {"cases": c.cases, "same": c.same, "better_balanced": c.better_balanced, "fewer_moves": c.fewer_moves}
         by_name[name] = counts | {"theirs_invalid": c.theirs_invalid, "failed": len(c.failures)}
         failed += len(c.failures)
-        click.echo(f"{'WRONG' if c.failures else 'right'}  assignor {name}: {counts}", err=True)
+        write_line(f"{'WRONG' if c.failures else 'right'}  assignor {name}: {counts}", err=True)
     seconds = []
     for what, case in large_cases():
         c = compare(asked.version, case.assignor, [case], settle=False)
         seconds.append({"what": what, "ours_s": round(c.our_ms / 1000, 2), "theirs_s": _seconds(c.their_ms)})
-        click.echo(f"       {what}: {seconds[-1]['ours_s']} s, Java {seconds[-1]['theirs_s']} s", err=True)
+        write_line(f"       {what}: {seconds[-1]['ours_s']} s, Java {seconds[-1]['theirs_s']} s", err=True)
     return {"assignors": by_name, "assignor_seconds": seconds, "failed": failed}
 
 
@@ -177,10 +178,10 @@ def _tools(asked: Asked) -> Figures:
     from coterie.conformance.tools_table import LEFT_OUT
 
     def tell(result: Result) -> None:
-        click.echo(f"{result.status:9}  {result.command.name}", err=True)
+        write_line(f"{result.status:9}  {result.command.name}", err=True)
         if result.difference or result.skipped:
-            click.secho(
-                result.difference or result.skipped, fg="red" if result.status == "DIFFERENT" else None, err=True
+            write_line(
+                result.difference or result.skipped, color="red" if result.status == "DIFFERENT" else None, err=True
             )
 
     report = run_tools(asked.version, asked.folder / "tools", tell)
@@ -212,18 +213,18 @@ def _spark(asked: Asked, results: list[Figures]) -> int:
             where = f"{address[0]}:{address[1]}"
             figures = run_spark(where, lambda *wanted: fill_topic(where, *wanted), asked.folder / "spark", tell_named)
     except CannotRun as reason:
-        click.secho(f"SKIPPED Spark's connector: {reason}", fg="red", bold=True, err=True)
+        write_line(f"SKIPPED Spark's connector: {reason}", color="red", bold=True, err=True)
         results.append({"connector": "spark", "skipped": str(reason)})
         return CANNOT_RUN_EXIT
     results.append({"connector": "spark", **figures})
     if not asked.as_json:
-        click.echo(f"Spark's own connector ({figures['peer']}) on coterie:")
-        click.echo(f"  {sum(figures['checks'].values())} of {len(figures['checks'])} checks right")
+        write_line(f"Spark's own connector ({figures['peer']}) on coterie:")
+        write_line(f"  {sum(figures['checks'].values())} of {len(figures['checks'])} checks right")
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in figures["options"].items())
-        click.echo(f"  options, asked of both: {outcomes}")
+        write_line(f"  options, asked of both: {outcomes}")
         for r in figures["rates"]:
             rates = f"ours {r['ours']:,} rows/s, theirs {r['theirs']:,}: {r['ratio']:g} x"
-            click.echo(f"  100-byte values to {r['sink']}: {rates}")
+            write_line(f"  100-byte values to {r['sink']}: {rates}")
     return 0 if all(figures["checks"].values()) and not figures["options"].get("wrong") else 1
 
 
@@ -237,18 +238,19 @@ def _rocketmq(asked: Asked, results: list[Figures]) -> int:
 
 def tell_named(name: str, wrong: str) -> None:
     """One line about one check; ``wrong`` is empty where it is right."""
-    click.echo(f"{'WRONG' if wrong else 'right'}  {name}{': ' + wrong if wrong else ''}", err=True)
+    write_line(f"{'WRONG' if wrong else 'right'}  {name}{': ' + wrong if wrong else ''}", err=True)
 
 
 def _tell_check(check: Check) -> None:
-    click.echo(f"{'right' if check.right else 'WRONG'}  {check.name}: {check.text}", err=True)
+    write_line(f"{'right' if check.right else 'WRONG'}  {check.name}: {check.text}", err=True)
 
 
 def _tell_difference(result: StoryResult) -> None:
-    click.echo(f"\nseed {result.seed} ({result.kind}), step {result.steps}, the steps before:", err=True)
+    write_line(err=True)
+    write_line(f"seed {result.seed} ({result.kind}), step {result.steps}, the steps before:", err=True)
     for line in result.told[-STEPS_SHOWN:]:
-        click.echo(f"  {line}", err=True)
-    click.secho(result.difference, fg="red", err=True)
+        write_line(f"  {line}", err=True)
+    write_lines(result.difference.split("\n"), color="red", err=True)
 
 
 NEWER = tuple(
@@ -262,12 +264,12 @@ def _certify(asked: Asked) -> Figures:
     from coterie.conformance.certify.page import summary
 
     if asked.record:
-        click.echo(f"recorded {record_kafka(asked.version, asked.folder / 'recorded')}", err=True)
+        write_line(f"recorded {record_kafka(asked.version, asked.folder / 'recorded')}", err=True)
     certificate = certify_kafka(asked.version, asked.folder / "certified", lambda _: None)
     for finding in certificate.findings:
         for difference in finding.differences[:1]:
             part = difference.parts[0]
-            click.echo(f"false alarm: {finding.story.story.name}, {difference.question.name}: {part.path}", err=True)
+            write_line(f"false alarm: {finding.story.story.name}, {difference.question.name}: {part.path}", err=True)
     return {"certify": summary(certificate), "failed": certificate.different()}
 
 

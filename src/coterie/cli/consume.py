@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
 import time
 from typing import Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run, sentences
+from coterie.cli.running import broker_option, json_option, run_until_stopped, sentences
 from coterie.cli.zookeeper import read_streams, zookeeper_option
+from coterie.console.terminal import OutputFailed, write_json, write_value
 
 
 @click.command(
@@ -49,7 +48,10 @@ def consume(
     bootstrap_server: str,
     as_json: bool,
 ) -> None:
-    """Read a topic, alone or as a member of a group. Ctrl-C stops it in order."""
+    """Read a topic, alone or as a member of a group, until Ctrl-C or SIGTERM.
+
+    A value and a line break for each record: on a terminal as text, with control characters shown as \\x1b and the like;
+    in a pipe or file the bytes as they are."""
     if zookeeper is not None:
         if group is None or instance_id is not None:
             raise click.UsageError("--zookeeper needs --group, and has no static members.")
@@ -61,7 +63,7 @@ def consume(
         }
 
         def tell(message: Any) -> None:
-            click.echo(_line(*message) if as_json else _text(message.record.value))
+            _write(message.topic, message.partition, message.record, as_json)
 
         sentences(read_streams, old | _given(settings), topic, streams, max_messages, tell)
         return
@@ -72,7 +74,7 @@ def consume(
         "auto.offset.reset": "earliest" if from_beginning else "latest",
         "enable.auto.commit": group is not None,
     }
-    run(_read(given | _given(settings), topic, max_messages, timeout_ms, as_json))
+    run_until_stopped(lambda stop: _read(stop, given | _given(settings), topic, max_messages, timeout_ms, as_json))
 
 
 def _given(settings: tuple[str, ...]) -> dict[str, str]:
@@ -85,12 +87,16 @@ def _given(settings: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-async def _read(settings: dict[str, Any], topic: str, limit: int | None, timeout_ms: int | None, as_json: bool) -> None:
+async def _read(
+    stop: asyncio.Event,
+    settings: dict[str, Any],
+    topic: str,
+    limit: int | None,
+    timeout_ms: int | None,
+    as_json: bool,
+) -> None:
     from coterie.client import Consumer
 
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     shown, last = 0, time.monotonic()
     async with Consumer(settings) as consumer:
         if settings["group.id"] is not None:
@@ -103,28 +109,46 @@ async def _read(settings: dict[str, Any], topic: str, limit: int | None, timeout
         while not stop.is_set() and (limit is None or shown < limit):
             left = 500 if limit is None else min(500, limit - shown)
             polled = await consumer.poll(200, left)
-            for (_, partition), records in polled.items():
-                for r in records:
-                    click.echo(_line(topic, partition, r) if as_json else _text(r.value))
-                    shown += 1
+            _write_polled(consumer, polled, as_json)
+            shown += sum(map(len, polled.values()))
             last = time.monotonic() if polled else last
             if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
                 break
+
+
+def _write_polled(consumer: Any, polled: dict[tuple[str, int], list[Any]], as_json: bool) -> None:
+    """Writes the records; where the output fails, the consumer goes back to the first that was not written, so that the
+    commit of its end leaves that one to the next member."""
+    unwritten = {tp: records[0].offset for tp, records in polled.items()}
+    try:
+        for tp, records in polled.items():
+            for record in records:
+                _write(*tp, record, as_json)
+                unwritten[tp] = record.offset + 1
+    except OutputFailed:
+        for tp, offset in unwritten.items():
+            consumer.seek(tp, offset)
+        raise
+
+
+def _write(topic: str, partition: int, record: Any, as_json: bool) -> None:
+    if as_json:
+        write_json(_as_json(topic, partition, record))
+    else:
+        write_value(record.value)
 
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
 
 
-def _line(topic: str, partition: int, record: Any) -> str:
-    return json.dumps(
-        {
-            "topic": topic,
-            "partition": partition,
-            "offset": record.offset,
-            "timestamp_ms": record.timestamp,
-            "key": _text(record.key),
-            "value": _text(record.value),
-            "headers": {name: _text(value) for name, value in record.headers},
-        }
-    )
+def _as_json(topic: str, partition: int, record: Any) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": {name: _text(value) for name, value in record.headers},
+    }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
 from pathlib import Path
 
 import click
+
+from coterie.cli.running import run
+from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
+
+PIPED_WIDTH = 200  # columns of the checks where no terminal has its own
 
 
 @click.command(
@@ -34,9 +37,6 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def demo(input_: Path | None, key: str | None, out: Path | None, master: str, as_json: bool) -> None:
     """See the whole of it at work: a broker, a group that rebalances, Spark tables, checks, a report."""
-    from rich.console import Console
-
-    from coterie.client.errors import KafkaError
     from coterie.extras import require
 
     if key is not None and input_ is None:
@@ -44,48 +44,43 @@ def demo(input_: Path | None, key: str | None, out: Path | None, master: str, as
     require("spark", "coterie demo")
     if input_ is None:
         require("demo", "coterie demo without --input FILE")
-    from coterie.demo.story import Demo, DemoError, DemoOptions, main_task
+    from coterie.demo.story import Demo, DemoError, DemoOptions
 
     started = time.monotonic()
     out = (out or Path("coterie-demo") / time.strftime("%Y%m%d-%H%M%S")).absolute()
     if (out / "broker").exists():
         raise click.UsageError(f"{out} holds an earlier demo; choose another --out.")
-    console = Console(stderr=as_json)
-
-    async def go() -> list[object]:
-        return list(await main_task(Demo(DemoOptions(out, input_, key, master), console).run()))
+    console = drawing_console(err=as_json)
 
     try:
-        checks = asyncio.run(go())
-    except (DemoError, KafkaError) as error:
-        raise click.ClickException(str(error)) from error
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        console.print("stopped; everything it started has ended")
-        raise SystemExit(130) from None
-    _tell(checks, out, time.monotonic() - started, console, as_json)
+        checks = run(Demo(DemoOptions(out, input_, key, master), console).run(), patient=True)
+    except DemoError as error:
+        first, *more = str(error).split("\n")
+        write_lines(more, err=True)  # of the log of what failed
+        raise click.ClickException(first) from error
+    except SystemExit:
+        write_line("stopped; everything it started has ended", err=as_json)
+        raise
+    _tell(checks, out, time.monotonic() - started, as_json)
 
 
-def _tell(checks: list[object], out: Path, seconds: float, console: object, as_json: bool) -> None:
-    from rich.console import Console
+def _tell(checks: list[object], out: Path, seconds: float, as_json: bool) -> None:
     from rich.table import Table
 
     from coterie.demo.checks import Check
 
-    assert isinstance(console, Console)
     found = [c for c in checks if isinstance(c, Check)]
     right = all(c.right for c in found)
     report = out / "report.html"
     if as_json:
         told = [{"check": c.name, "right": c.right, "said": c.said} for c in found]
-        click.echo(
-            json.dumps({"right": right, "seconds": round(seconds, 1), "report": str(report), "checks": told}, indent=2)
-        )
+        write_json({"right": right, "seconds": round(seconds, 1), "report": str(report), "checks": told}, indent=2)
     else:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for c in found:
-            table.add_row("[green]right[/]" if c.right else "[bold red]WRONG[/]", c.name, c.said)
-        console.print(table)
-        console.print(f"{len(found)} checks, {sum(c.right for c in found)} right, {seconds:.0f} s", highlight=False)
-        console.print(f"data and tables: {out}", soft_wrap=True, highlight=False)
-        console.print(f"report: {report}", soft_wrap=True, highlight=False)
+            table.add_row("[green]right[/]" if c.right else "[bold red]WRONG[/]", text_of(c.name), text_of(c.said))
+        write_drawing(table, PIPED_WIDTH)
+        write_line(f"{len(found)} checks, {sum(c.right for c in found)} right, {seconds:.0f} s")
+        write_line(f"data and tables: {out}")
+        write_line(f"report: {report}")
     raise SystemExit(0 if right else 1)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run
+from coterie.cli.running import broker_option, json_option, run, run_until_stopped
+from coterie.console.terminal import drawing_console, is_terminal, text_of, write_drawing, write_json, write_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 WATCH_EVERY_S = 1.0
+PIPED_WIDTH = 200
 SILENT_PART = 3  # clients heartbeat at least three times per session timeout
 
 
@@ -26,9 +27,9 @@ def why(group: str, bootstrap_server: str, as_json: bool) -> None:
     """Right now: whom the group waits for, how long yet, and what happens then."""
     document = run(_explained(group, bootstrap_server))
     if as_json:
-        click.echo(json.dumps(document, indent=2))
+        write_json(document, indent=2)
         return
-    _print(draw(document))
+    write_drawing(draw(document), PIPED_WIDTH)
 
 
 @click.command()
@@ -39,7 +40,7 @@ def why(group: str, bootstrap_server: str, as_json: bool) -> None:
 @json_option
 def watch(group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool) -> None:
     """What `groups why` tells, live, until Ctrl-C. Away from a terminal: a line whenever something changed."""
-    run(_watch(group, every, times, bootstrap_server, as_json))
+    run_until_stopped(lambda stop: _watch(stop, group, every, times, bootstrap_server, as_json))
 
 
 async def _explained(group: str, bootstrap_server: str) -> dict[str, Any]:
@@ -49,19 +50,20 @@ async def _explained(group: str, bootstrap_server: str) -> dict[str, Any]:
         return await admin.explain_group(group)
 
 
-async def _watch(group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool) -> None:
-    from rich.console import Console
+async def _watch(
+    stop: asyncio.Event, group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool
+) -> None:
     from rich.live import Live
 
     from coterie.client import Admin, KafkaError
 
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
-        live = None if as_json or not sys.stdout.isatty() else Live(console=Console(), auto_refresh=False)
+        live = None if as_json or not is_terminal() else Live(console=drawing_console(), auto_refresh=False)
         said, looked = "", 0
         try:
             if live is not None:
                 live.start()
-            while times is None or looked < times:
+            while not stop.is_set() and (times is None or looked < times):
                 try:
                     document = await admin.explain_group(group)
                 except KafkaError as error:
@@ -71,7 +73,9 @@ async def _watch(group: str, every: float, times: int | None, bootstrap_server: 
                 looked += 1
                 if document is not None:
                     said = _show(document, live, as_json, said)
-                await asyncio.sleep(every)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(every):
+                        await stop.wait()
         finally:
             if live is not None:
                 live.stop()
@@ -84,47 +88,38 @@ def _show(document: dict[str, Any], live: Any, as_json: bool, said: str) -> str:
         return said
     line = f"generation {document['generation']}, {document['state']}: {document['verdict']}; lag {document['lag']:,}"
     if as_json:
-        line = json.dumps(document)
-        click.echo(line)
+        write_json(document)
     elif line != said:
-        click.echo(line)
-    sys.stdout.flush()
+        write_line(line)
     return line
-
-
-def _print(what: RenderableType) -> None:
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(what)
 
 
 def draw(document: dict[str, Any]) -> RenderableType:
     """The document as a page of text."""
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     since = document["in_state_ms"]
     head = f"{document['group']}: {document['state']}" + ("" if since is None else f" for {_span(since)}")
     parts: list[RenderableType] = [
-        Text(f"{head}, generation {document['generation']}, assignor {document['protocol'] or '-'}", style="bold"),
-        Text(document["verdict"]),
+        text_of(f"{head}, generation {document['generation']}, assignor {document['protocol'] or '-'}", "bold"),
+        text_of(document["verdict"]),
     ]
     timeout = document["next_timeout"]
     if timeout is not None:
         whose = f" of {timeout['member_id']}" if timeout["member_id"] else ""
-        parts.append(Text(f"next: {timeout['name']}{whose} in {_span(timeout['left_ms'])}; then {timeout['then']}"))
+        parts.append(text_of(f"next: {timeout['name']}{whose} in {_span(timeout['left_ms'])}; then {timeout['then']}"))
     if document["members"]:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTITIONS", "NOW"):
             table.add_column(name, overflow="fold")
         for member in document["members"]:
-            table.add_row(*_row(member, document))
-        parts += [Text(""), table]
+            table.add_row(*map(text_of, _row(member, document)))
+        parts += [text_of(""), table]
     for reserved in document["reserved_ids"]:
-        parts.append(Text(f"{reserved['member_id']}: id given, not joined yet, {_span(reserved['left_ms'])} left"))
+        parts.append(text_of(f"{reserved['member_id']}: id given, not joined yet, {_span(reserved['left_ms'])} left"))
     stalled = document["stalled"]
-    parts.append(Text(f"lag {document['lag']:,}" + (f"; standing still: {', '.join(stalled)}" if stalled else "")))
+    parts.append(text_of(f"lag {document['lag']:,}" + (f"; standing still: {', '.join(stalled)}" if stalled else "")))
     return Group(*parts)
 
 

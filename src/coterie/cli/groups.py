@@ -13,6 +13,7 @@ from coterie.cli.explaining import watch, why
 from coterie.cli.resetting import reset
 from coterie.cli.running import broker_option, done, json_option, run, sentences, show
 from coterie.cli.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
+from coterie.console.terminal import write_finding, write_line, write_lines
 
 if TYPE_CHECKING:
     from coterie.client.lint import Advice
@@ -80,14 +81,14 @@ def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: 
     if as_json:
         show(found, True, [], [])
         return
-    click.echo(f"{group}: {found['state']}, assignor {found['protocol'] or '-'}, {len(found['members'])} members")
+    write_line(f"{group}: {found['state']}, assignor {found['protocol'] or '-'}, {len(found['members'])} members")
     rows = [
         (p["topic"], p["partition"], p["committed"], p["end"], p["lag"], p["owner"], p["host"])
         for p in found["partitions"]
     ]
     headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "OWNER", "HOST"]
     show(found, False, headers, rows, "no partition is committed or assigned")
-    click.echo(f"total lag: {found['lag']}")
+    write_line(f"total lag: {found['lag']}")
 
 
 @groups.command()
@@ -110,10 +111,10 @@ def lint(group: str, bootstrap_server: str, as_json: bool) -> None:
         show([asdict(advice) for advice in found], True, [], [])
     else:
         for advice in found:
-            word = click.style("safe   ", fg="green") if advice.safe else click.style("not yet", fg="red")
-            click.echo(f"{word}  {advice.change}\n         {advice.why}")
+            write_finding(*(("safe   ", "green") if advice.safe else ("not yet", "red")), advice.change)
+            write_line(f"         {advice.why}")
             for member in advice.blocked_by:
-                click.echo(f"         - {member}")
+                write_line(f"         - {member}")
     raise SystemExit(0 if all(advice.safe for advice in found) else 1)
 
 
@@ -224,8 +225,7 @@ def dump(path: Path) -> None:
     """The records of `__consumer_offsets` in words: a segment, a partition's folder, or a whole data folder."""
     from coterie.cli.dumping import dump_offsets
 
-    for line in dump_offsets(path):
-        click.echo(line)
+    write_lines(dump_offsets(path))
 
 
 @groups.command()

@@ -8,19 +8,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from coterie.assignors import ASSIGNORS
-from coterie.cli.running import json_option, show
+from coterie.cli.cores import GC_THRESHOLD, over_cores
+from coterie.cli.running import done, json_option, show
 from coterie.cli.study import study
+from coterie.console.terminal import write_line, write_lines
 
-# Seeds make much garbage that counts itself away; looking for cycles that often costs a tenth of the time.
-GC_THRESHOLD = 50_000
 FAILURES_SHRUNK = 3
 
 
@@ -75,7 +75,7 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
             else:
                 reports.append(report)
     for number, (seed, failure) in enumerate(failures):
-        click.secho(f"{failure} (commit {_commit()}, --minutes {minutes:g})", fg="red", err=True)
+        write_lines(f"{failure} (commit {_commit()}, --minutes {minutes:g})".split("\n"), color="red", err=True)
         if story == "members" and number < FAILURES_SHRUNK:
             _tell_story(seed, minutes)
     said = {
@@ -84,7 +84,7 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
         **{name: sum(r[name] for r in reports) for name in STORIES[story]},
         "seconds": round(time.monotonic() - started, 1),
     }
-    click.echo(json.dumps(said) if as_json else ", ".join(f"{v} {k.replace('_', ' ')}" for k, v in said.items()))
+    done(", ".join(f"{v} {k.replace('_', ' ')}" for k, v in said.items()), as_json, **said)
     raise SystemExit(1 if failures else 0)
 
 
@@ -137,8 +137,7 @@ Result = tuple[int, dict[str, Any], str]
 
 
 def _on_cores(story: str, seeds: range, minutes: float) -> Iterator[Result]:
-    with ProcessPoolExecutor(initializer=gc.set_threshold, initargs=(GC_THRESHOLD,)) as pool:
-        yield from pool.map(_one, [story] * len(seeds), seeds, [minutes] * len(seeds), chunksize=4)
+    yield from over_cores(partial(_one, story, minutes=minutes), seeds, chunk=4)
 
 
 def _one(story: str, seed: int, minutes: float) -> Result:
@@ -185,11 +184,11 @@ def _tell_story(seed: int, minutes: float) -> None:
 
     lines, breaks_there = shrunk_scenario(seed, minutes)
     if breaks_there:
-        click.echo(f"== seed-{seed}\n" + "\n".join(lines), err=True)
+        write_lines([f"== seed-{seed}", *lines], err=True)
         return
     name = f"seed-{seed}.txt"
     Path(name).write_text(f"== seed-{seed}\n" + "\n".join(lines) + "\n")
-    click.echo(f"the broker's part alone breaks no rule; all {len(lines)} steps of it are in {name}", err=True)
+    write_line(f"the broker's part alone breaks no rule; all {len(lines)} steps of it are in {name}", err=True)
 
 
 def _commit() -> str:

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
-
 from coterie.conformance.kafka import CannotRun
+from coterie.console.terminal import write_line, write_lines
 
 ALLOCATION_CASES = 5_000
 CANNOT_RUN_EXIT = 3
@@ -33,19 +32,19 @@ def zookeeper_part(folder: Path, results: list[dict[str, Any]], as_json: bool) -
 
 def _zookeeper_checks(name: str, run: RunChecks, results: list[dict[str, Any]], as_json: bool) -> int:
     def tell(check: str, wrong: str) -> None:
-        click.echo(
+        write_line(
             f"{'WRONG' if wrong else 'right'}  ZooKeeper, {name}: {check}{': ' + wrong if wrong else ''}", err=True
         )
 
     try:
         checks = run(tell)
     except CannotRun as reason:
-        click.secho(f"SKIPPED ZooKeeper, {name}: {reason}", fg="red", bold=True, err=True)
+        write_line(f"SKIPPED ZooKeeper, {name}: {reason}", color="red", bold=True, err=True)
         results.append({"zookeeper": name, "skipped": str(reason)})
         return CANNOT_RUN_EXIT
     results.append({"zookeeper": name, "checks": checks})
     if not as_json:
-        click.echo(f"ZooKeeper, {name}: {sum(checks.values())} of {len(checks)} checks right")
+        write_line(f"ZooKeeper, {name}: {sum(checks.values())} of {len(checks)} checks right")
     return 0 if all(checks.values()) else 1
 
 
@@ -59,14 +58,14 @@ def rocketmq_part(folder: Path, seed: int, results: list[dict[str, Any]], as_jso
         try:
             one = _one_rocketmq(version, folder / f"rocketmq-{version}", seed)
         except CannotRun as reason:
-            click.secho(f"SKIPPED RocketMQ {version}: {reason}", fg="red", bold=True, err=True)
+            write_line(f"SKIPPED RocketMQ {version}: {reason}", color="red", bold=True, err=True)
             results.append({"rocketmq": version, "skipped": str(reason)})
             exit_code = exit_code or CANNOT_RUN_EXIT
             continue
         results.append(one)
         exit_code = 1 if one["failed"] else exit_code
         if not as_json:
-            click.echo(_sentences(one))
+            write_lines(_sentences(one))
     return exit_code
 
 
@@ -78,17 +77,17 @@ def _one_rocketmq(version: str, folder: Path, seed: int) -> dict[str, Any]:
     for name in NAMES:
         c = compare(version, name, ALLOCATION_CASES, seed)
         for failure in c.failures[:3]:
-            click.secho(f"{name}: {failure}", fg="red", err=True)
-        click.echo(f"{'WRONG' if c.failures else 'right'}  strategy {name}: {c.cases} random inputs", err=True)
+            write_line(f"{name}: {failure}", color="red", err=True)
+        write_line(f"{'WRONG' if c.failures else 'right'}  strategy {name}: {c.cases} random inputs", err=True)
         one["strategies"][name] = {"cases": c.cases, "failed": len(c.failures)}
         one["failed"] += len(c.failures)
     with running(version, folder) as cluster:
         for kind in ("concurrently", "orderly"):
             story = four_consumers(cluster, orderly=kind == "orderly", topic=kind)
             for wrong in story.wrong:
-                click.secho(f"{kind}: {wrong}", fg="red", err=True)
+                write_line(f"{kind}: {wrong}", color="red", err=True)
             what = f"{'WRONG' if story.wrong else 'right'}  four consumers, one killed, {kind}"
-            click.echo(f"{what}: owned again after {story.gap_ms} ms, {story.twice} messages twice", err=True)
+            write_line(f"{what}: owned again after {story.gap_ms} ms, {story.twice} messages twice", err=True)
             one["stories"][kind] = {
                 "gap_ms": story.gap_ms,
                 "delivered": story.delivered,
@@ -99,7 +98,7 @@ def _one_rocketmq(version: str, folder: Path, seed: int) -> dict[str, Any]:
     return one
 
 
-def _sentences(one: dict[str, Any]) -> str:
+def _sentences(one: dict[str, Any]) -> list[str]:
     cases = sum(s["cases"] for s in one["strategies"].values())
     failed = sum(s["failed"] for s in one["strategies"].values())
     lines = [
@@ -111,4 +110,4 @@ def _sentences(one: dict[str, Any]) -> str:
             f"  four consumers on two brokers, one killed, {kind}: queues owned again after {story['gap_ms'] / 1000:.1f} s, "
             f"{story['delivered']} messages delivered, {story['twice']} of them twice, {len(story['wrong'])} wrong"
         )
-    return "\n".join(lines)
+    return lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from coterie.cli.running import broker_option, done, json_option, milliseconds, 
 from coterie.cli.soak import soak
 from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
 from coterie.cli.studying import export, report, what_if
+from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
     from coterie.pipeline.jobs import Source
@@ -81,7 +81,7 @@ def _stream_job(
     source = jobs.Source(bootstrap_server, topic, group, member, limit, _kafka(kafka))
     _check(source, out)
     signals: list[int] = []
-    report = (lambda line: click.echo(line, err=True)) if follow else None
+    report = (lambda line: write_line(line, err=True)) if follow else None
     control = jobs.Control(lambda: bool(signals), report, follow)
     count = run_on_spark(
         master,
@@ -188,10 +188,10 @@ def history(
         reach(client)
     counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=_is_small(folders))
     if as_json:
-        click.echo(json.dumps(counts))
+        write_json(counts)
     else:
         for name, count in counts.items():
-            click.echo(f"{count:>12,} rows in {out / name}")
+            write_line(f"{count:>12,} rows in {out / name}")
 
 
 def _is_small(folders: tuple[Path, ...]) -> bool:
@@ -249,9 +249,9 @@ def _show_group(group: Any, as_json: bool) -> None:
     offsets = [{"topic": t, "partition": p, "offset": o.offset} for (t, p), o in sorted(group.offsets.items())]
     if as_json:
         told = {"group": group.group_id, "state": group.phase.value, "generation": group.generation}
-        click.echo(json.dumps({**told, "protocol": group.protocol, "members": members, "offsets": offsets}, indent=2))
+        write_json({**told, "protocol": group.protocol, "members": members, "offsets": offsets}, indent=2)
         return
-    click.echo(
+    write_line(
         f"{group.group_id}: {group.phase.value}, generation {group.generation}, assignor {group.protocol or '-'}"
     )
     rows = [(m["member_id"], m["client_id"], " ".join(m["partitions"])) for m in members]

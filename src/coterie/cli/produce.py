@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
+import os
 import sys
+from collections.abc import AsyncIterator
+from typing import BinaryIO
 
 import click
 
 from coterie.cli.running import broker_option, json_option, run
+from coterie.console.terminal import write_json, write_line
+
+CHUNK_BYTES = 65_536
 
 TOPIC_WAIT_MS = 5_000  # a topic that the broker creates at its first use is there sooner
 
@@ -25,7 +31,7 @@ Examples:
 @broker_option
 @json_option
 def produce(topic: str, key_separator: str | None, compression: str, bootstrap_server: str, as_json: bool) -> None:
-    """Write the lines of standard input to a topic; returns once all are acknowledged."""
+    """Write the lines of standard input to a topic; returns once all are acknowledged. Ctrl-C and SIGTERM end it with 130."""
     from coterie.client import Admin, KafkaError, Producer
     from coterie.wire.errors import ErrorCode
 
@@ -42,11 +48,11 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap_s
                     raise
                 text = f"there is no topic {topic}, and the broker does not create it: coterie topics create {topic}"
                 raise KafkaError(error.code, text) from error
-            for line in sys.stdin.buffer:
-                key, value = None, line.rstrip(b"\n")
+            async for value in lines_of(sys.stdin.buffer):
+                key = None
                 if key_separator is not None:
-                    head, found, tail = value.partition(key_separator.encode())
-                    key, value = (head, tail) if found else (None, value)
+                    head, separator, tail = value.partition(key_separator.encode())
+                    key, value = (head, tail) if separator else (None, value)
                 deliveries.append(await producer.send(topic, value, key))
             await producer.flush()
             for delivery in deliveries:
@@ -55,6 +61,34 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap_s
 
     count = run(send())
     if as_json:
-        click.echo(json.dumps({"topic": topic, "acknowledged": count}))
+        write_json({"topic": topic, "acknowledged": count})
     else:
-        click.echo(f"{count} records acknowledged", err=True)
+        write_line(f"{count} records acknowledged", err=True)
+
+
+async def lines_of(stream: BinaryIO) -> AsyncIterator[bytes]:
+    """The lines without their line breaks. Waits for a terminal or a pipe without holding the loop, so that a signal is
+    heard meanwhile; a regular file never waits."""
+    rest = b""
+    while data := await _read(stream):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+async def _read(stream: BinaryIO) -> bytes:
+    """What can be read now, or comes first; empty at the end."""
+    loop = asyncio.get_running_loop()
+    try:
+        descriptor = stream.fileno()
+        readable = asyncio.Event()
+        loop.add_reader(descriptor, readable.set)
+    except (OSError, ValueError):  # nothing that can be waited for: a file on the disk, or bytes in memory
+        return stream.read(CHUNK_BYTES)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, CHUNK_BYTES)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import json
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
+
+from coterie.console.terminal import drawing_console, visible, write_json, write_line, write_table
+from coterie.program import INTERRUPTED, end_at_once, on_signal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,9 +33,46 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Runs it; a broker's refusal becomes one sentence and exit code 1."""
-    return sentences(asyncio.run, work)
+def run(work: Coroutine[Any, Any, Any], *, patient: bool = False) -> Any:
+    """Runs it; a broker's refusal becomes one sentence and exit code 1. SIGINT and SIGTERM cancel it: exit code 130.
+    ``patient``: a second signal does not cut the orderly end short."""
+
+    async def go() -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        with on_signal(_on_loop(task.cancel), patient=patient):
+            return await work
+
+    return _in_loop(go())
+
+
+def run_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, Any]], *, patient: bool = False) -> Any:
+    """As `run`, for work that goes on until its event is set: SIGINT and SIGTERM set it."""
+
+    async def go() -> Any:
+        stop = asyncio.Event()
+        with on_signal(_on_loop(stop.set), patient=patient):
+            return await work(stop)
+
+    return _in_loop(go())
+
+
+def _in_loop(work: Coroutine[Any, Any, Any]) -> Any:
+    with on_signal(end_at_once()):  # while the loop is made and closed
+        try:
+            return sentences(asyncio.run, work)
+        except asyncio.CancelledError:
+            raise SystemExit(INTERRUPTED) from None
+
+
+def _on_loop(what: Callable[[], object]) -> Callable[[], None]:
+    """An action of a signal handler that a sleeping loop wakes for."""
+    loop = asyncio.get_running_loop()
+
+    def act() -> None:
+        loop.call_soon_threadsafe(what)
+
+    return act
 
 
 def sentences(work: Callable[..., Any], *args: Any) -> Any:
@@ -43,9 +82,7 @@ def sentences(work: Callable[..., Any], *args: Any) -> Any:
     try:
         return work(*args)
     except (KafkaError, ConfigError) as error:
-        raise click.ClickException(str(error)) from error
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        raise click.ClickException(visible(str(error))) from error
 
 
 def milliseconds(text: str, option: str, others: str = "") -> int:
@@ -58,36 +95,27 @@ def milliseconds(text: str, option: str, others: str = "") -> int:
 
 def done(text: str, as_json: bool, **what: Any) -> None:
     """Says what was done: a sentence, or its parts as JSON."""
-    click.echo(json.dumps(what) if as_json else text)
+    if as_json:
+        write_json(what)
+    else:
+        write_line(text)
 
 
 @contextlib.contextmanager
 def busy(text: str) -> Iterator[None]:
     """A spinner on a terminal's standard error while something takes more than a moment."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
+    with drawing_console(err=True).status(text):
         yield
 
 
 def show(value: Any, as_json: bool, headers: Sequence[str], rows: Sequence[Sequence[Any]], none: str = "") -> None:
     """The value as JSON, or the rows as a table; ``none`` is said when there are no rows."""
     if as_json:
-        click.echo(json.dumps(value, indent=2))
-        return
-    if not rows:
-        click.echo(none)
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in headers:
-        table.add_column(header, overflow="fold", no_wrap=not sys.stdout.isatty())
-    for row in rows:
-        table.add_row(*("-" if cell is None else str(cell) for cell in row))
-    width = None if sys.stdout.isatty() else 500
-    Console(width=width, highlight=False).print(table)
+        write_json(value, indent=2)
+    elif rows:
+        write_table(headers, rows)
+    else:
+        write_line(none)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 import click
 
 from coterie.cli.running import json_option
+from coterie.console.terminal import write_json, write_line
 
 
 @click.command()
@@ -33,7 +33,7 @@ def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:
     began_s = time.monotonic()
 
     def say(text: str) -> None:
-        click.echo(f"{time.monotonic() - began_s:6.1f} s  {text}", err=True)
+        write_line(f"{time.monotonic() - began_s:6.1f} s  {text}", err=True)
 
     try:
         verdict = run_soak(folder, f"127.0.0.1:{free_port()}", minutes, say, seed)
@@ -41,20 +41,20 @@ def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:
         raise click.ClickException(f"{error}; the logs are in {folder}") from error
     if as_json:
         told = asdict(verdict) | {"missing": len(verdict.missing), "unexplained": len(verdict.unexplained)}
-        click.echo(json.dumps({**told, "right": verdict.right}))
+        write_json({**told, "right": verdict.right})
     else:
-        click.echo(
+        write_line(
             f"{verdict.records:,} records, {len(verdict.missing):,} lost; {verdict.acknowledged_lost} acknowledged ones gone"
         )
-        click.echo(
+        write_line(
             f"{verdict.delivered_twice:,} delivered twice, {len(verdict.unexplained):,} of them without a kill to explain it"
         )
-        click.echo("killed: " + ", ".join(f"{kind} {n} times" for kind, n in sorted(verdict.kills.items())))
-        click.echo("delivered: " + ", ".join(f"{who} {n:,}" for who, n in sorted(verdict.by_app.items())))
+        write_line("killed: " + ", ".join(f"{kind} {n} times" for kind, n in sorted(verdict.kills.items())))
+        write_line("delivered: " + ", ".join(f"{who} {n:,}" for who, n in sorted(verdict.by_app.items())))
         for line in verdict.unexplained[:5]:
-            click.secho(f"not explained: {line}", fg="red", err=True)
+            write_line(f"not explained: {line}", color="red", err=True)
     if verdict.right and out is None:
         shutil.rmtree(folder, ignore_errors=True)
     elif out is None:
-        click.echo(f"the logs and tables are in {folder}", err=True)
+        write_line(f"the logs and tables are in {folder}", err=True)
     raise SystemExit(0 if verdict.right else 1)

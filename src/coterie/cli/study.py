@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.cores import GC_THRESHOLD, over_cores
+from coterie.console.terminal import write_line
+
 if TYPE_CHECKING:
     from coterie.laboratory.study.questions import Row
     from coterie.laboratory.study.spread import Study
-
-GC_THRESHOLD = 50_000
 
 
 @click.command(
@@ -91,7 +92,7 @@ def study(
     said = {"seeds": seeds, "largest": largest, "cells": [cell.to_json() for cell in cells]}
     (folder / "results.json").write_text(_lines(said))
     page = write_page(out)
-    click.echo(f"{len(rows):,} runs of {len(wanted.points())} points; the page is {page}")
+    write_line(f"{len(rows):,} runs of {len(wanted.points())} points; the page is {page}")
 
 
 def _lines(said: dict[str, Any]) -> str:
@@ -136,13 +137,11 @@ QUIET_MS = 180_000  # stretches without a change are cut to it: beyond every tim
 
 
 def _on_cores(study: Study, jobs: list[tuple[int, int]], processes: int | None) -> Iterator[Row]:
-    from concurrent.futures import ProcessPoolExecutor
     from functools import partial
 
     from coterie.laboratory.study.spread import run_job
 
-    with ProcessPoolExecutor(processes, initializer=gc.set_threshold, initargs=(GC_THRESHOLD,)) as pool:
-        yield from pool.map(partial(run_job, study), jobs)
+    yield from over_cores(partial(run_job, study), jobs, processes)
 
 
 def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterator[Row]:
@@ -180,6 +179,6 @@ def _measure_real(out: Path) -> None:
     folder = out / "study"
     if not (folder / "results.json").exists():
         raise click.ClickException(f"there is no study in {out} to put it beside; run `coterie lab study` first.")
-    points = measure(lambda text: click.echo(text, err=True))
+    points = measure(lambda text: write_line(text, err=True))
     (folder / "real.json").write_text(json.dumps([asdict(point) for point in points], indent=1) + "\n")
-    click.echo(f"{len(points)} points; the page is {write_page(out)}")
+    write_line(f"{len(points)} points; the page is {write_page(out)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from coterie.cli.running import done, json_option, show
 from coterie.cli.spark import run_on_spark, spark_options
+from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
     from coterie.console.page import Section
@@ -93,10 +93,10 @@ def what_if(
         _what_if_sections(rows),
     )
     if as_json:
-        click.echo(json.dumps({"runs": len(runs), "settings": rows}, default=str))
+        write_json({"runs": len(runs), "settings": rows})
         return
     _show_settings(rows)
-    click.echo(f"{len(runs)} runs in {out / 'runs'}; the page is {out / 'report.html'}")
+    write_line(f"{len(runs)} runs in {out / 'runs'}; the page is {out / 'report.html'}")
 
 
 def _cores(spark: Any) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from coterie.cli.running import broker_option, done, json_option, run, show
+from coterie.console.terminal import write_line, write_lines
 
 
 @click.group(
@@ -90,7 +91,8 @@ def describe(topic: str, bootstrap_server: str, as_json: bool) -> None:
     rows = [(p["partition"], p["leader"], p["start"], p["end"]) for p in found["partitions"]]
     show(found, as_json, ["PARTITION", "LEADER", "START", "END"], rows)
     if not as_json:
-        click.echo("\n" + "\n".join(f"{name}={value}" for name, value in sorted(found["configs"].items())))
+        write_line()
+        write_lines(f"{name}={value}" for name, value in sorted(found["configs"].items()))
 
 
 @topics.command()

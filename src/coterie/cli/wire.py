@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from coterie.cli.running import json_option
+from coterie.console.terminal import write_json, write_lines, write_text
 
 
 @click.command(
@@ -29,9 +28,9 @@ def wire(message: str | None, version: int | None, as_json: bool) -> None:
         rows = [(a.key, a.name, a.advertised.first, a.advertised.last) for a in APIS.values()]
         if as_json:
             names = ("key", "name", "first", "last")
-            click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
+            write_json([dict(zip(names, row, strict=True)) for row in rows], indent=2)
         else:
-            click.echo("\n".join(f"{key:3} {name:22} {first} to {last}" for key, name, first, last in rows))
+            write_lines(f"{key:3} {name:22} {first} to {last}" for key, name, first, last in rows)
         return
     known = {m.__name__: m for a in APIS.values() for m in (a.request, a.response)}
     if message not in known:
@@ -41,4 +40,7 @@ def wire(message: str | None, version: int | None, as_json: bool) -> None:
         text = source(found, found.versions.last if version is None else version)
     except WireError as error:
         raise click.UsageError(f"{error}; there are {found.versions.first} to {found.versions.last}.") from error
-    click.echo(json.dumps({"message": message, "source": text}) if as_json else text, nl=False)
+    if as_json:
+        write_json({"message": message, "source": text})
+    else:
+        write_text(text)

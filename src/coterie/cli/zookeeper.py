@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,8 @@ from typing import Any, TypeVar
 import click
 
 from coterie.cli.running import json_option, run, sentences, show
+from coterie.console.terminal import write_line
+from coterie.program import on_signal
 
 LOOK_S = 0.02
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,9 +32,9 @@ def read_streams(
     from coterie.client.zookeeper import ZooKeeperConsumer
 
     reading = _Reading(limit, int(settings["consumer.timeout.ms"]), tell)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: reading.stop.set())
-    with ZooKeeperConsumer(settings, {topic: streams}) as consumer:
+    # Set from a thread: the signal may meet this one inside the event's own lock.
+    stop = threading.Thread(target=reading.stop.set)
+    with on_signal(stop.start), ZooKeeperConsumer(settings, {topic: streams}) as consumer:
         for stream in consumer.streams[topic]:
             threading.Thread(target=reading.read, args=(stream,), daemon=True).start()
         reading.stop.wait()
@@ -159,7 +160,7 @@ def migrate(
         return
     show(None, False, headers, rows, f"{group} has no offsets in ZooKeeper")
     if dry_run:
-        click.echo("nothing was done; without --dry-run it would be")
+        write_line("nothing was done; without --dry-run it would be")
         return
     committed = sum(m.note == "committed" for m in moved)
-    click.echo(f"{committed} of {len(moved)} offsets of {group} committed; those in ZooKeeper are as they were")
+    write_line(f"{committed} of {len(moved)} offsets of {group} committed; those in ZooKeeper are as they were")

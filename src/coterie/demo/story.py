@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -250,16 +250,3 @@ class Demo:
         found += checking.check_history(json.loads(said.splitlines()[-1]))
         write_report(o.out / "report.html", self.watch, self.events, found, o.out / "tables" / "table", o.input is None)
         return found
-
-
-def main_task(work: Awaitable[list[Check]]) -> asyncio.Task[list[Check]]:
-    """The run as a task that Ctrl-C and SIGTERM cancel, so that `finally` ends the processes."""
-    import signal
-
-    async def go() -> list[Check]:
-        return await work
-
-    task = asyncio.ensure_future(go())
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    return task

@@ -10,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from coterie.console.terminal import text_of
 from coterie.demo.watching import Watch, short_name
 
 COLOURS = ("bright_blue", "yellow", "green", "magenta", "cyan", "red")
@@ -40,7 +41,7 @@ class View:
     def happened(self, text: str) -> None:
         """Something the demo did; stays on the screen above the view."""
         self.step = text
-        self._console.print(f"[dim]·[/] {text}", highlight=False)
+        self._console.print(Text("· ", "dim").append(text_of(text)), highlight=False)
 
     def refresh(self) -> None:
         if self._live is not None:
@@ -49,10 +50,8 @@ class View:
             self._told += 1
             if self._live is None:
                 took = (line.join_ms or 0) + (line.sync_ms or 0)
-                self._console.print(
-                    f"  generation {line.generation}: {plain(line.why())}; {took} ms, {line.moved_count} partitions moved",
-                    highlight=False,
-                )
+                moved = f"{took} ms, {line.moved_count} partitions moved"
+                self._console.print(text_of(f"  generation {line.generation}: {plain(line.why())}; {moved}"))
 
     def colour(self, name: str) -> str:
         return self._names.setdefault(name, COLOURS[len(self._names) % len(COLOURS)])
@@ -72,7 +71,7 @@ class View:
         for partition in sorted(watch.owners):
             name = watch.owners[partition]
             owners.add_column(str(partition), justify="center")
-            cells.append(Text(name, style=self.colour(name)))
+            cells.append(text_of(name, self.colour(name)))
         if cells:
             owners.add_row(*cells)
             owners.add_row(*(f"{watch.lag_by_partition.get(p, 0):,}" for p in sorted(watch.owners)), style="dim")
@@ -81,7 +80,9 @@ class View:
             log.add_column(name)
         for line in watch.rebalances()[-6:]:
             took = f"{(line.join_ms or 0) + (line.sync_ms or 0)} ms"
-            log.add_row(str(line.generation), str(line.members), took, str(line.moved_count), plain(line.why()))
+            log.add_row(
+                str(line.generation), str(line.members), took, str(line.moved_count), text_of(plain(line.why()))
+            )
         return Group(Text(""), head, Text(""), owners, Text(""), log)
 
 

@@ -1,0 +1,138 @@
+"""The one door to standard output and standard error: what strangers named is shown, never obeyed.
+
+Names of groups, clients and topics, metadata and errors' messages come from whoever reached the broker. A terminal obeys
+control characters in them (a title set, a screen cleared, a line that reads backwards), so each is shown as its escape:
+`\\x1b`, `\\u202e`. A text is one line here: a line break in a name starts no line of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+# C0, DEL, C1; marks, embeddings, overrides and isolates of writing direction; line and paragraph separators; and what is
+# no character at all, which no encoding can write.
+CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_CONTROL = re.compile(f"[{CONTROLS}]")
+_CONTROL_BUT_BREAKS = re.compile(f"(?![\n\t])[{CONTROLS}]")
+PIPED_WIDTH = 500  # columns of a table that no terminal folds
+
+
+class OutputFailed(Exception):
+    """Standard output or standard error cannot be written: its reader has gone, or its disk is full. `cause` is the
+    OSError."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(f"cannot write the output: {cause.strerror or cause}")
+        self.cause = cause
+
+
+def visible(text: str, *, breaks: bool = False) -> str:
+    """The text with its control characters as escapes. ``breaks``: line breaks and tabs stay as they are."""
+    return (_CONTROL_BUT_BREAKS if breaks else _CONTROL).sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match.group().encode("unicode_escape").decode("ascii")
+
+
+def is_terminal() -> bool:
+    """Whether standard output is a person's terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def write_line(text: str = "", *, err: bool = False, color: str | None = None, bold: bool = False) -> None:
+    """One line. Raises OutputFailed."""
+    _write(click.style(visible(text), fg=color, bold=bold) if color or bold else visible(text), err=err)
+
+
+def write_lines(lines: Iterable[str], *, err: bool = False, color: str | None = None) -> None:
+    for line in lines:
+        write_line(line, err=err, color=color)
+
+
+def write_finding(word: str, color: str, text: str) -> None:
+    """A line that begins with a coloured word."""
+    _write(f"{click.style(word, fg=color)}  {visible(text)}")
+
+
+def write_json(value: Any, indent: int | None = None) -> None:
+    """The value as JSON, in ASCII; DEL, which JSON lets stand, as an escape too."""
+    _write(json.dumps(value, indent=indent, default=str).replace("\x7f", "\\u007f"))
+
+
+def write_value(value: bytes | None) -> None:
+    """A record's value and a line break: on a terminal as text without control characters, else the bytes themselves."""
+    if value is None or not is_terminal():
+        _write(value or b"")
+    else:
+        _write(visible(value.decode(errors="replace"), breaks=True))
+
+
+def write_text(text: str, *, err: bool = False) -> None:
+    """Our own text of many lines, which ends its last one itself."""
+    _write(visible(text, breaks=True), err=err, nl=False)
+
+
+def write_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table; None is shown as `-`. Away from a terminal nothing is folded."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold", no_wrap=not is_terminal())
+    for row in rows:
+        table.add_row(*("-" if cell is None else text_of(str(cell)) for cell in row))
+    write_drawing(table, PIPED_WIDTH)
+
+
+def text_of(text: str, style: str = "") -> Text:
+    """A piece of a drawing: no control characters, and no brackets that rich takes for markup."""
+    from rich.text import Text
+
+    return Text(visible(text), style)
+
+
+def write_drawing(drawing: RenderableType, piped_width: int) -> None:
+    """Tables and texts made of `text_of`. ``piped_width``: columns where no terminal has its own."""
+    console = drawing_console(None if is_terminal() else piped_width)
+    with console.capture() as captured:  # rich itself would end the process where the reader has gone
+        console.print(drawing)
+    _write(captured.get(), nl=False)
+
+
+def drawing_console(width: int | None = None, *, err: bool = False) -> Console:
+    """rich's console on standard output or standard error."""
+    from rich.console import Console
+
+    return Console(width=width, highlight=False, stderr=err)
+
+
+def _write(text: str | bytes, *, err: bool = False, nl: bool = True) -> None:
+    try:
+        click.echo(text, err=err, nl=nl)
+    except OSError as error:
+        raise OutputFailed(error) from error
+
+
+class VisibleFormatter(logging.Formatter):
+    """Log lines without control characters; a traceback keeps its lines, a message is one."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        return visible(super().formatException(ei), breaks=True)
+
+    def formatStack(self, stack_info: str) -> str:
+        return visible(super().formatStack(stack_info), breaks=True)
