@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import re
 import struct
@@ -15,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from coterie.broker.broker import Broker
 from coterie.broker.explaining import STALLED_AFTER_MS, Progress
-from coterie.broker.http import HttpServer
+from coterie.broker.http import HttpServer, is_own_host
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie.wire.errors import ErrorCode
@@ -29,12 +30,12 @@ def _get(url: str) -> bytes:
         return body
 
 
-def with_http(story: Told) -> None:
+def with_http(story: Told, *names: str) -> None:
     async def run() -> None:
         broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
         host, port = await broker.start("127.0.0.1", 0)
         try:
-            address = await broker.serve_http(HttpServer(broker), "127.0.0.1", 0)
+            address = await broker.serve_http(HttpServer(broker, names), "127.0.0.1", 0)
             await story(broker, f"{host}:{port}", f"http://{address[0]}:{address[1]}")
         finally:
             await broker.stop()
@@ -146,3 +147,54 @@ def test_an_offset_that_does_not_move_is_noticed_even_when_it_is_committed_again
     # The same offset again, as an automatic commit does: the commit is fresh, the progress is not.
     assert progress.unmoved_ms("g", at, 5, 61_000, 61_500) >= STALLED_AFTER_MS
     assert progress.unmoved_ms("g", at, 6, 62_000, 62_500) == 500
+
+
+NAMES = ["localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "[::1]", "localhost.", "metrics.example"]
+STRANGERS = [
+    "evil.example",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+    "10.0.0.5",
+    "[2001:db8::1]",
+    "0.0.0.0",
+    "",
+]
+
+
+@pytest.mark.parametrize("port", ["", ":80", ":65535"])
+def test_whose_host_is_ours(port: str) -> None:
+    """Beside 0.0.0.0 every address in figures is ours: no name leads there."""
+    for host in NAMES:
+        assert is_own_host(host + port, {"localhost", "metrics.example"}), host
+    for host in STRANGERS:
+        assert not is_own_host(host + port, {"localhost", "metrics.example"}), host
+        figures = host.strip("[]").replace(":", "").replace(".", "").isalnum() and "evil" not in host
+        assert is_own_host(host + port, {"localhost", "0.0.0.0"}) == (figures and host != ""), host
+    assert not is_own_host("[::1", {"localhost"})
+
+
+def test_a_host_header_of_strangers_is_refused() -> None:
+    """A browser that DNS rebinding leads here sends the stranger's name."""
+
+    def status(url: str, *hosts: str, path: str = "/groups") -> tuple[int, str]:
+        host, _, port = url.removeprefix("http://").rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=10)
+        connection.putrequest("GET", path, skip_host=True)
+        for name in hosts:
+            connection.putheader("Host", name)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    async def story(broker: Broker, server: str, url: str) -> None:
+        async def ask(*hosts: str, path: str = "/groups") -> tuple[int, str]:
+            return await asyncio.to_thread(status, url, *hosts, path=path)
+
+        for path in ("/", "/groups", "/groups/crew", "/groups/crew/history", "/metrics"):
+            refused, text = await ask("evil.example", path=path)
+            assert (refused, "--http-name" in text) == (403, True), path
+        assert (await ask("localhost"))[0] == 200
+        assert (await ask("metrics.example:9090"))[0] == 200
+        assert (await ask("localhost", "evil.example"))[0] in (400, 403)
+
+    with_http(story, "metrics.example")

@@ -50,6 +50,10 @@ FLUSH_CHECK_MS = 250
 STOP_GRACE_S = 2.0
 
 
+class CannotListen(OSError):
+    """The address is taken, or is none of this machine's."""
+
+
 class Broker:
     """One broker. ``data`` None keeps everything in memory."""
 
@@ -85,7 +89,8 @@ class Broker:
         self._upkeep: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, OSError, Unreachable for a
+        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, CannotListen, OSError for
+        trouble in the folder, Unreachable for a
         ZooKeeper that it should register in, or SettingError for a bad setting among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
         self.log_lines = LogLines(logger, self.loop)
@@ -113,7 +118,10 @@ class Broker:
         self.groups.start()
         self.transactions = TransactionCoordinator(self.settings, self.topics, self.groups, self.clock, ProducerIds(fs))
         self._descriptors = DescriptorReserve(self.loop, self.log_lines)
-        self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        try:
+            self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        except OSError as error:
+            raise CannotListen(error.errno, error.strerror) from error
         self._keep_house()
         address = self._server.sockets[0].getsockname()
         await self._register((str(address[0]), int(address[1])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import resource
@@ -21,6 +22,23 @@ def raise_open_file_limit() -> None:
 
 class DataFolderInUse(RuntimeError):
     """Another broker holds the data folder."""
+
+
+def folder_trouble(root: Path, error: OSError) -> str:
+    """The sentence for a data folder that cannot be opened: which, why, and what to do."""
+    over = next((path for path in (root, *root.parents) if path.exists()), root)
+    if not over.is_dir():
+        why = f"{over} is a file"
+    elif error.errno == errno.EROFS:
+        why = "its file system is read-only"
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        why = f"user {os.getuid()} may not write there"
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+        why = "its disk is full"
+    else:
+        named = "" if error.filename is None else f"{error.filename}: "
+        why = f"{named}{error.strerror or error}"
+    return f"cannot use the data folder {root}: {why}; mend that, or choose another --data"
 
 
 class DiskFile:

@@ -8,8 +8,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
+from collections.abc import Awaitable, Callable, Iterable, Set
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -22,6 +25,7 @@ from coterie.wire.errors import Refusal
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 logger = logging.getLogger(__name__)
 
 HISTORY_BYTES = 16 * 1024 * 1024  # of the journal's end, at most
@@ -31,14 +35,17 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 class HttpServer:
     """Answers from the broker's own loop, so that what it tells is one moment of it."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, names: Iterable[str] = ()) -> None:
+        """``names``: by which it may be asked, besides its address and those of loopback."""
         self._broker = broker
+        self._names = {"localhost", *(name.lower() for name in names)}
         self._metrics = GroupMetrics(broker)
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens; returns the address. Raises OSError."""
-        app = web.Application(client_max_size=1024)
+        self._names.add(host.lower())
+        app = web.Application(client_max_size=1024, middlewares=[self._refuse_other_hosts])
         app.router.add_get("/", self._index)
         app.router.add_get("/groups", self._groups)
         app.router.add_get("/groups/{group}", self._group)
@@ -49,7 +56,18 @@ class HttpServer:
         site = web.TCPSite(self._runner, host, port)
         await site.start()
         address = self._runner.addresses[0]
+        self._names.add(str(address[0]))
         return str(address[0]), int(address[1])
+
+    @web.middleware
+    async def _refuse_other_hosts(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """DNS rebinding: a page of another site has its own name lead here, so that the browser takes our answers for that
+        site's. The browser still sends that name."""
+        for header in request.headers.getall("Host", []):
+            if not is_own_host(header, self._names):
+                text = "this Host is not one of this broker's; `coterie broker --http-name NAME` allows a further name"
+                return _error(403, text)
+        return await handler(request)
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -89,6 +107,22 @@ class HttpServer:
 
     async def _tell_metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})
+
+
+def is_own_host(header: str, names: Set[str]) -> bool:
+    """Whether a Host header is one of the names, or a loopback address; with 0.0.0.0 or :: among the names, any address in
+    figures, since no name leads there."""
+    try:
+        host = (urlsplit(f"//{header}").hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    if host in names:
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or not names.isdisjoint({"0.0.0.0", "::"})
 
 
 def _error(status: int, text: str) -> web.Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import sys
 from pathlib import Path
@@ -49,6 +50,13 @@ Examples:
 @click.option(
     "--http", metavar="HOST:PORT", help="Groups as JSON and Prometheus metrics over HTTP; port 0: any free one."
 )
+@click.option(
+    "--http-name",
+    "http_names",
+    multiple=True,
+    metavar="NAME",
+    help="A further name by which the HTTP address is reached, such as a proxy's; may be given again.",
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def broker(
     listen: str | None,
@@ -58,6 +66,7 @@ def broker(
     properties: Path | None,
     fsync: bool,
     http: str | None,
+    http_names: tuple[str, ...],
     verbose: bool,
 ) -> None:
     """Run a Kafka-compatible broker.
@@ -81,7 +90,9 @@ def broker(
         require("http", "coterie broker --http")
     if checked["zookeeper.connect"]:
         require("zookeeper", "zookeeper.connect")
-    sys.exit(run_until_stopped(lambda stop: _serve(stop, checked, folder, address, http_address), patient=True))
+    sys.exit(
+        run_until_stopped(lambda stop: _serve(stop, checked, folder, address, http_address, http_names), patient=True)
+    )
 
 
 def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -> BrokerSettings:
@@ -142,9 +153,10 @@ async def _serve(
     data: Path | None,
     address: tuple[str, int],
     http_address: tuple[str, int] | None,
+    http_names: tuple[str, ...],
 ) -> int:
-    from coterie.broker.broker import Broker
-    from coterie.broker.disk import DataFolderInUse, raise_open_file_limit
+    from coterie.broker.broker import Broker, CannotListen
+    from coterie.broker.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
     from coterie.broker.settings import SettingError
     from coterie.zookeeper_session import Unreachable
 
@@ -159,10 +171,16 @@ async def _serve(
     except (DataFolderInUse, SettingError, Unreachable) as error:
         write_line(f"Error: {error}", err=True)
         return 1
-    except OSError as error:
+    except CannotListen as error:
         write_line(f"Error: cannot listen on {host}:{port}: {error.strerror}; choose another --listen", err=True)
         return 1
-    if http_address is not None and not await _serve_http(broker, http_address):
+    except OSError as error:
+        if data is None:
+            raise
+        write_line(f"Error: {folder_trouble(data, error)}", err=True)
+        return 1
+    warn_of_exposure("--listen", bound_host, bound_port, "can read and change everything")
+    if http_address is not None and not await _serve_http(broker, http_address, http_names):
         await broker.stop()
         return 1
     write_line(f"listening on {bound_host}:{bound_port}")
@@ -173,15 +191,31 @@ async def _serve(
     return 1 if broker.failure is not None else 0
 
 
-async def _serve_http(broker: Broker, address: tuple[str, int]) -> bool:
+def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:
+    """One line where others than this machine can connect: there is neither authentication nor TLS."""
+    if not is_loopback(host):
+        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        write_line(
+            f"warning: {option} {shown} is beyond loopback, without authentication: everybody who can reach it {harm}",
+            err=True,
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, as a socket says it, is this machine's own."""
+    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+
+
+async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str, ...]) -> bool:
     """Tells groups and metrics over HTTP too; False, with a sentence, where that cannot be."""
     from coterie.broker.http import HttpServer
 
     try:
-        host, port = await broker.serve_http(HttpServer(broker), *address)
+        host, port = await broker.serve_http(HttpServer(broker, names), *address)
     except OSError as error:
         where = f"{address[0]}:{address[1]}"
         write_line(f"Error: cannot listen on {where} for HTTP: {error.strerror}; choose another --http", err=True)
         return False
+    warn_of_exposure("--http", host, port, "can read every group")
     write_line(f"groups and metrics on http://{host}:{port}", err=True)
     return True

@@ -1,0 +1,107 @@
+"""What `coterie broker` says at its start: trouble with the data folder names the folder, an open address is warned of."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from coterie.broker.broker import Broker
+from coterie.broker.disk import folder_trouble
+from coterie.cli import main
+from coterie.cli.broker import is_loopback
+
+
+def start(*arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_folder_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, said = start("--data", str(tmp_path / "file" / "data"))
+    assert code == 1
+    assert f"cannot use the data folder {tmp_path}/file/data: {tmp_path}/file is a file" in said
+    assert "another --data" in said
+    assert "listen" not in said
+
+
+def test_a_folder_of_the_settings_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, said = start("--set", f"log.dirs={tmp_path / 'file'}")
+    assert (code, f"data folder {tmp_path}/file: {tmp_path}/file is a file" in said) == (1, True), said
+
+
+def test_a_folder_whose_files_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()
+    code, said = start("--data", str(tmp_path))
+    assert (code, f"{tmp_path}/.lock: Is a directory" in said, "listen" in said) == (1, True, False), said
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (errno.EROFS, "its file system is read-only"),
+        (errno.EACCES, "may not write there"),
+        (errno.ENOSPC, "its disk is full"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_other_trouble_with_a_folder(number: int, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where root tests, nothing is forbidden and nothing read-only: the error is put in."""
+    import os
+
+    error = OSError(number, os.strerror(number))
+    assert why in folder_trouble(tmp_path, error)
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (_ for _ in ()).throw(error))
+    done = CliRunner().invoke(main, ["broker", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")])
+    assert done.exit_code == 1
+    assert f"cannot use the data folder {tmp_path}/data" in done.output
+    assert why in done.output
+    assert "listen" not in done.output
+
+
+def test_a_taken_address_still_names_the_address(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-m", "coterie", "broker", "--listen", address, "--data", str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert f"cannot listen on {address}" in done.stderr
+    assert "choose another --listen" in done.stderr
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True), ("::", True)])
+def test_an_address_beyond_loopback_is_warned_of(host: str, warned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing really listens there: the addresses are put in."""
+
+    async def started(self: Broker, *_: object) -> tuple[str, int]:
+        self.failed.set()
+        self.failure = None
+        return host, 9092
+
+    async def served(self: Broker, *_: object) -> tuple[str, int]:
+        return host, 8080
+
+    async def stopped(self: Broker) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(Broker, "start", started)
+    monkeypatch.setattr(Broker, "serve_http", served)
+    monkeypatch.setattr(Broker, "stop", stopped)
+    monkeypatch.setattr("coterie.broker.http.HttpServer", lambda *_: None)
+    done = CliRunner().invoke(main, ["broker", "--memory", "--http", "127.0.0.1:0"])
+    assert done.exit_code == 0, done.output
+    warnings = [line for line in done.output.splitlines() if line.startswith("warning: ")]
+    assert [line.split()[1] for line in warnings] == (["--listen", "--http"] if warned else [])
+    assert all("without authentication" in line for line in warnings)
+    assert is_loopback(host) != warned
