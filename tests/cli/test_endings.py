@@ -145,8 +145,10 @@ def test_a_command_that_waits_is_stopped(
     assert process.stderr.read() in (b"", b"\n")
 
 
-def test_ctrl_c_in_a_terminal_ends_the_workers_too(tmp_path: Path) -> None:
-    """Ctrl-C reaches the whole group of processes: the pool's workers say nothing either, and none is left."""
+@pytest.mark.parametrize(("number", "whole_group"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_the_workers_end_with_their_command(number: signal.Signals, whole_group: bool) -> None:
+    """Ctrl-C in a terminal reaches every process of the group, SIGTERM the command alone: nobody says anything, none is
+    left."""
     process = subprocess.Popen(
         [sys.executable, "-m", "coterie", "lab", "fuzz", "--seeds", "4000"],
         stdout=subprocess.PIPE,
@@ -155,24 +157,10 @@ def test_ctrl_c_in_a_terminal_ends_the_workers_too(tmp_path: Path) -> None:
     )
     while len(_children(process.pid)) < 2:
         assert process.poll() is None
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert b"Traceback" not in errors
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
-
-
-def test_an_interrupt_of_the_parent_alone_ends_the_workers() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "coterie", "lab", "fuzz", "--seeds", "4000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    while len(_children(process.pid)) < 2:
-        assert process.poll() is None
-    process.terminate()
+    if whole_group:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert b"Traceback" not in errors

@@ -108,7 +108,7 @@ class _Story:
         world.faults.max_delay_ms = world.random.choice([5, 50, 400])
         for member in self.members:
             world.after(world.random.randint(0, 20_000), member.start)
-        self._trouble(end_ms)
+        self.world.strike_until(end_ms, 15_000, self._one_trouble)
         if self.kind == "migration":
             for third, assignors in enumerate(BOUNCES, 1):
                 world.at(world.start_ms + length_ms * third // 3, lambda to=assignors: self._bounce(to))  # type: ignore[misc]
@@ -150,18 +150,6 @@ class _Story:
 
         for place, member in enumerate(self.members):
             self.world.after(place * 2_000, lambda member=member: one(member))  # type: ignore[misc]
-
-    def _trouble(self, end_ms: int) -> None:
-        """Something goes wrong every few seconds, until the end."""
-        world = self.world
-
-        def strike() -> None:
-            if world.now_ms >= end_ms:
-                return
-            self._one_trouble()
-            world.after(world.random.randint(1_000, 15_000), strike)
-
-        world.after(world.random.randint(1_000, 15_000), strike)
 
     def _one_trouble(self) -> None:
         world, rng = self.world, self.world.random

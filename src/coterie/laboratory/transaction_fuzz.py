@@ -66,7 +66,7 @@ class _Story:
         world.faults.max_delay_ms = world.random.choice([5, 50, 400])
         for producer in self.producers:
             world.after(world.random.randint(0, 5_000), producer.start)
-        self._trouble(end_ms)
+        self.world.strike_until(end_ms, 10_000, self._one_trouble)
         world.run_until(end_ms)
         world.faults.break_probability = world.faults.double_probability = 0.0
         broker = self.broker
@@ -86,18 +86,6 @@ class _Story:
             broker.crashes,
             len(self.producers),
         )
-
-    def _trouble(self, end_ms: int) -> None:
-        """Something goes wrong every few seconds, until the end."""
-        world = self.world
-
-        def strike() -> None:
-            if world.now_ms >= end_ms:
-                return
-            self._one_trouble()
-            world.after(world.random.randint(1_000, 10_000), strike)
-
-        world.after(world.random.randint(1_000, 10_000), strike)
 
     def _one_trouble(self) -> None:
         world, rng, broker = self.world, self.world.random, self.broker

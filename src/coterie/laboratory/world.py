@@ -48,6 +48,16 @@ class World:
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
         self.at(self.now_ms + delay_ms, action)
 
+    def strike_until(self, end_ms: int, most_ms: int, strike: Callable[[], None]) -> None:
+        """Something goes wrong now and then: after 1 s to ``most_ms`` each time, until the end."""
+
+        def again() -> None:
+            if self.now_ms < end_ms:
+                strike()
+                self.after(self.random.randint(1_000, most_ms), again)
+
+        self.after(self.random.randint(1_000, most_ms), again)
+
     def run_until(self, time_ms: int) -> None:
         """Runs everything up to and at that time."""
         queue, pop, events = self._queue, heapq.heappop, 0

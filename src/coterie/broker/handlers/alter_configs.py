@@ -15,8 +15,14 @@ from coterie.broker.settings.changes import Change, Operation, changed, check_dy
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_setting
 from coterie.broker.topics import check_name
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse, ReplacedResourceResponse
+from coterie.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    ReplacedResource,
+    ReplacedResourceResponse,
+)
 from coterie.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -51,13 +57,7 @@ def handle_incremental_alter_configs(
     broker: Broker, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
     alterations = [
-        Alteration(
-            r.resource_type,
-            r.resource_name,
-            [Change(c.name, c.config_operation, c.value) for c in r.configs],
-            False,
-            request.validate_only,
-        )
+        _alteration(request, r, [Change(c.name, c.config_operation, c.value) for c in r.configs], replaces=False)
         for r in request.resources
     ]
     results = _alter_each(broker, alterations)
@@ -66,17 +66,21 @@ def handle_incremental_alter_configs(
 
 def handle_alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     alterations = [
-        Alteration(
-            r.resource_type,
-            r.resource_name,
-            [Change(c.name, Operation.SET, c.value) for c in r.configs],
-            True,
-            request.validate_only,
-        )
+        _alteration(request, r, [Change(c.name, Operation.SET, c.value) for c in r.configs], replaces=True)
         for r in request.resources
     ]
     results = _alter_each(broker, alterations)
     return AlterConfigsResponse(responses=[ReplacedResourceResponse(*result) for result in results])
+
+
+def _alteration(
+    request: IncrementalAlterConfigsRequest | AlterConfigsRequest,
+    resource: AlterConfigsResource | ReplacedResource,
+    changes: list[Change],
+    *,
+    replaces: bool,
+) -> Alteration:
+    return Alteration(resource.resource_type, resource.resource_name, changes, replaces, request.validate_only)
 
 
 def _alter_each(broker: Broker, alterations: list[Alteration]) -> list[tuple[int, str | None, int, str]]:
