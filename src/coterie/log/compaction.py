@@ -11,15 +11,19 @@ may run elsewhere. A crash leaves the old segments, or the new; never neither.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from coterie.log.filesystem import FileSystem
+from coterie.log.loading import CLEANED, SWAP
 from coterie.log.partition_log import PartitionLog
-from coterie.log.segment import Segment
+from coterie.log.segment import DELETED, Segment
 from coterie.records.batch import (
     HEADER_BYTES,
+    BatchError,
     BatchHeader,
     Record,
+    check_crc,
     decode_records,
     ends_transaction,
     read_header,
@@ -27,7 +31,6 @@ from coterie.records.batch import (
 )
 
 KEYS_AT_ONCE = 2_000_000
-CLEANED = ".cleaned"
 
 
 @dataclass(slots=True)
@@ -98,8 +101,9 @@ def clean(plan: Plan) -> Cleaned:
         file = plan.fs.open(path)
         try:
             for segment in group:
-                for position, header in segment.headers(0):
+                for position, header in _headers(segment):
                     data = segment.file.read(position, header.size)
+                    check_crc(data, 0, header)
                     kept = _cleaned_batch(plan, data, header, until, aborted, newest, cleaned)
                     if kept:
                         file.append(kept)
@@ -112,7 +116,7 @@ def clean(plan: Plan) -> Cleaned:
 
 def swap(log: PartitionLog, cleaned: Cleaned) -> bool:
     """Puts the cleaned files in place of the old ones; False when the log has changed meanwhile (a deleted topic, a
-    segment retention took), and then the old ones stay."""
+    segment retention took), and then the old ones stay. Raises OSError; then what was not exchanged stays as it was."""
     fs = cleaned.plan.fs
     if log.segments[: len(cleaned.plan.segments)] != cleaned.plan.segments:
         for group in cleaned.groups:
@@ -120,20 +124,55 @@ def swap(log: PartitionLog, cleaned: Cleaned) -> bool:
             if fs.exists(path):
                 fs.remove(path)
         return False
-    fresh: list[Segment] = []
+    _undo_unfinished(log)
     for group in cleaned.groups:
-        first = group[0]
-        first.close()
-        first.drop_index_files()
-        fs.rename(first.stem + ".log" + CLEANED, first.stem + ".log")
-        for other in group[1:]:
-            other.delete()
-        segment = Segment(fs, log.directory, first.base_offset)
-        segment.recover()
-        fresh.append(segment)
-    log.segments[: len(cleaned.plan.segments)] = fresh
+        at = log.segments.index(group[0])
+        log.segments[at : at + len(group)] = [_exchange(log, group)]
     log.cleaned_until = cleaned.until
     return True
+
+
+def _undo_unfinished(log: PartitionLog) -> None:
+    """What an exchange that failed could not take back, since that failed too. Raises OSError."""
+    names = log.fs.names(log.directory)
+    unfinished = [name for name in names if name.endswith(SWAP)]
+    for segment in log.segments if unfinished else []:
+        path = segment.stem + ".log"
+        if not log.fs.exists(path):
+            log.fs.rename(path + DELETED, path)
+    for name in unfinished:
+        log.fs.remove(f"{log.directory}/{name}")
+
+
+def _exchange(log: PartitionLog, group: list[Segment]) -> Segment:
+    """The marks are Kafka's: whoever opens the log after a crash sees from the names how far this came."""
+    fs, path = log.fs, group[0].stem + ".log"
+    segment = Segment(fs, log.directory, group[0].base_offset, CLEANED)
+    gone: list[str] = []
+    try:
+        segment.rebuild_index(segment.headers(0), log.config.index_interval_bytes)
+        fs.rename(path + CLEANED, path + SWAP)
+        for other in group[1:]:
+            fs.rename(other.stem + ".log", other.stem + ".log" + DELETED)
+            gone.append(other.stem + ".log")
+        fs.rename(path + SWAP, path)
+    except OSError:
+        segment.close_files()
+        with suppress(OSError):
+            for name in gone:
+                fs.rename(name + DELETED, name)
+            if fs.exists(path + SWAP):
+                fs.rename(path + SWAP, path + CLEANED)
+        raise
+    for old in group:
+        old.close_files()
+        with suppress(OSError):  # what stays is removed when the log is opened, or written anew
+            old.drop_index_files()
+    for name in gone:
+        with suppress(OSError):
+            fs.remove(name + DELETED)
+    segment.index.write()
+    return segment
 
 
 def _groups(plan: Plan) -> Iterator[list[Segment]]:
@@ -183,12 +222,23 @@ def _in_aborted(header: BatchHeader, aborted: set[tuple[int, int]]) -> bool:
 
 def _batches(plan: Plan) -> Iterator[tuple[Segment, int, BatchHeader]]:
     for segment in plan.segments:
-        for position, header in segment.headers(0):
+        for position, header in _headers(segment):
             yield segment, position, header
 
 
+def _headers(segment: Segment) -> list[tuple[int, BatchHeader]]:
+    """Those of the whole segment. Raises BatchError."""
+    headers = segment.headers(0)
+    end = headers[-1][0] + headers[-1][1].size if headers else 0
+    if end != segment.size:
+        raise BatchError(f"{segment.stem}.log: no whole batch at byte {end}")
+    return headers
+
+
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
-    return decode_records(segment.file.read(position, header.size), 0, header)
+    data = segment.file.read(position, header.size)
+    check_crc(data, 0, header)
+    return decode_records(data, 0, header)
 
 
 def _cleaned_batch(

@@ -6,13 +6,17 @@ Single writer, no replicas: the high watermark is the end of the log.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import Finding, Report, unreported
+from coterie.log.loading import ClosedLog, SegmentLoader, checksum_of_aborted
 from coterie.log.producers import Producers
+from coterie.log.recovery import recover
 from coterie.log.segment import Segment, segment_name
-from coterie.log.transactions import Transactions, decode_index
+from coterie.log.transactions import Aborted, Transactions, decode_index
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
 from coterie.records.batch import (
@@ -21,6 +25,7 @@ from coterie.records.batch import (
     BatchHeader,
     coordinator_epoch_of,
     decode_records,
+    is_undamaged,
     marker_of,
     read_header,
 )
@@ -46,7 +51,7 @@ class Appended:
 class PartitionLog:
     """The log of one partition in one directory."""
 
-    def __init__(self, fs: FileSystem, directory: str, config: LogConfig) -> None:
+    def __init__(self, fs: FileSystem, directory: str, config: LogConfig, report: Report = unreported) -> None:
         self.directory = directory
         self.config = config
         self.producers = Producers()
@@ -58,51 +63,87 @@ class PartitionLog:
         self.appended_bytes = 0  # of batches, since the log was opened
         self.cleaned_until = 0  # compaction has seen everything before this offset
         self.fs = fs
+        self._report = report
+        self._stale_aborted = False  # a `.txnindex` lacks entries
 
     @classmethod
     def open(
-        cls, fs: FileSystem, directory: str, config: LogConfig, *, clean: bool, start_offset: int = 0
+        cls,
+        fs: FileSystem,
+        directory: str,
+        config: LogConfig,
+        *,
+        clean: bool,
+        start_offset: int = 0,
+        closed: ClosedLog | None = None,
+        report: Report = unreported,
     ) -> PartitionLog:
-        """Opens or makes the log. ``clean`` says that it was closed in order, so that indexes may be trusted;
-        otherwise the last segment is read whole and a torn tail is cut off."""
-        log = cls(fs, directory, config)
+        """Opens or makes the log. ``clean`` says that it was closed in order, ``closed`` how its files were then; otherwise
+        the last segment is read whole and a torn tail is cut off. What does not fit is mended and goes to ``report``.
+        Raises OSError, or UnreadableFile."""
+        log = cls(fs, directory, config, report)
+        existed = fs.exists(directory)
         fs.make_directory(directory)
-        for name in fs.names(directory):
-            if name.endswith(".cleaned"):
-                fs.remove(f"{directory}/{name}")  # a compaction that did not come to its end
-        bases = sorted(int(n[:-4]) for n in fs.names(directory) if n.endswith(".log") and n[:-4].isdigit())
-        for base in bases:
-            segment = Segment(fs, directory, base)
-            if log.segments and base < log.segments[-1].next_offset:
-                segment.delete()  # compaction had made it part of the one before, and was cut off there
-                continue
-            last = base == bases[-1]
-            if segment.load_indexes() and not (last and not clean):
-                segment.finish_loading()
-            else:
-                segment.recover()
-                clean = False  # nor is what stands beside it to be trusted
-            log.segments.append(segment)
+        loader = SegmentLoader(
+            fs, directory, report, config.index_interval_bytes, clean, closed, contiguous=not config.cleanup_compact
+        )
+        log.segments = loader.load()
         if not log.segments:
+            if existed:
+                report(Finding(directory, None, "there is no segment", f"the log begins anew at offset {start_offset}"))
             log._start_segment(start_offset)
+        if start_offset > log.end_offset:
+            problem = f"the log's start is said to be {start_offset}, beyond its end {log.end_offset}"
+            report(Finding(directory, None, problem, "it begins with its first segment"))
+            start_offset = 0
         log.log_start_offset = max(start_offset, log.segments[0].base_offset)
-        log._load_producers(clean)
+        log._load_producers(loader.trusted, closed)
         return log
 
-    def _load_producers(self, clean: bool) -> None:
-        name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
-        open_transactions = self.transactions.open
-        if clean and self.fs.exists(name) and self.producers.load_snapshot(self.fs.read_file(name), open_transactions):
-            for segment in self.segments:
-                if self.fs.exists(segment.stem + ".txnindex"):
-                    self.transactions.aborted += decode_index(self.fs.read_file(segment.stem + ".txnindex"))
+    def _load_producers(self, trusted: bool, closed: ClosedLog | None = None) -> None:
+        """From snapshot and `.txnindex` where they may be trusted; else from the log, in which markers tell the truth."""
+        names = self.fs.names(self.directory)
+        if trusted and self._load_kept(names, closed):
             return
-        for segment in self.segments:
-            if self.fs.exists(segment.stem + ".txnindex"):
-                self.fs.remove(segment.stem + ".txnindex")
+        for name in names:
+            if name.endswith(".txnindex"):
+                self.fs.remove(f"{self.directory}/{name}")
+        self.producers, self.transactions = Producers(), Transactions()
+        for slot, segment in enumerate(self.segments):
             for position, header in segment.headers(0):
+                marker = segment.file.read(position, header.size) if header.is_control else b""
+                if marker and not is_undamaged(marker, header):
+                    self._recover(slot, None)  # which comes back here
+                    return
                 if header.producer_id >= 0:
-                    self._remember(header, segment.file.read(position, header.size) if header.is_control else b"")
+                    self._remember(header, marker)
+
+    def _load_kept(self, names: list[str], closed: ClosedLog | None) -> bool:
+        indexes = [name for name in names if name.endswith(".txnindex")]
+        name = f"{segment_name(self.end_offset)}.snapshot"
+        if closed is not None and closed.aborted != checksum_of_aborted(self.fs, self.directory, indexes):
+            self._rebuilt(indexes[0] if indexes else name, "the index of aborted transactions is not what was written")
+            return False
+        contents = [self.fs.read_file(f"{self.directory}/{index}") for index in indexes]
+        if closed is None and any(contents):
+            return False  # nothing shows whether they are whole
+        if name in names:
+            snapshot = self.fs.read_file(f"{self.directory}/{name}")
+            if not self.producers.load_snapshot(snapshot, self.transactions.open):
+                self._rebuilt(name, "the producers' snapshot is damaged")
+                return False
+        elif closed is None or closed.snapshot:
+            if closed is not None:
+                self._rebuilt(name, "the producers' snapshot is gone")
+            return False
+        for content in contents:
+            self.transactions.aborted += decode_index(content)
+        return True
+
+    def _rebuilt(self, name: str, problem: str) -> None:
+        self._report(
+            Finding(f"{self.directory}/{name}", None, problem, "producers and transactions are read from the log")
+        )
 
     def _remember(self, header: BatchHeader, marker: bytes) -> None:
         """A batch of a producer is in the log; ``marker``: its bytes, if it is a control batch."""
@@ -114,9 +155,20 @@ class PartitionLog:
         committed = marker_of(marker, 0, header)
         entry = None if committed is None else self.transactions.ended(header, committed)
         if entry is not None:
-            index = self.fs.open(self.segments[self._segment_of(header.base_offset)].stem + ".txnindex")
-            index.append(entry.encode())
-            index.close()
+            self._index_aborted(entry)
+
+    def _index_aborted(self, entry: Aborted) -> None:
+        """The file only helps: one that cannot be written is written anew when the log is closed."""
+        if self._stale_aborted:
+            return
+        try:
+            index = self.fs.open(self.segments[self._segment_of(entry.last_offset)].stem + ".txnindex")
+            try:
+                index.append(entry.encode())
+            finally:
+                index.close()
+        except OSError:
+            self._stale_aborted = True
 
     @property
     def last_stable_offset(self) -> int:
@@ -196,15 +248,24 @@ class PartitionLog:
 
     def _start_segment(self, base_offset: int) -> None:
         """A new active segment; the one before is closed to appends."""
+        segment = Segment(self.fs, self.directory, base_offset)
+        try:
+            if self.config.preallocate:
+                segment.reserve(self.config.segment_bytes)
+            if self.segments:
+                self.segments[-1].finish()
+        except OSError:
+            segment.close_files()
+            with suppress(OSError):
+                self.fs.remove(segment.stem + ".log")
+            raise
         if self.segments:
-            self.segments[-1].trim()
-        self.segments.append(Segment(self.fs, self.directory, base_offset))
-        if self.config.preallocate:
-            self.segments[-1].reserve(self.config.segment_bytes)
+            segment.index.make_file()
+        self.segments.append(segment)
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
         """Batches from the one that holds ``offset``, up to ``max_bytes``; a larger first batch comes whole if
-        ``at_least_one``. The last batch may be cut short, as in Kafka. Raises Refusal OFFSET_OUT_OF_RANGE."""
+        ``at_least_one``. The last batch may be cut short, as in Kafka. Raises Refusal OFFSET_OUT_OF_RANGE, or OSError."""
         end_offset = self.end_offset
         if not self.log_start_offset <= offset <= end_offset:
             raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -213,11 +274,46 @@ class PartitionLog:
         slot = self._segment_of(offset)
         while slot < len(self.segments):
             segment = self.segments[slot]
+            if segment.unverified and not segment.verify(segment.start_of_stretch(offset), 1):
+                segment = self._recover(slot, None)
             position = segment.position_of(offset)
-            if position is not None:
+            if position is None:
+                slot += 1
+            elif segment.unverified and not segment.verify(position, max_bytes):
+                self._recover(slot, None)
+            else:
                 return self._read_at(segment, position, max_bytes, at_least_one)
-            slot += 1
         return b""
+
+    def _recover(self, slot: int, problem: str | None) -> Segment:
+        """A segment that turns out damaged while the log is in use: what is no batch goes out of it."""
+        old, is_last = self.segments[slot], slot == len(self.segments) - 1
+        segment = recover(
+            self.fs,
+            self.directory,
+            old.base_offset,
+            self._report,
+            bound=None if is_last else self.segments[slot + 1].base_offset,
+            end_offset=old.next_offset if is_last else None,
+            problem=problem or "its index does not fit its batches",
+            index_interval_bytes=self.config.index_interval_bytes,
+        )
+        segment.first_append_ms = old.first_append_ms
+        if is_last:
+            segment.next_offset = max(segment.next_offset, old.next_offset)
+        old.close_files()
+        self.segments[slot] = segment
+        self._load_producers(trusted=False)
+        return segment
+
+    def verify(self) -> bool:
+        """Reads all that was on the disk when the log was opened; False where something was damaged, and is mended now."""
+        damaged = [
+            slot for slot, segment in enumerate(self.segments) if segment.unverified and not segment.verify_all()
+        ]
+        for slot in damaged:
+            self._recover(slot, None)
+        return not damaged
 
     def offset_near_end(self, size: int) -> int:
         """An offset with at most about ``size`` bytes of batches from it to the end."""
@@ -249,17 +345,36 @@ class PartitionLog:
         return low
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record at or after ``timestamp``, or None if there is none."""
-        for segment in self.segments:
-            if segment.max_timestamp < timestamp:
+        """(offset, timestamp) of the first record at or after ``timestamp``, or None if there is none. Raises Refusal
+        CORRUPT_MESSAGE, or OSError."""
+        slot = 0
+        while slot < len(self.segments):
+            segment = self.segments[slot]
+            position = segment.position_for_time(timestamp) if segment.max_timestamp >= timestamp else segment.size
+            if position is None:
+                self._recover(slot, "its time index does not fit its batches")
                 continue
-            for position, header in segment.headers(segment.positions_for_time(timestamp)):
-                if header.max_timestamp < timestamp or header.last_offset < self.log_start_offset:
-                    continue
-                data = segment.file.read(position, header.size)
-                for record in self._records(data, header):
-                    if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
-                        return record.offset, record.timestamp
+            while position < segment.size:
+                end = segment.end_of_stretch(position)
+                if segment.unverified and not segment.verify(position, end - position):
+                    self._recover(slot, None)
+                    break
+                found = self._first_at(segment, position, end, timestamp)
+                if found is not None:
+                    return found
+                position = end
+            else:
+                slot += 1
+        return None
+
+    def _first_at(self, segment: Segment, position: int, end: int, timestamp: int) -> tuple[int, int] | None:
+        """Of one stretch of a segment."""
+        for at, header in segment.headers(position, end):
+            if header.max_timestamp < timestamp or header.last_offset < self.log_start_offset:
+                continue
+            for record in self._records(segment.file.read(at, header.size), header):
+                if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                    return record.offset, record.timestamp
         return None
 
     @staticmethod
@@ -271,9 +386,13 @@ class PartitionLog:
 
     def max_timestamp_offset(self) -> tuple[int, int]:
         """(offset, timestamp) of the record with the largest timestamp (KIP-734); (-1, -1) for an empty log."""
-        segment = max(self.segments, key=lambda s: s.max_timestamp)
+        slot = max(range(len(self.segments)), key=lambda number: self.segments[number].max_timestamp)
+        segment = self.segments[slot]
         for position, header in segment.headers(0):
             if header.max_timestamp == segment.max_timestamp >= 0:
+                if segment.unverified and not segment.verify(position, header.size):
+                    self._recover(slot, None)
+                    return self.max_timestamp_offset()
                 for record in self._records(segment.file.read(position, header.size), header):
                     if record.timestamp == segment.max_timestamp:
                         return record.offset, record.timestamp
@@ -317,23 +436,50 @@ class PartitionLog:
         return deleted
 
     def _drop_first(self) -> None:
-        self.segments.pop(0).delete()
+        first = self.segments.pop(0)
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self.transactions.forget_before(self.log_start_offset)
+        first.delete()
 
     def sync(self) -> None:
         """Returns once all that was appended is on the disk."""
         self.unflushed_messages = 0
         self.segments[-1].sync()
 
-    def close(self) -> None:
-        """Syncs, writes the producers' snapshot and closes the files."""
-        self.sync()
-        if self.producers.by_id:
-            for name in self.fs.names(self.directory):
-                if name.endswith(".snapshot"):
-                    self.fs.remove(f"{self.directory}/{name}")
-            name = f"{self.directory}/{segment_name(self.end_offset)}.snapshot"
-            self.fs.write_file(name, self.producers.to_snapshot(self.transactions.open))
+    def close(self) -> ClosedLog:
+        """Syncs, writes the producers' snapshot and closes the files; returns what a later `open` should find. Raises
+        OSError; then the files are closed too, but the log was not closed in order."""
+        fs, directory = self.fs, self.directory
+        try:
+            self.sync()
+            snapshot = f"{segment_name(self.end_offset)}.snapshot"
+            if self.producers.by_id:
+                fs.write_file(f"{directory}/{snapshot}", self.producers.to_snapshot(self.transactions.open))
+            for name in fs.names(directory):
+                if name.endswith(".snapshot") and (name != snapshot or not self.producers.by_id):
+                    fs.remove(f"{directory}/{name}")
+            self._write_aborted()
+            for segment in self.segments:
+                segment.finish()
+            segments = {segment.base_offset: (segment.size, segment.index.checksum) for segment in self.segments}
+            aborted = checksum_of_aborted(fs, directory, fs.names(directory))
+            return ClosedLog(self.end_offset, segments, aborted, bool(self.producers.by_id))
+        finally:
+            self.close_files()
+
+    def _write_aborted(self) -> None:
+        """The `.txnindex` files anew, where one lacks entries."""
+        if not self._stale_aborted:
+            return
+        contents: dict[str, bytes] = {}
+        for entry in self.transactions.aborted:
+            stem = self.segments[self._segment_of(entry.last_offset)].stem
+            contents[stem] = contents.get(stem, b"") + entry.encode()
+        for stem, content in contents.items():
+            self.fs.write_file(stem + ".txnindex", content)
+        self._stale_aborted = False
+
+    def close_files(self) -> None:
+        """Closes the files as they are."""
         for segment in self.segments:
-            segment.close()
+            segment.close_files()

@@ -1,17 +1,17 @@
-"""One segment: a `.log` file with its sparse `.index` and `.timeindex`, in Kafka's own formats.
+"""One segment: a `.log` file with its sparse index (`segment_index`).
 
-`.index`: int32 last offset of a batch relative to the base, int32 position of that batch. `.timeindex`: int64 largest
-timestamp so far, int32 relative last offset of the batch that has it. An entry is written every index.interval.bytes;
-both are small enough to be held in memory whole. (Kafka's LogSegment.append; its DumpLogSegments checks ours.)
+What was on the disk when the segment was opened is read whole once, at its first use: batch after batch, with its CRC
+and its offsets (`verify`). What is appended needs no such look.
 """
 
 from __future__ import annotations
 
-import struct
-from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
+from collections.abc import Container
+from contextlib import suppress
 
 from coterie.log.filesystem import File, FileSystem
+from coterie.log.segment_index import SegmentIndex
 from coterie.records.batch import (
     HEADER_BYTES,
     LENGTH_END,
@@ -23,10 +23,8 @@ from coterie.records.batch import (
     read_header,
 )
 
-_INDEX_ENTRY = struct.Struct(">ii")
-_TIME_ENTRY = struct.Struct(">qi")
-_SCAN_BYTES = 1024 * 1024
 WINDOW_BYTES = 65_536  # of batches that are read at once for the sake of their headers
+DELETED = ".deleted"  # Kafka's mark of a file that is about to go
 
 
 def segment_name(base_offset: int) -> str:
@@ -35,43 +33,147 @@ def segment_name(base_offset: int) -> str:
 
 
 class Segment:
-    """A segment of a log. ``next_offset`` is one past the last offset in it; ``max_timestamp`` is -1 if empty."""
+    """A segment of a log. ``next_offset`` is one past the last offset in it; ``max_timestamp`` is -1 if empty.
+    ``suffix``: of a `.log` file that has not its own name yet."""
 
-    def __init__(self, fs: FileSystem, directory: str, base_offset: int) -> None:
+    def __init__(self, fs: FileSystem, directory: str, base_offset: int, suffix: str = "") -> None:
         self.base_offset = base_offset
         self.stem = f"{directory}/{segment_name(base_offset)}"
         self._fs = fs
-        self.file: File = fs.open(self.stem + ".log")
-        self._index_file: File | None = None
-        self._time_file: File | None = None
+        self.file: File = fs.open(self.stem + ".log" + suffix)
+        self.index = SegmentIndex(fs, self.stem, base_offset)
         self.size = self.file.size()
         self.next_offset = base_offset
         self.max_timestamp = -1
         self._max_timestamp_offset = base_offset
         self.first_append_ms = -1
         self._modified_ms = -1
-        self._reserved = False
-        self._offsets, self._positions = array("q"), array("q")
-        self._times, self._time_offsets = array("q"), array("q")
+        self._untidy = False  # the file is longer than the segment
         self._since_index = 0
+        # Of the stretches between index entries that were there when the segment was opened: which are verified.
+        self._verified = bytearray()
+        self._loaded_size = self._loaded_times = 0
+        self.unverified = 0
 
-    def load_indexes(self) -> bool:
-        """Reads the index files of a cleanly closed segment; False if they cannot be trusted."""
-        try:
-            index = self._fs.read_file(self.stem + ".index")
-            times = self._fs.read_file(self.stem + ".timeindex")
-        except FileNotFoundError:
-            return self.size == 0
-        if len(index) % _INDEX_ENTRY.size or len(times) % _TIME_ENTRY.size:
+    # -- loading ------------------------------------------------------------------------------------------------------
+
+    def load(self, bound: int | None, names: Container[str]) -> str | None:
+        """Trusts the index files, where they are among the directory's ``names``, as far as they fit, and reads what follows
+        the last entry; returns what does not fit, or None. ``bound``: the next segment's base offset."""
+        problem = self.index.load(self.size, names)
+        if problem is not None:
+            return problem
+        positions = self.index.positions
+        start = positions[-1] if positions else 0
+        tail = self.headers(start)
+        end = start
+        for position, header in tail:
+            if header.base_offset < self.next_offset or header.magic != MAGIC:
+                return f"the batch at byte {position} does not follow the one before"
+            self._note_end(header)
+            end = position + header.size
+        if end != self.size:
+            return f"no whole batch at byte {end}"
+        if bound is not None and self.next_offset > bound:
+            return f"the last batch reaches offset {self.next_offset - 1}, but the next segment begins at {bound}"
+        self._loaded_size = self.size
+        self._verified = bytearray(len(positions) + 1)
+        self.unverified = len(self._verified)
+        if self.size - start <= WINDOW_BYTES and not self._verify_slot(len(positions)):
+            return "a batch is damaged"
+        return self._load_times()
+
+    def _load_times(self) -> str | None:
+        times = self.index.times
+        self._loaded_times = len(times)
+        if times and times[-1] > self.max_timestamp:
+            if not self._is_time(len(times) - 1):
+                return "the last entry of the time index names another timestamp than its batch"
+            self.max_timestamp, self._max_timestamp_offset = times[-1], self.index.time_offsets[-1]
+        if self.index.positions and not times and self.max_timestamp >= 0:
+            return "the time index has no entry"
+        return None
+
+    def _is_time(self, slot: int) -> bool:
+        """Whether a time entry's batch has that timestamp."""
+        timestamp, offset = self.index.times[slot], self.index.time_offsets[slot]
+        position = self.position_of(offset)
+        if position is None:
             return False
-        for relative, position in _INDEX_ENTRY.iter_unpack(index):
-            if position >= self.size or (self._positions and position <= self._positions[-1]):
+        try:
+            header = read_header(self.file.read(position, HEADER_BYTES))
+        except BatchError:
+            return False
+        return header.base_offset <= offset <= header.last_offset and header.max_timestamp == timestamp
+
+    def rebuild_index(self, headers: list[tuple[int, BatchHeader]], index_interval_bytes: int = 4096) -> None:
+        """The index of a segment that holds just these batches, in memory; `write_index` puts it into the files."""
+        self.index.close_files()
+        self.index = SegmentIndex(self._fs, self.stem, self.base_offset)
+        self.index.stale = True
+        self.next_offset, self.max_timestamp, self._max_timestamp_offset = self.base_offset, -1, self.base_offset
+        self._since_index = self.unverified = self._loaded_times = 0
+        for position, header in headers:
+            self._note(header, position, index_interval_bytes)
+
+    def verify(self, position: int, length: int) -> bool:
+        """Whether the batches from ``position`` on, ``length`` bytes and up to the next index entry, are undamaged and in
+        order. Each is read once after a start."""
+        slot = self._slot_at(position)
+        end = position + max(length, 1)
+        while slot < len(self._verified) and self._start_of(slot) < end:
+            if not self._verified[slot] and not self._verify_slot(slot):
                 return False
-            self._offsets.append(self.base_offset + relative)
-            self._positions.append(position)
-        for timestamp, relative in _TIME_ENTRY.iter_unpack(times):
-            self._times.append(timestamp)
-            self._time_offsets.append(self.base_offset + relative)
+            slot += 1
+        return True
+
+    def verify_all(self) -> bool:
+        """Whether all that was on the disk is undamaged and in order."""
+        return self.verify(0, self._loaded_size)
+
+    def _slot_at(self, position: int) -> int:
+        low, high = 0, len(self._verified) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._start_of(middle) <= position:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _start_of(self, slot: int) -> int:
+        return self.index.positions[slot - 1] if slot else 0
+
+    def _verify_slot(self, slot: int) -> bool:
+        """Reads a stretch: its batches, their CRCs, their order, and the index entry that begins it."""
+        start, last = self._start_of(slot), slot == len(self._verified) - 1
+        end = self._loaded_size if last else self._start_of(slot + 1)
+        data = self.file.read(start, end - start + LENGTH_END)
+        position, next_offset = 0, self.base_offset
+        entry = self.index.offsets[slot - 1] if slot else None
+        entry_met = entry is None
+        try:
+            while position < end - start:
+                header = read_header(data, position)
+                size = header.size
+                if header.magic != MAGIC or header.length < HEADER_BYTES - LENGTH_END or position + size > end - start:
+                    return False
+                if header.base_offset < next_offset or (
+                    not position and entry is not None and header.base_offset > entry
+                ):
+                    return False
+                check_crc(data, position, header)
+                next_offset = header.last_offset + 1
+                entry_met = entry_met or header.last_offset == entry
+                position += size
+        except BatchError:
+            return False
+        if not last and int.from_bytes(data[position : position + 8], "big", signed=True) < next_offset:
+            return False
+        if not entry_met or (last and next_offset > self.next_offset):
+            return False
+        self._verified[slot] = 1
+        self.unverified -= 1
         return True
 
     def headers(self, position: int, end: int | None = None) -> list[tuple[int, BatchHeader]]:
@@ -83,57 +185,24 @@ class Segment:
             if position + HEADER_BYTES > window_at + len(window) or position < window_at:
                 window, window_at = self.file.read(position, WINDOW_BYTES), position
             header = read_header(window, position - window_at)
-            if header.length <= 0 or position + header.size > end:
+            if header.length < HEADER_BYTES - LENGTH_END or position + header.size > end:
                 break
             whole.append((position, header))
             position += header.size
         return whole
 
-    def recover(self) -> list[BatchHeader]:
-        """Reads every batch, cuts the file after the last undamaged one, builds the indexes anew."""
-        self._offsets, self._positions = array("q"), array("q")
-        self._times, self._time_offsets = array("q"), array("q")
-        self._since_index, self.max_timestamp, self.next_offset = 0, -1, self.base_offset
-        self.drop_index_files()
-        good: list[BatchHeader] = []
-        position = 0
-        while position + HEADER_BYTES <= self.size:
-            try:
-                header = read_header(self.file.read(position, HEADER_BYTES))
-                if header.magic != MAGIC or header.length < HEADER_BYTES - 12 or header.base_offset < self.next_offset:
-                    break
-                data = self.file.read(position, header.size)
-                if len(data) < header.size:
-                    break
-                check_crc(data, 0, header)
-            except BatchError:
-                break
-            self._note(header, position)
-            good.append(header)
-            position += header.size
-        if position < self.size:
-            self.file.truncate(position)
-            self.size = position
-        return good
-
-    def finish_loading(self) -> None:
-        """After `load_indexes`: the end of the segment, from the batches after the last index entry."""
-        start = self._positions[-1] if self._positions else 0
-        for _, header in self.headers(start):
-            self.next_offset = header.last_offset + 1
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
-        if self._times and self._times[-1] > self.max_timestamp:
-            self.max_timestamp, self._max_timestamp_offset = self._times[-1], self._time_offsets[-1]
+    # -- appending ----------------------------------------------------------------------------------------------------
 
     def append(self, batch: bytes | bytearray, header: BatchHeader, index_interval_bytes: int, now_ms: int) -> None:
-        """Appends a stamped batch."""
+        """Appends a stamped batch. Raises OSError where the `.log` cannot take it; an index that cannot is no fault."""
         start = self.size
         try:
             self.file.append(batch)
         except OSError:
-            # What was torn is cut off, so that the next append starts at a batch border.
-            self.file.truncate(start)
+            # What was torn is cut off, or lies beyond the file's end until the next append.
+            self._untidy = True
+            with suppress(OSError):
+                self.trim()
             raise
         self.size = start + len(batch)
         self._modified_ms = now_ms
@@ -142,13 +211,13 @@ class Segment:
     def reserve(self, size: int) -> None:
         """Makes the file as large as the segment will be (preallocate)."""
         self.file.reserve(size)
-        self._reserved = True
+        self._untidy = True
 
     def trim(self) -> None:
-        """Gives back what was reserved and not used."""
-        if self._reserved:
+        """Gives back what was reserved and not used, or left by a write that failed."""
+        if self._untidy:
             self.file.truncate(self.size)
-            self._reserved = False
+            self._untidy = False
 
     @property
     def modified_ms(self) -> int:
@@ -156,33 +225,32 @@ class Segment:
         return self._modified_ms if self._modified_ms >= 0 else self.file.modified_ms()
 
     def _note(self, header: BatchHeader, position: int, index_interval_bytes: int = 4096) -> None:
-        self.next_offset = header.last_offset + 1
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
+        self._note_end(header)
         if self._since_index > index_interval_bytes:
-            self._add_index_entry(header.last_offset, position)
+            self.index.add(header.last_offset, position, self.max_timestamp, self._max_timestamp_offset)
             self._since_index = 0
         self._since_index += header.size
 
-    def _add_index_entry(self, last_offset: int, position: int) -> None:
-        self._offsets.append(last_offset)
-        self._positions.append(position)
-        if self._index_file is None or self._time_file is None:
-            self._index_file = self._fs.open(self.stem + ".index")
-            self._time_file = self._fs.open(self.stem + ".timeindex")
-        self._index_file.append(_INDEX_ENTRY.pack(last_offset - self.base_offset, position))
-        if self.max_timestamp > (self._times[-1] if self._times else -1):
-            self._times.append(self.max_timestamp)
-            self._time_offsets.append(self._max_timestamp_offset)
-            self._time_file.append(_TIME_ENTRY.pack(self.max_timestamp, self._max_timestamp_offset - self.base_offset))
+    def _note_end(self, header: BatchHeader) -> None:
+        self.next_offset = header.last_offset + 1
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def start_of_stretch(self, offset: int) -> int:
+        """The position from which `position_of` looks for ``offset``."""
+        slot = self.index.slot_of(offset)
+        return self.index.positions[slot] if slot >= 0 else 0
 
     def position_of(self, offset: int) -> int | None:
         """The position of the batch that holds ``offset`` or is the first after it; None past the end."""
         # An entry's batch ends at or before ``offset``, so the batch looked for begins there or later; the entry after
         # it may be that batch itself.
-        slot = bisect_right(self._offsets, offset) - 1
-        position = self._positions[slot] if slot >= 0 else 0
-        end = self._positions[slot + 1] if slot + 1 < len(self._positions) else self.size
+        positions = self.index.positions
+        slot = self.index.slot_of(offset)
+        position = positions[slot] if slot >= 0 else 0
+        end = positions[slot + 1] if slot + 1 < len(positions) else self.size
         window, window_at = b"", position
         while position + HEADER_BYTES <= end:
             if position + HEADER_BYTES > window_at + len(window):
@@ -195,34 +263,51 @@ class Segment:
             position += size
         return end if end < self.size else None
 
-    def positions_for_time(self, timestamp: int) -> int:
-        """A position at or before the first batch whose largest timestamp reaches ``timestamp``."""
-        slot = bisect_left(self._times, timestamp) - 1
+    def position_for_time(self, timestamp: int) -> int | None:
+        """A position at or before the first batch whose largest timestamp reaches ``timestamp``; None where the time
+        index does not fit the log."""
+        slot = self.index.time_slot_before(timestamp)
         if slot < 0:
             return 0
-        at = bisect_right(self._offsets, self._time_offsets[slot]) - 1
-        return self._positions[at] if at >= 0 else 0
+        if slot < self._loaded_times and not self._is_time(slot):
+            return None
+        return self.start_of_stretch(self.index.time_offsets[slot])
+
+    def end_of_stretch(self, position: int) -> int:
+        """Where the index entry after ``position`` is, or the segment's end."""
+        positions = self.index.positions
+        slot = bisect_right(positions, position)
+        return positions[slot] if slot < len(positions) else self.size
 
     def sync(self) -> None:
         self.file.sync()
 
-    def close(self) -> None:
+    def finish(self) -> None:
+        """No more is appended: what was reserved goes, and an index that lacks entries is written anew."""
         self.trim()
-        for file in (self.file, self._index_file, self._time_file):
-            if file is not None:
-                file.close()
-        self._index_file = self._time_file = None
+        self.index.write()
+
+    def close(self) -> None:
+        """Closes the files, the index whole. Raises OSError."""
+        try:
+            self.finish()
+        finally:
+            self.close_files()
+
+    def close_files(self) -> None:
+        """Closes the files as they are."""
+        self.index.close_files()
+        self.file.close()
 
     def drop_index_files(self) -> None:
-        for file in (self._index_file, self._time_file):
-            if file is not None:
-                file.close()
-        self._index_file = self._time_file = None
-        for suffix in (".index", ".timeindex", ".txnindex"):
-            if self._fs.exists(self.stem + suffix):
-                self._fs.remove(self.stem + suffix)
+        """Removes what can be rebuilt of the `.log`."""
+        self.index.drop_files()
+        if self._fs.exists(self.stem + ".txnindex"):
+            self._fs.remove(self.stem + ".txnindex")
 
     def delete(self) -> None:
-        self.close()
-        self._fs.remove(self.stem + ".log")
+        """Removes the files; one that a crash leaves carries Kafka's mark of deletion."""
+        self.close_files()
+        self._fs.rename(self.stem + ".log", self.stem + ".log" + DELETED)
         self.drop_index_files()
+        self._fs.remove(self.stem + ".log" + DELETED)

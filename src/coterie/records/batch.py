@@ -131,6 +131,11 @@ def check_crc(data: bytes, position: int, header: BatchHeader) -> None:
         raise BatchError("the batch is damaged: its CRC-32C does not fit")
 
 
+def is_undamaged(batch: bytes, header: BatchHeader) -> bool:
+    """Whether ``batch`` is whole and its CRC-32C right."""
+    return len(batch) == header.size and google_crc32c.value(batch[_ATTRIBUTES_AT:]) == header.crc
+
+
 def stamp(data: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
     """Writes what the CRC does not cover: the offset that the log gives the batch, and the leader's epoch."""
     struct.pack_into(">q", data, position, base_offset)
