@@ -13,10 +13,11 @@ from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
 from coterie.log.loading import ClosedLog, SegmentLoader, checksum_of_aborted
+from coterie.log.producer_files import drop_aborted, load_kept, write_aborted, write_snapshot
 from coterie.log.producers import Producers
 from coterie.log.recovery import recover
-from coterie.log.segment import Segment, segment_name
-from coterie.log.transactions import Aborted, Transactions, decode_index
+from coterie.log.segment import Segment
+from coterie.log.transactions import Aborted, Transactions
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
 from coterie.records.batch import (
@@ -102,12 +103,11 @@ class PartitionLog:
 
     def _load_producers(self, trusted: bool, closed: ClosedLog | None = None) -> None:
         """From snapshot and `.txnindex` where they may be trusted; else from the log, in which markers tell the truth."""
-        names = self.fs.names(self.directory)
-        if trusted and self._load_kept(names, closed):
+        kept = load_kept(self.fs, self.directory, self.end_offset, closed, self._report) if trusted else None
+        if kept is not None:
+            self.producers, self.transactions = kept
             return
-        for name in names:
-            if name.endswith(".txnindex"):
-                self.fs.remove(f"{self.directory}/{name}")
+        drop_aborted(self.fs, self.directory)
         self.producers, self.transactions = Producers(), Transactions()
         for slot, segment in enumerate(self.segments):
             for position, header in segment.headers(0):
@@ -117,33 +117,6 @@ class PartitionLog:
                     return
                 if header.producer_id >= 0:
                     self._remember(header, marker)
-
-    def _load_kept(self, names: list[str], closed: ClosedLog | None) -> bool:
-        indexes = [name for name in names if name.endswith(".txnindex")]
-        name = f"{segment_name(self.end_offset)}.snapshot"
-        if closed is not None and closed.aborted != checksum_of_aborted(self.fs, self.directory, indexes):
-            self._rebuilt(indexes[0] if indexes else name, "the index of aborted transactions is not what was written")
-            return False
-        contents = [self.fs.read_file(f"{self.directory}/{index}") for index in indexes]
-        if closed is None and any(contents):
-            return False  # nothing shows whether they are whole
-        if name in names:
-            snapshot = self.fs.read_file(f"{self.directory}/{name}")
-            if not self.producers.load_snapshot(snapshot, self.transactions.open):
-                self._rebuilt(name, "the producers' snapshot is damaged")
-                return False
-        elif closed is None or closed.snapshot:
-            if closed is not None:
-                self._rebuilt(name, "the producers' snapshot is gone")
-            return False
-        for content in contents:
-            self.transactions.aborted += decode_index(content)
-        return True
-
-    def _rebuilt(self, name: str, problem: str) -> None:
-        self._report(
-            Finding(f"{self.directory}/{name}", None, problem, "producers and transactions are read from the log")
-        )
 
     def _remember(self, header: BatchHeader, marker: bytes) -> None:
         """A batch of a producer is in the log; ``marker``: its bytes, if it is a control batch."""
@@ -452,13 +425,12 @@ class PartitionLog:
         fs, directory = self.fs, self.directory
         try:
             self.sync()
-            snapshot = f"{segment_name(self.end_offset)}.snapshot"
-            if self.producers.by_id:
-                fs.write_file(f"{directory}/{snapshot}", self.producers.to_snapshot(self.transactions.open))
-            for name in fs.names(directory):
-                if name.endswith(".snapshot") and (name != snapshot or not self.producers.by_id):
-                    fs.remove(f"{directory}/{name}")
-            self._write_aborted()
+            write_snapshot(fs, directory, self.end_offset, self.producers, self.transactions)
+            if self._stale_aborted:
+                write_aborted(
+                    fs, ((self.segments[self._segment_of(a.last_offset)].stem, a) for a in self.transactions.aborted)
+                )
+                self._stale_aborted = False
             for segment in self.segments:
                 segment.finish()
             segments = {segment.base_offset: (segment.size, segment.index.checksum) for segment in self.segments}
@@ -466,18 +438,6 @@ class PartitionLog:
             return ClosedLog(self.end_offset, segments, aborted, bool(self.producers.by_id))
         finally:
             self.close_files()
-
-    def _write_aborted(self) -> None:
-        """The `.txnindex` files anew, where one lacks entries."""
-        if not self._stale_aborted:
-            return
-        contents: dict[str, bytes] = {}
-        for entry in self.transactions.aborted:
-            stem = self.segments[self._segment_of(entry.last_offset)].stem
-            contents[stem] = contents.get(stem, b"") + entry.encode()
-        for stem, content in contents.items():
-            self.fs.write_file(stem + ".txnindex", content)
-        self._stale_aborted = False
 
     def close_files(self) -> None:
         """Closes the files as they are."""
