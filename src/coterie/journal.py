@@ -93,14 +93,31 @@ class JournalLine:
     @classmethod
     def from_json(cls, line: str | bytes) -> JournalLine:
         """Raises ValueError for a line that is not a journal's; unknown fields of later versions are passed over."""
-        said = json.loads(line)
-        if not isinstance(said, dict) or "event" not in said:
+        try:
+            said = json.loads(line)
+        except RecursionError as error:
+            raise ValueError("not a journal line: it is nested too deeply") from error
+        if not isinstance(said, dict):
             raise ValueError("not a journal line")
-        return cls(**{k: v for k, v in said.items() if k in cls.__slots__})
+        values = {k: v for k, v in said.items() if k in cls.__slots__}
+        wrong = [k for k, kind in _REQUIRED.items() if not isinstance(values.get(k), kind)]
+        wrong += [k for k, kind in _OPTIONAL.items() if k in values and not isinstance(values[k], kind)]
+        if wrong or not all(isinstance(c, dict) and _is_text(c) and "kind" in c for c in values.get("causes", [])):
+            raise ValueError(f"not a journal line: {', '.join(wrong) or 'causes'}")
+        return cls(**values)
 
     def why(self) -> str:
         """The causes in words: "consumer-1 joined; consumer-2 left"."""
         return "; ".join(_cause_text(cause) for cause in self.causes)
+
+
+_REQUIRED = {"time_ms": int, "group": str, "generation": int, "event": str, "state_from": str, "state_to": str}
+_OPTIONAL: dict[str, type] = dict.fromkeys(("members", "join_ms", "sync_ms", "moved_count"), int)
+_OPTIONAL |= {"causes": list, "moved": list, "leader": str, "protocol": str, "owners": dict}
+
+
+def _is_text(cause: dict[str, Any]) -> bool:
+    return all(isinstance(value, str) for value in cause.values())
 
 
 def _cause_text(cause: dict[str, str]) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS, decode_subscribed_topics, encode_subscription
 from coterie.broker.turns import REPEATED_AT_MOST, distinct
+from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS
 from coterie.wire.codec import TooManyElements, decode
 from coterie.wire.declaration import Message, Struct
@@ -28,7 +29,6 @@ from coterie.wire.messages.offset_commit import (
 )
 from coterie.wire.primitives import WireError, write_unsigned_varint
 from tests.broker.test_bounds import run, running
-from tests.wire.random_messages import random_struct
 
 REQUESTS = [(a.request, v) for a in APIS.values() for v in range(a.advertised.first, a.advertised.last + 1)]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS
 from coterie.wire.codec import source
 from coterie.wire.declaration import Message
@@ -22,7 +23,6 @@ from coterie.wire.messages.consumer_offsets import (
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.primitives import WireError
-from tests.wire.random_messages import random_struct
 
 REQUESTS = [m for api in APIS.values() for m in (api.request, api.response)]
 EVERY: list[type[Message]] = [

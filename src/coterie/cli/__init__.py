@@ -28,6 +28,7 @@ VERBS = {
     "wire": ("coterie.cli.wire", "Show a message's fields and its generated codec."),
     "certify": ("coterie.cli.certify", "Show where a broker answers otherwise than Apache Kafka."),
     "conformance": ("coterie.cli.conformance", "Compare with the real Apache Kafka."),
+    "fuzz": ("coterie.cli.fuzz", "Feed made and changed bytes to every decoder."),
     "bench": ("coterie.cli.bench", "Measure this machine's coterie."),
     "demo": ("coterie.cli.demo", "See the whole of it at work on real flights."),
 }

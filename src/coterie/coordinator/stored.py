@@ -139,12 +139,19 @@ def committed_offset(value: bytes) -> CommittedOffset:
         _, offset, epoch, length = _V3_HEAD.unpack_from(value)
         end = _V3_HEAD.size + length
         if length >= 0 and end + _V3_TAIL.size == len(value):
-            metadata = value[_V3_HEAD.size : end].decode() if length else ""
+            metadata = _text(value[_V3_HEAD.size : end]) if length else ""
             return CommittedOffset(offset, epoch, metadata, _V3_TAIL.unpack_from(value, end)[0])
     stored = OffsetCommitValue.decode(value, _value_version(value), 2)
     return CommittedOffset(
         stored.offset, stored.leader_epoch, stored.metadata, stored.commit_timestamp, stored.expire_timestamp
     )
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise WireError(f"an offset's metadata is not UTF-8: {error}") from error
 
 
 def _value_version(value: bytes) -> int:
