@@ -1,0 +1,207 @@
+"""A broker that misbehaves: a socket that answers as a table of tests says, and honestly otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.wire.apis import APIS
+from coterie.wire.declaration import Message
+from coterie.wire.framing import encode_response, read_head
+from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tests.wire.random_messages import random_struct
+
+API_VERSIONS, METADATA, FIND_COORDINATOR, PRODUCE = 18, 3, 10, 0
+WAYS = frozenset({API_VERSIONS, METADATA, FIND_COORDINATOR})  # by which a client gets to the other requests
+
+
+class Close(Exception):
+    """Ends the connection instead of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, and where the broker is."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    address: tuple[str, int]
+
+    def honest(self) -> Message:
+        """A right answer that says little."""
+        host, port = self.address
+        if self.api_key == API_VERSIONS:
+            return ApiVersionsResponse(
+                api_keys=[ApiVersion(key, a.request.versions.first, a.request.versions.last) for key, a in APIS.items()]
+            )
+        if self.api_key == METADATA:
+            topic = MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(leader_id=0)])
+            return MetadataResponse(brokers=[MetadataResponseBroker(0, host, port)], topics=[topic])
+        if self.api_key == FIND_COORDINATOR:
+            return FindCoordinatorResponse(
+                node_id=0, host=host, port=port, coordinators=[Coordinator("g", 0, host, port)]
+            )
+        return self.nonsense(random.Random(1), errors=False)
+
+    def nonsense(self, rng: random.Random, *, errors: bool = True) -> Message:
+        """An answer of the right shape with anything in it."""
+        message: Message = random_struct(APIS[self.api_key].response, self.version, rng)
+        if not errors and hasattr(message, "error_code"):
+            message.error_code = 0
+        return message
+
+    def frame(self, message: Message) -> bytes:
+        return encode_response(self.correlation_id, message, self.version)
+
+
+Answer = Callable[[Asked], bytes]
+
+
+@dataclass(slots=True)
+class FakeBroker:
+    """``answer`` gives the raw bytes; ``asked`` counts requests by API."""
+
+    answer: Answer
+    greeting: bytes = b""
+    closes_at_once: bool = False
+    address: tuple[str, int] = ("", 0)
+    asked: dict[int, int] = field(default_factory=dict)
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, Close):
+            writer.write(self.greeting)
+            while not self.closes_at_once:
+                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                head = read_head(frame)
+                self.asked[head.api_key] = self.asked.get(head.api_key, 0) + 1
+                asked = Asked(head.api_key, head.api_version, head.correlation_id, self.address)
+                writer.write(self.answer(asked))
+                await writer.drain()
+        writer.close()
+        self._writers.discard(writer)
+
+
+@asynccontextmanager
+async def misbehaving(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    broker.address = server.sockets[0].getsockname()
+    try:
+        yield broker
+    finally:
+        server.close()
+        for writer in list(broker._writers):
+            writer.transport.abort()
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def numbered(asked: Asked, rest: bytes) -> bytes:
+    """A frame with the right correlation id and anything behind it."""
+    return framed(asked.correlation_id.to_bytes(4, "big") + rest)
+
+
+def honest(asked: Asked) -> bytes:
+    return asked.frame(asked.honest())
+
+
+def _close(asked: Asked) -> bytes:
+    raise Close
+
+
+def _half(asked: Asked) -> bytes:
+    frame = honest(asked)
+    return frame[: len(frame) // 2]
+
+
+def _seeded(seed: int) -> Answer:
+    rng = random.Random(seed)
+    return lambda asked: asked.frame(asked.nonsense(rng))
+
+
+def _random_body(asked: Asked) -> bytes:
+    return numbered(asked, random.Random(asked.correlation_id).randbytes(300))
+
+
+def sized(size: int) -> Answer:
+    return lambda asked: size.to_bytes(4, "big", signed=True) + asked.correlation_id.to_bytes(4, "big") + bytes(100)
+
+
+ANSWERS: dict[str, Answer] = {
+    "silence": lambda asked: b"",
+    "close": _close,
+    "half an answer": _half,
+    "a size of 2^31-1": sized(2**31 - 1),
+    "a size of 500 MB": sized(500_000_000),
+    "a size of -1": sized(-1),
+    "a size of 0": sized(0),
+    "a size of 3": sized(3),
+    "the wrong correlation id": lambda asked: encode_response(asked.correlation_id + 7, asked.honest(), asked.version),
+    "the answer twice": lambda asked: honest(asked) * 2,
+    "an empty body": lambda asked: numbered(asked, b""),
+    "zeros": lambda asked: numbered(asked, bytes(300)),
+    "random bytes": _random_body,
+    "arrays of 2^31": lambda asked: numbered(asked, b"\0\0\0\0" + b"\x7f\xff\xff\xff" * 60),
+    "arrays of 2^31 in varints": lambda asked: numbered(asked, b"\0\0\0" + b"\xff\xff\xff\xff\x07" * 60),
+    "varints without end": lambda asked: numbered(asked, b"\xff" * 300),
+    **{f"nonsense of the right shape {seed}": _seeded(seed) for seed in range(6)},
+}
+
+
+def _versions(*versions: tuple[int, int]) -> Answer:
+    def answer(asked: Asked) -> bytes:
+        if asked.api_key != API_VERSIONS:
+            return honest(asked)
+        return asked.frame(ApiVersionsResponse(api_keys=[ApiVersion(k, *v) for k in APIS for v in versions]))
+
+    return answer
+
+
+def _metadata(host: str = "", port: int = 0, leader: int = 0, brokers: int = 1) -> Answer:
+    def answer(asked: Asked) -> bytes:
+        there = (host or asked.address[0], port or asked.address[1])
+        message: Any = asked.honest()
+        if asked.api_key == METADATA:
+            message.brokers = [MetadataResponseBroker(0, *there)] * brokers
+            message.topics[0].partitions[0].leader_id = leader
+        if asked.api_key == FIND_COORDINATOR:
+            message.host, message.port = there
+            message.coordinators[0].host, message.coordinators[0].port = there
+        return asked.frame(message)
+
+    return answer
+
+
+LIES: dict[str, Answer] = {
+    "no versions": _versions(),
+    "future versions": _versions((1_000, 2_000)),
+    "versions the wrong way round": _versions((9, 2)),
+    "a port of 99999": _metadata(port=99_999),
+    "a negative port": _metadata(port=-5),
+    "a host with NUL": _metadata(host="a\0b"),
+    "a host beyond IDNA": _metadata(host="a" * 300 + ".b"),
+    "a host of bad IDNA": _metadata(host="\u2488com..x"),
+    "a leader that is no broker": _metadata(leader=77),
+    "no leader": _metadata(leader=-1),
+    "no brokers": _metadata(brokers=0),
+}

@@ -1,0 +1,273 @@
+"""Whatever a broker answers, every method of every client ends in time, with a result or a KafkaError, and the loop is never
+held."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from coterie.client import Admin, Consumer, KafkaError, NewTopic, Producer
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection import Connection
+from coterie.wire.apis import APIS
+from coterie.wire.codec import decoder, encoder
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.metadata import MetadataRequest
+from tests.client.fake_broker import (
+    ANSWERS,
+    LIES,
+    WAYS,
+    Answer,
+    Asked,
+    FakeBroker,
+    honest,
+    misbehaving,
+)
+
+END_S = 20.0  # far more than the settings below allow, for a machine that is busy
+HELD_S = 0.5  # of CPU time, so that a busy machine is no failure
+T0 = ("t", 0)
+QUICK = {
+    "request.timeout.ms": 150,
+    "default.api.timeout.ms": 300,
+    "delivery.timeout.ms": 300,
+    "max.block.ms": 300,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 50,
+    "heartbeat.interval.ms": 30,
+    "fetch.max.wait.ms": 30,
+    "auto.offset.reset": "earliest",
+    "linger.ms": 0,
+}
+Settings = dict[str, Any]
+
+
+async def producing(settings: Settings) -> None:
+    async with Producer(settings) as producer:
+        await (await producer.send("t", b"v", partition=0))
+
+
+async def in_transaction(settings: Settings) -> None:
+    async with Producer(settings | {"transactional.id": "x"}) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send("t", b"v")
+            await producer.send_offsets_to_transaction({T0: 1}, Consumer(settings | {"group.id": "g"}).group_metadata())
+
+
+async def as_member(settings: Settings) -> None:
+    async with Consumer(settings | {"group.id": "g"}) as consumer:
+        consumer.subscribe(["t"])
+        for _ in range(10):
+            await consumer.poll(20)
+        await consumer.unsubscribe()
+
+
+async def alone(settings: Settings) -> None:
+    async with Consumer(settings) as consumer:
+        await consumer.assign([T0])
+        consumer.seek(T0, 0)
+        for _ in range(10):
+            await consumer.poll(20)
+
+
+def with_consumer(work: Callable[[Consumer], Awaitable[Any]]) -> Callable[[Settings], Awaitable[None]]:
+    async def run(settings: Settings) -> None:
+        async with Consumer(settings | {"group.id": "g"}) as consumer:
+            await work(consumer)
+
+    return run
+
+
+def with_admin(work: Callable[[Admin], Any]) -> Callable[[Settings], Awaitable[None]]:
+    async def run(settings: Settings) -> None:
+        async with Admin(settings) as admin:
+            result = work(admin)
+            for each in result.values() if isinstance(result, dict) else [result]:
+                await each
+
+    return run
+
+
+async def over_a_socket(settings: Settings) -> None:
+    host, _, port = settings["bootstrap.servers"].rpartition(":")
+
+    def ask() -> None:
+        socket = BrokerSocket(host, int(port), timeout_s=0.15)
+        try:
+            socket.request(MetadataRequest([]))
+        finally:
+            socket.close()
+
+    await asyncio.to_thread(ask)
+
+
+METHODS: dict[str, Callable[[Settings], Awaitable[None]]] = {
+    "send": producing,
+    "transaction": in_transaction,
+    "subscribe": as_member,
+    "assign": alone,
+    "committed": with_consumer(lambda c: c.committed([T0])),
+    "commit": with_consumer(lambda c: c.commit({T0: 1})),
+    "commit_async": with_consumer(lambda c: c.commit_async({T0: 1})),
+    "end_offsets": with_consumer(lambda c: c.end_offsets([T0])),
+    "describe_cluster": with_admin(lambda a: a.describe_cluster()),
+    "topics": with_admin(lambda a: a.topics()),
+    "create_topic": with_admin(lambda a: a.create_topic("t")),
+    "delete_topic": with_admin(lambda a: a.delete_topic("t")),
+    "create_partitions": with_admin(lambda a: a.create_partitions("t", 2)),
+    "topic_configs": with_admin(lambda a: a.topic_configs("t")),
+    "alter_topic_configs": with_admin(lambda a: a.alter_topic_configs("t", {"retention.ms": "1"})),
+    "delete_records": with_admin(lambda a: a.delete_records({T0: 1})),
+    "offsets": with_admin(lambda a: a.offsets({T0: -1})),
+    "partitions": with_admin(lambda a: a.partitions(["t"])),
+    "list_groups": with_admin(lambda a: a.list_groups()),
+    "describe_group": with_admin(lambda a: a.describe_group("g")),
+    "explain_group": with_admin(lambda a: a.explain_group("g")),
+    "lint_group": with_admin(lambda a: a.lint_group("g")),
+    "delete_group": with_admin(lambda a: a.delete_group("g")),
+    "remove_members": with_admin(lambda a: a.remove_members("g", ["m"])),
+    "group_offsets": with_admin(lambda a: a.group_offsets("g")),
+    "commit_group_offsets": with_admin(lambda a: a.commit_group_offsets("g", {T0: 1})),
+    "delete_group_offsets": with_admin(lambda a: a.delete_group_offsets("g", [T0])),
+    "lag": with_admin(lambda a: a.lag("g")),
+    "each.create_topics": with_admin(lambda a: a.each.create_topics([NewTopic("t")])),
+    "each.topic_configs": with_admin(lambda a: a.each.topic_configs(["t"])),
+    "each.delete_groups": with_admin(lambda a: a.each.delete_groups(["g"])),
+    "each.remove_members": with_admin(lambda a: a.each.remove_members("g", ["m"])),
+    "each.delete_records": with_admin(lambda a: a.each.delete_records({T0: 1})),
+    "BrokerSocket": over_a_socket,
+}
+
+
+async def ended(name: str, settings: Settings) -> str:
+    """Nothing where the method ended as it may, else how it ended."""
+    try:
+        async with asyncio.timeout(END_S):
+            await METHODS[name](settings)
+    except KafkaError:
+        return ""
+    except BaseException as error:
+        return f"{name}: {error!r} from {error.__cause__!r}"
+    return ""
+
+
+async def longest_turn_s(stop: asyncio.Event) -> float:
+    """CPU time of this thread between two turns of its loop."""
+    longest_s, before_s = 0.0, time.thread_time()
+    while not stop.is_set():
+        await asyncio.sleep(0.001)
+        now_s = time.thread_time()
+        longest_s, before_s = max(longest_s, now_s - before_s), now_s
+    return longest_s
+
+
+async def all_methods(broker: FakeBroker) -> None:
+    stop = asyncio.Event()
+    async with misbehaving(broker):
+        watch = asyncio.create_task(longest_turn_s(stop))
+        settings = QUICK | {"bootstrap.servers": broker.bootstrap_servers}
+        results = await asyncio.gather(*(ended(name, settings) for name in METHODS))
+        stop.set()
+        longest_s = await watch
+    assert not any(results), "\n".join(filter(None, results))
+    assert longest_s < HELD_S
+
+
+@pytest.fixture(scope="module", autouse=True)
+def codecs_are_made() -> None:
+    """Codecs are generated at first use, which is no loop held by a broker."""
+    for api in APIS.values():
+        for version in (api.request.versions.first, api.request.versions.last):
+            encoder(api.request, version), decoder(api.response, version)
+
+
+def after_the_way(answer: Answer) -> Answer:
+    """Honest until the client has its leader and its coordinator."""
+    return lambda asked: honest(asked) if asked.api_key in WAYS else answer(asked)
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_every_answer_is_so(what: str) -> None:
+    asyncio.run(all_methods(FakeBroker(ANSWERS[what])))
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_every_answer_but_those_that_lead_to_the_broker_is_so(what: str) -> None:
+    broker = FakeBroker(after_the_way(ANSWERS[what]))
+    asyncio.run(all_methods(broker))
+    assert broker.asked.keys() - WAYS, "no client got as far"
+
+
+@pytest.mark.parametrize("what", LIES)
+def test_versions_and_addresses_are_so(what: str) -> None:
+    asyncio.run(all_methods(FakeBroker(LIES[what])))
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        FakeBroker(honest, greeting=b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        FakeBroker(honest, greeting=bytes(range(256)) * 40),
+        FakeBroker(honest, closes_at_once=True),
+    ],
+)
+def test_a_greeting_is_no_answer(broker: FakeBroker) -> None:
+    asyncio.run(all_methods(broker))
+
+
+def test_the_check_finds_what_it_looks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait without end, another exception, a loop that is held."""
+    asyncio.run(all_methods(FakeBroker(honest)))
+    monkeypatch.setattr("tests.client.test_hostile_broker.END_S", 1.0)
+
+    async def forever(settings: Settings) -> None:
+        await asyncio.Event().wait()
+
+    async def raising(settings: Settings) -> None:
+        raise ValueError("unforeseen")
+
+    async def holding(settings: Settings) -> None:
+        end_s = time.thread_time() + HELD_S + 0.1
+        while time.thread_time() < end_s:
+            pass
+
+    for broken in (forever, raising, holding):
+        monkeypatch.setitem(METHODS, "send", broken)
+        with pytest.raises(AssertionError):
+            asyncio.run(all_methods(FakeBroker(ANSWERS["close"])))
+
+
+@pytest.mark.parametrize("what", ["silence", "close", "a size of -1"])
+def test_a_connection_that_fails_is_tried_again_with_pauses(what: str) -> None:
+    """retry.backoff.ms between two tries."""
+
+    async def story() -> int:
+        async with misbehaving(FakeBroker(ANSWERS[what])) as broker:
+            settings = QUICK | {"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 100}
+            with pytest.raises(KafkaError):
+                await producing(settings | {"max.block.ms": 1_000})
+            return sum(broker.asked.values())
+
+    assert asyncio.run(story()) <= 15
+
+
+def test_answers_of_others_are_not_taken_for_ours() -> None:
+    """The connection is dropped, and the request fails at once instead of after request.timeout.ms."""
+
+    def late(asked: Asked) -> bytes:
+        return honest(asked) if asked.api_key in WAYS else ANSWERS["the wrong correlation id"](asked)
+
+    async def story() -> None:
+        async with misbehaving(FakeBroker(late)) as broker:
+            connection = await Connection.connect(*broker.address, "test", 10)
+            async with asyncio.timeout(END_S):
+                with pytest.raises(KafkaError, match="answered a request 9 that was not sent"):
+                    await connection.request(HeartbeatRequest("g"), HeartbeatResponse, 600)
+            connection.close()
+
+    asyncio.run(story())
