@@ -79,14 +79,16 @@ class FakeBroker:
     closes_at_once: bool = False
     address: tuple[str, int] = ("", 0)
     asked: dict[int, int] = field(default_factory=dict)
-    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _serving: dict[asyncio.StreamWriter, asyncio.Task[None]] = field(default_factory=dict)
 
     @property
     def bootstrap_servers(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[writer] = task
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, Close):
             writer.write(self.greeting)
             while not self.closes_at_once:
@@ -97,7 +99,14 @@ class FakeBroker:
                 writer.write(self.answer(asked))
                 await writer.drain()
         writer.close()
-        self._writers.discard(writer)
+        del self._serving[writer]
+
+    async def end(self) -> None:
+        """Drops every connection."""
+        for writer in self._serving:
+            writer.transport.abort()
+        if self._serving:
+            await asyncio.wait(self._serving.values())
 
 
 @asynccontextmanager
@@ -108,8 +117,7 @@ async def misbehaving(broker: FakeBroker) -> AsyncIterator[FakeBroker]:
         yield broker
     finally:
         server.close()
-        for writer in list(broker._writers):
-            writer.transport.abort()
+        await broker.end()
 
 
 def framed(body: bytes) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from coterie.client.connection import Connection, answer_type
 from coterie.client.errors import KafkaError, check
 from coterie.client.settings import ClientSettings
+from coterie.client.sharing import Shared
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -53,7 +54,7 @@ class Cluster:
         self._all: dict[str, TopicInfo] = {}
         self._all_updated_s = float("-inf")
         self._connections: dict[tuple[int, str], Connection] = {}
-        self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
+        self._opening: Shared[Connection] = Shared()
         self._closed = False
 
     async def any_connection(self) -> Connection:
@@ -95,23 +96,13 @@ class Cluster:
             return connection
         if self._closed:
             raise RuntimeError("this client is closed; make a new one")
-        task = self._opening.get(key)
-        if task is None:
-            task = self._opening[key] = asyncio.create_task(self._connect(key, address))
-            task.add_done_callback(lambda t: t.cancelled() or t.exception())  # its callers may all have been cancelled
-        await asyncio.wait({task})
-        if task.cancelled():
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
-        return task.result()
+        return await self._opening.result(key, lambda: self._connect(key, address))
 
     async def _connect(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
         client_id, timeout_s = self.settings["client.id"], min(self.timeout_s, 10)
-        try:
-            connection = await Connection.connect(*address, client_id, timeout_s, self._security)
-            self._connections[key] = connection
-            return connection
-        finally:
-            del self._opening[key]
+        connection = await Connection.connect(*address, client_id, timeout_s, self._security)
+        self._connections[key] = connection
+        return connection
 
     async def request(self, request: Message, node_id: int | None = None) -> Any:
         """Sends to that broker, or to any. Raises KafkaError."""
@@ -207,8 +198,7 @@ class Cluster:
     def close(self) -> None:
         """Every later request raises RuntimeError."""
         self._closed = True
-        for task in self._opening.values():
-            task.cancel()
+        self._opening.cancel()
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from coterie.client.cluster import GROUP, Cluster
 from coterie.client.errors import KafkaError
+from coterie.client.sharing import Shared
 from coterie.wire.errors import ErrorCode
 
 R = TypeVar("R")
@@ -20,11 +21,12 @@ class Coordinator:
     def __init__(self, cluster: Cluster, key: str, kind: int = GROUP) -> None:
         self._cluster, self._key, self._kind = cluster, key, kind
         self._node: int | None = None
+        self._lookup: Shared[int] = Shared()
 
     async def node(self) -> int:
         """Its node id. Raises KafkaError."""
         if self._node is None:
-            self._node = await self._cluster.find_coordinator(self._key, self._kind)
+            self._node = await self._lookup.result(None, lambda: self._cluster.find_coordinator(self._key, self._kind))
         return self._node
 
     def forget(self) -> None:
