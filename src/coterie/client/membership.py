@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 METADATA_CHECK_S = 1.0
 JOIN_GRACE_S = 5.0  # beyond the rebalance timeout, in which a JoinGroup may wait for the whole group
 LONGEST_S = 2**31 / 1000
-END_S = 0.1  # in which cancelled tasks must end
+END_S = 0.5  # in which cancelled tasks must end
 _REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 _COUNTED = {JoinGroupResponse: "joins", SyncGroupResponse: "syncs", HeartbeatResponse: "heartbeats"}
 
@@ -138,7 +138,6 @@ class Membership:
     async def leave(self, reason: str, timeout_s: float) -> None:
         """Ends the membership, telling the coordinator if it has to be told; waits no longer than that."""
         self._thread.stop()
-        deadline_s = time.monotonic() + timeout_s
         ended = self._tasks | ({self._driver} if self._driver is not None else set())
         for task in ended:
             task.cancel()
@@ -150,10 +149,11 @@ class Membership:
                     ended.add(leaving)
                     leaving.add_done_callback(lambda t: t.cancelled() or t.exception())
                     await asyncio.wait({leaving}, timeout=timeout_s)
-                    leaving.cancel()
         finally:
+            for task in ended:
+                task.cancel()
             if ended:
-                await asyncio.wait(ended, timeout=max(deadline_s - time.monotonic(), END_S))
+                await asyncio.wait(ended, timeout=END_S)
 
     # -- driving the machine --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,138 @@
+"""Closing a consumer while records flow, again and again: every close ends, and nothing is left behind.
+
+asyncio.wait_for of Python 3.11 and older swallows a cancellation that comes in the same turn as the answer; one close in fifty
+hung so. ``--closes 1000`` closes as many."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from typing import Any
+
+import pytest
+
+from coterie.client import Consumer, KafkaError, Producer, RebalanceListener
+from coterie.testing import LocalBroker
+from tests.client.group import QUICK, member
+
+GROUP = 5  # consumers at a time
+CLOSE_S = 15.0  # a close under load; one that hangs takes for ever
+
+
+@pytest.fixture
+def broker(coterie_broker: LocalBroker) -> LocalBroker:
+    coterie_broker.create_topic("t", 4)
+    coterie_broker.produce("t", b"first", partition=0)
+    return coterie_broker
+
+
+async def keep_producing(producer: Producer) -> None:
+    while True:
+        await producer.send("t", b"v" * 100)
+        await asyncio.sleep(0.001)
+
+
+async def poll_and_close(broker: LocalBroker, rng: random.Random, number: int) -> float:
+    """Seconds that the close took."""
+    consumer = member(broker, f"c{number}", **{"session.timeout.ms": 6_000, "auto.commit.interval.ms": 20})
+    consumer.subscribe(["t"])
+    end_s = time.monotonic() + rng.uniform(0.05, 0.4)
+    while time.monotonic() < end_s:
+        await consumer.poll(rng.choice((0, 5, 50)))
+    started_s = time.monotonic()
+    async with asyncio.timeout(CLOSE_S):
+        await consumer.close()
+    return time.monotonic() - started_s
+
+
+def test_every_close_with_records_flowing_ends(broker: LocalBroker, request: pytest.FixtureRequest) -> None:
+    closes: int = request.config.getoption("--closes")
+
+    async def story() -> None:
+        before = asyncio.all_tasks()
+        async with Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0}) as producer:
+            producing = asyncio.create_task(keep_producing(producer))
+            taken_s: list[float] = []
+            for first in range(0, closes, GROUP):
+                rng = random.Random(first)
+                group = (poll_and_close(broker, rng, first + n) for n in range(GROUP))
+                taken_s += await asyncio.gather(*group)
+            producing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await producing
+        assert len(taken_s) >= closes
+        assert asyncio.all_tasks() == before, "tasks are left"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("held", ["LeaveGroup", "OffsetCommit", "Fetch"])
+def test_a_close_keeps_its_deadline_whatever_the_broker_does(broker: LocalBroker, held: str) -> None:
+    async def story() -> None:
+        consumer = member(broker, **QUICK)
+        consumer.subscribe(["t"])
+        while not await consumer.poll(50):
+            pass
+        with broker.hold(held, times=1_000):
+            started_s = time.monotonic()
+            async with asyncio.timeout(CLOSE_S):
+                await consumer.close(timeout_ms=200)
+            assert time.monotonic() - started_s < 10
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks are left"
+
+    asyncio.run(story())
+
+
+def test_a_close_does_not_wait_for_a_listener_without_end(broker: LocalBroker) -> None:
+    class Endless(RebalanceListener):
+        async def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+            await asyncio.Event().wait()
+
+    async def story() -> None:
+        consumer = member(broker, **QUICK)
+        consumer.subscribe(["t"], Endless())
+        while not await consumer.poll(50):
+            pass
+        async with asyncio.timeout(CLOSE_S):
+            await consumer.close(timeout_ms=200)
+        assert broker.members("g") == {}, "the group is left all the same"
+
+    asyncio.run(story())
+
+
+def test_a_close_that_is_cancelled_leaves_nothing_behind(broker: LocalBroker) -> None:
+    async def story() -> None:
+        consumer = member(broker, **QUICK)
+        consumer.subscribe(["t"])
+        while not await consumer.poll(50):
+            pass
+        with broker.hold("LeaveGroup"), pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await consumer.close()
+        await asyncio.sleep(0.2)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks are left"
+
+    asyncio.run(story())
+
+
+def test_assign_waits_for_an_unreachable_leader_no_longer_than_request_timeout_ms(broker: LocalBroker) -> None:
+    settings: dict[str, Any] = QUICK | {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "request.timeout.ms": 300,
+        "group.id": "g",
+    }
+
+    async def story() -> None:
+        async with Consumer(settings) as consumer:
+            sentence = r"no offset to begin at was available for t-0 within 0\.3 s"
+            with broker.hold("ListOffsets", times=1_000), pytest.raises(KafkaError, match=sentence):
+                await consumer.assign([("t", 0)])
+            polled: dict[Any, Any] = {}
+            async with asyncio.timeout(CLOSE_S):
+                while not polled:
+                    polled = await consumer.poll(100)
+            assert [r.value for r in polled["t", 0]] == [b"first"]
+
+    asyncio.run(story())
