@@ -184,6 +184,20 @@ def test_a_record_for_a_topic_that_is_missing_is_refused_within_seconds() -> Non
     assert "coterie topics create nowhere" in last
 
 
+def test_a_damaged_batch_ends_consume_with_one_sentence() -> None:
+    from coterie.testing import LocalBroker
+    from tests.client.test_damaged_batches import batch, put, wrong_record_length
+
+    with LocalBroker() as local:
+        local.create_topic("t", 1)
+        put(local, 0, bytes(batch(b"good")))
+        put(local, 0, wrong_record_length())
+        done = coterie("consume", "t", "--from-beginning", address=local.bootstrap_servers)
+    assert (done.returncode, done.stdout) == (1, "good\n")
+    assert done.stderr.startswith("Error: CORRUPT_MESSAGE: t-0 cannot be read at offset 1: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_group_explains_itself_on_the_command_line(broker: BrokerProcess, tmp_path: Path) -> None:
     at = broker.address
     coterie("topics", "create", "orders", "-p", "2", address=at)

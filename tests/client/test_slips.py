@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, RebalanceListener
+from coterie.client import (
+    Admin,
+    ConfigError,
+    Consumer,
+    KafkaError,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    RebalanceListener,
+)
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.testing import LocalBroker
 
@@ -300,3 +309,25 @@ def test_a_blocking_client_with_a_wrong_setting_leaves_no_thread() -> None:
     with pytest.raises(ValueError, match="there is no client setting"):
         BlockingAdmin({"no.such": 1})
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("address", ["a:99999", "a:0", "a:-1", "a:\u00b2", "a:", "a", ""])
+def test_an_address_that_cannot_be_is_a_setting_that_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers must be HOST:PORT"):
+        Admin({"bootstrap.servers": address})
+
+
+def test_a_callback_of_a_commit_that_raises_is_told_and_the_commit_stands(
+    coterie_broker: LocalBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    coterie_broker.create_topic("t", 1)
+
+    async def story() -> None:
+        settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
+        async with asyncio.timeout(20), Consumer(settings) as consumer:
+            await consumer.assign([T0])
+            await consumer.commit_async({T0: 1}, lambda *_: 1 / 0)
+            assert await consumer.committed([T0]) == {T0: 1}
+
+    asyncio.run(story())
+    assert "the callback of a commit raised" in caplog.text

@@ -15,7 +15,14 @@ from __future__ import annotations
 from coterie.client.admin import Admin
 from coterie.client.admin_each import NewTopic
 from coterie.client.consumer import Consumer
-from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError, WakeupError
+from coterie.client.errors import (
+    CommitFailedError,
+    ConfigError,
+    CorruptBatchError,
+    KafkaError,
+    RebalanceInProgressError,
+    WakeupError,
+)
 from coterie.client.listener import ConsumerGroupMetadata, ConsumerInterceptor, OffsetAndMetadata, RebalanceListener
 from coterie.client.producer import Producer
 
@@ -26,6 +33,7 @@ __all__ = [
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerInterceptor",
+    "CorruptBatchError",
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",

@@ -99,7 +99,10 @@ class Committer:
         found = (Verdict.GIVE_UP, self._fenced) if self._fenced is not None else await self._once(offsets)
         error = None if found is None else found[1]
         if callback is not None:
-            callback(_plain(offsets), error)
+            try:
+                callback(_plain(offsets), error)
+            except Exception:
+                logger.exception("the callback of a commit raised")
         elif error is not None:
             raise error
 

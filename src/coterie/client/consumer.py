@@ -275,6 +275,7 @@ class Consumer:
             if not self._fetcher.unknown() and not self._fetcher.out_of_range:
                 return
             task = self._positions_task = asyncio.create_task(self._starts.find())
+            task.add_done_callback(lambda t: t.cancelled() or t.exception())  # a close may come before the next poll
         if not task.done():
             await asyncio.wait({task}, timeout=max(deadline_s - time.monotonic(), 0))
         if task.done():

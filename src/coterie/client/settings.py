@@ -169,7 +169,7 @@ class ClientSettings:
         addresses = []
         for item in self["bootstrap.servers"].split(","):
             host, colon, port = item.strip().rpartition(":")
-            if not colon or not port.isdigit():
+            if not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65_536:
                 raise ConfigError(f"bootstrap.servers must be HOST:PORT[,HOST:PORT...], not {item!r}")
             addresses.append((host.strip("[]"), int(port)))
         return addresses

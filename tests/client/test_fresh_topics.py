@@ -1,0 +1,71 @@
+"""Offsets of a topic that was just created: brokers hear of it one after the other, so that the client asks again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from coterie.client import Admin, KafkaError
+from coterie.testing import ErrorCode, LocalBroker
+
+T0 = ("t", 0)
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+)
+def test_what_passes_is_asked_again(coterie_broker: LocalBroker, code: ErrorCode) -> None:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.produce("t", b"v")
+    coterie_broker.fail("ListOffsets", code, times=3)
+
+    async def story() -> None:
+        async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers, "retry.backoff.ms": 10}) as admin:
+            assert await admin.offsets({T0: -1}) == {T0: 1}
+
+    asyncio.run(story())
+    assert coterie_broker.asked("ListOffsets") == 4
+
+
+def test_a_topic_that_comes_a_moment_later_is_found() -> None:
+    async def story(broker: LocalBroker) -> None:
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 10}
+        timer = threading.Timer(0.2, broker.create_topic, ("t", 1))
+        timer.start()
+        async with Admin(settings) as admin:
+            assert await admin.offsets({T0: -1}) == {T0: 0}
+        timer.join()
+
+    with LocalBroker({"auto.create.topics.enable": "false"}) as broker:
+        asyncio.run(story(broker))
+
+
+@pytest.mark.parametrize("request_timeout_ms", [200, 60_000])
+def test_one_that_never_comes_is_an_error_of_its_own_name(
+    monkeypatch: pytest.MonkeyPatch, request_timeout_ms: int
+) -> None:
+    monkeypatch.setattr("coterie.client.offsets.NEW_TOPIC_S", 0.3)
+
+    async def story(broker: LocalBroker) -> None:
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "request.timeout.ms": request_timeout_ms}
+        async with asyncio.timeout(20), Admin(settings) as admin:
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION: t-0"):
+                await admin.offsets({T0: -1})
+
+    with LocalBroker({"auto.create.topics.enable": "false"}) as broker:
+        asyncio.run(story(broker))
+
+
+def test_what_does_not_pass_is_an_error_at_once(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.fail("ListOffsets", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    async def story() -> None:
+        async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
+            with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+                await admin.offsets({T0: -1})
+
+    asyncio.run(story())
+    assert coterie_broker.asked("ListOffsets") == 1

@@ -1,0 +1,98 @@
+"""An exception that nothing provides for is an error of the next poll, with its cause, and the consumer goes on or says that
+it has ended; no traceback per turn, no task that is gone without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+import pytest
+
+from coterie.client import KafkaError
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.fetcher import Fetcher
+from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
+from coterie.testing import LocalBroker
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from tests.client.group import member, settled
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    raise ZeroDivisionError("a bug")
+
+
+@pytest.fixture
+def broker(coterie_broker: LocalBroker) -> LocalBroker:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.produce("t", b"v")
+    return coterie_broker
+
+
+async def failed_polls(consumer: Any, polls: int = 5) -> list[KafkaError]:
+    errors = []
+    for _ in range(polls):
+        try:
+            await consumer.poll(20)
+        except KafkaError as error:
+            errors.append(error)
+    return errors
+
+
+def test_the_fetcher_goes_on_after_it(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(20), member(broker) as one:
+            monkeypatch.setattr(Fetcher, "_take", broken)
+            await one.assign([("t", 0)])
+            errors: list[KafkaError] = []
+            while not errors:
+                errors = await failed_polls(one)
+            assert len(errors) <= 5, "once a poll at most"
+            assert "an unexpected error in the client: ZeroDivisionError('a bug')" in str(errors[0])
+            assert isinstance(errors[0].__cause__, ZeroDivisionError)
+            monkeypatch.undo()
+            polled: dict[Any, Any] = {}
+            while not polled:
+                with contextlib.suppress(KafkaError):  # one more may wait for its poll
+                    polled = await one.poll(50)
+            assert polled["t", 0][0].value == b"v"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("method", ["next", "next_deadline_ms", "is_beating"])
+def test_the_membership_says_that_it_has_ended(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(20), member(broker) as one:
+            await settled(one, 1)
+            assert one._membership is not None
+            monkeypatch.setattr(one._membership.machine, method, broken)
+            one._membership.wake()
+            errors: list[KafkaError] = []
+            while not errors:
+                errors = await failed_polls(one, 1)
+            assert "ZeroDivisionError('a bug')" in str(errors[0])
+            assert len(await failed_polls(one, 3)) == 3, "it stays ended"
+            monkeypatch.undo()
+
+    asyncio.run(story())
+
+
+def test_the_heartbeat_thread_survives_it(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(BrokerSocket, "__init__", broken)
+    heartbeat = HeartbeatRequest("g", 1, "m")
+
+    async def story() -> None:
+        thread = HeartbeatThread("test")
+        pulse = Pulse(("127.0.0.1", 1), heartbeat, 0.0, 0.01, float("inf"))
+        for _ in range(3):
+            thread._stand_in(pulse)
+        assert [r.getMessage() for r in caplog.records if "could not be sent" in r.getMessage()] == [
+            "a heartbeat could not be sent from the thread: ZeroDivisionError('a bug')"
+        ] * 3
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(story())
