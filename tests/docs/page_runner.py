@@ -23,12 +23,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# What pages call the addresses of a broker, of its HTTP face and of ZooKeeper.
 ADDRESS = "127.0.0.1:9092"
 HTTP_ADDRESS = "127.0.0.1:8080"
+ZOOKEEPER_ADDRESS = "127.0.0.1:2181"
 OWN_BROKER = "./run coterie broker --data"
 COMMAND_TIMEOUT_S = 600.0  # a Spark job, on a machine that is busy with other things
 REPEAT_TIMEOUT_S = 60.0
@@ -118,15 +120,15 @@ def matches(shown: Sequence[str], printed: Sequence[str]) -> bool:
 
 
 class PageRunner:
-    """Runs pages in ``folder``. Pages call the broker's ``address`` 127.0.0.1:9092, and that of HTTP 127.0.0.1:8080."""
+    """Runs pages in ``folder``; ``addresses``: the address on a page -> the one to use."""
 
-    def __init__(self, folder: Path, address: str, http_address: str) -> None:
-        self.folder, self.address, self.http_address = folder, address, http_address
+    def __init__(self, folder: Path, addresses: Mapping[str, str]) -> None:
+        self.folder, self.addresses = folder, dict(addresses)
         self.printed: list[str] = []
         self.running: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
         self.environment = {
             **os.environ,
-            "COTERIE_BOOTSTRAP_SERVER": address,
+            "COTERIE_BOOTSTRAP_SERVER": self.addresses[ADDRESS],
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",
             "COLUMNS": "250",
@@ -168,12 +170,16 @@ class PageRunner:
 
     def _here(self, text: str) -> str:
         text = text.replace(".venv/bin/python", "python")
-        text = text.replace("./run coterie broker", f"python -m coterie broker --listen {self.address}")
+        text = text.replace("./run coterie broker", f"python -m coterie broker --listen {self.addresses[ADDRESS]}")
         text = text.replace("./run coterie", "python -m coterie")
-        return text.replace(ADDRESS, self.address).replace(HTTP_ADDRESS, self.http_address)
+        for shown, real in self.addresses.items():
+            text = text.replace(shown, real)
+        return text
 
     def _as_on_the_page(self, text: str) -> list[str]:
-        return text.replace(self.address, ADDRESS).replace(self.http_address, HTTP_ADDRESS).splitlines()
+        for shown, real in self.addresses.items():
+            text = text.replace(real, shown)
+        return text.splitlines()
 
     def _bash(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

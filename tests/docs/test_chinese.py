@@ -30,7 +30,8 @@ def figures(text: str) -> list[str]:
 
 
 def pictures(text: str) -> list[str]:
-    return re.findall(r"^!\[.*?\]\((?:\.\./)*(.*?)\)", text, re.MULTILINE)
+    """The file names."""
+    return re.findall(r"^!\[.*?\]\((?:[^)]*/)?(.*?)\)", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", sorted(PAIRS))

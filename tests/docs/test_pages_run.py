@@ -6,8 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from coterie.testing.local_zookeeper import LocalZooKeeper
 from tests.broker_process import BrokerProcess, free_port
-from tests.docs.page_runner import PageRunner, blocks_of, commands_of, matches, starts_its_broker
+from tests.docs.page_runner import (
+    ADDRESS,
+    HTTP_ADDRESS,
+    ZOOKEEPER_ADDRESS,
+    PageRunner,
+    blocks_of,
+    commands_of,
+    matches,
+    starts_its_broker,
+)
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 TUTORIAL = DOCS / "tutorial" / "index.md"
@@ -15,11 +25,13 @@ HOW_TO = sorted(path for path in (DOCS / "how-to").glob("*.md") if path.name != 
 CONCEPTS = sorted(path for path in (DOCS / "concepts").glob("*.md") if path.name != "index.md")
 
 # Why a block may be left out: the first words of its reason.
-REASONS = ("needs Apache Kafka", "needs ZooKeeper", "needs the network", "takes minutes", "a fragment")
+REASONS = ("needs Apache Kafka", "needs the network", "takes minutes", "a fragment")
 
 
-def runner(folder: Path, address: str | None = None) -> PageRunner:
-    return PageRunner(folder, address or f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
+def runner(folder: Path, **real: str) -> PageRunner:
+    """Addresses that are not given are free ones."""
+    shown = {"broker": ADDRESS, "http": HTTP_ADDRESS, "zookeeper": ZOOKEEPER_ADDRESS}
+    return PageRunner(folder, {shown[name]: real.get(name) or f"127.0.0.1:{free_port()}" for name in shown})
 
 
 def test_the_tutorial(tmp_path: Path) -> None:
@@ -30,6 +42,10 @@ def test_the_tutorial(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [*HOW_TO, *CONCEPTS], ids=lambda page: page.stem)
 def test_page(page: Path, tmp_path: Path) -> None:
+    if ZOOKEEPER_ADDRESS in page.read_text():
+        with LocalZooKeeper(tmp_path / "zookeeper") as zookeeper:
+            runner(tmp_path, zookeeper=zookeeper.address).run(page)
+        return
     if starts_its_broker(page):
         runner(tmp_path).run(page)
         return
@@ -39,7 +55,7 @@ def test_page(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "reader"
     folder.mkdir()
     try:
-        runner(folder, broker.address).run(page)
+        runner(folder, broker=broker.address).run(page)
     finally:
         broker.stop()
 
