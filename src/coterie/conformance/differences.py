@@ -271,7 +271,7 @@ ROWS: tuple[Row, ...] = (
         lambda c: (
             c.part.theirs is None and "INVALID_TXN_STATE" in repr(c.ours) and "INVALID_TXN_STATE" in repr(c.theirs)
         ),
-        since=THREE,
+        since=FOUR,
     ),
     Row(
         "settings later",
