@@ -10,7 +10,7 @@ import pytest
 
 from coterie.conformance.tools import Output, Side, compare, run_program
 from coterie.conformance.tools_commands import COMMANDS
-from coterie.conformance.tools_programs import PROGRAMS
+from coterie.conformance.tools_programs import NO_END, PROGRAMS, output_of
 from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, VERSIONS, Accepted, Command, Compare
 
 SIDE = Side("127.0.0.1:9092", Path("/tmp/x/files"), Path("/tmp/x/data"))
@@ -125,3 +125,7 @@ def test_a_program_is_skipped_where_this_machine_lacks_what_it_needs(
     monkeypatch.setenv("PATH", str(tmp_path))
     result = run_program(Command("franz-go-version-guess"), [Side("127.0.0.1:1", tmp_path, tmp_path)] * 2)
     assert (result.status, "go is not on the PATH" in result.skipped) == ("SKIPPED", True)
+
+
+def test_a_program_without_an_end_is_one_line_of_the_report(tmp_path: Path) -> None:
+    assert output_of(["sleep", "60"], tmp_path, 0.1) == (NO_END, "no end within 0.1 s")

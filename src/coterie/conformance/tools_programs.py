@@ -18,7 +18,8 @@ from coterie.conformance.kafka import CannotRun, end, maven_jars
 
 SPRING, MIRROR = "3.3.4", "3.9.1"
 FRANZ_GO, KADM = "v1.22.2", "v1.19.0"
-PROGRAM_LIMIT_S = 180.0
+PROGRAM_LIMIT_S, BUILD_LIMIT_S = 180.0, 900.0
+NO_END = 124  # the exit code of a program that was killed after its limit, as timeout(1) has it
 MIRRORED_RECORDS = 20
 EARLIEST = -2  # the start of the log, to ListOffsets
 Printed = tuple[int, str]  # exit code, output
@@ -32,7 +33,7 @@ def spring_kafka_admin(server: str, folder: Path) -> Printed:
     )
     source = Path(__file__).with_name("SpringTopics.java")
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return _output(["java", "-Xmx256m", quiet, "-cp", f"{lib}/*", str(source), server], folder)
+    return output_of(["java", "-Xmx256m", quiet, "-cp", f"{lib}/*", str(source), server], folder)
 
 
 def franz_go_version_guess(server: str, folder: Path) -> Printed:
@@ -43,25 +44,29 @@ def franz_go_version_guess(server: str, folder: Path) -> Printed:
     (folder / "main.go").write_text(Path(__file__).with_name("version_guess.go").read_text())
     if not (folder / "go.mod").exists():
         wanted = [f"github.com/twmb/franz-go@{FRANZ_GO}", f"github.com/twmb/franz-go/pkg/kadm@{KADM}"]
-        for command in (["go", "mod", "init", "guess"], ["go", "get", *wanted]):
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise CannotRun(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
-    return _output(["go", "run", ".", server], folder)
+        for command in (["go", "mod", "init", "guess"], ["go", "get", *wanted], ["go", "build", "-o", "guess", "."]):
+            exit_code, printed = output_of(command, folder, BUILD_LIMIT_S)
+            if exit_code:
+                raise CannotRun(f"{' '.join(command)}: {printed.strip()[-300:]}")
+    return output_of(["./guess", server], folder)
 
 
-def _output(command: list[str], folder: Path) -> Printed:
+def output_of(command: list[str], folder: Path, limit_s: float = PROGRAM_LIMIT_S) -> Printed:
+    """Of a program that is killed after ``limit_s``, the exit code `NO_END`."""
     folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        check=False,
-        timeout=PROGRAM_LIMIT_S,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+            timeout=limit_s,
+        )
+    except subprocess.TimeoutExpired:
+        return NO_END, f"no end within {limit_s:g} s"
     return done.returncode, done.stdout
 
 
