@@ -33,6 +33,13 @@ WRITTEN = [
     {"responses": [{"name": "$t", "partition_responses": [{"index": 0, "error_code": error}]}]}
     for error in ("INVALID_RECORD", "NONE")
 ]
+UNVERIFIED, WORDED = (
+    [
+        {"responses": [{"partition_responses": [{"error_code": error, "error_message": words}]}]}
+        for error, words in (("INVALID_TXN_STATE", "a text"), (other, None))
+    ]
+    for other in ("TRANSACTION_ABORTABLE", "INVALID_TXN_STATE")
+)
 COMMITTED = [
     {"topics": [{"name": "$t", "partitions": [{"partition_index": 0, "error_code": error}]}]}
     for error in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID")
@@ -101,6 +108,8 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     "more compressed old messages": ("Fetch", ("", ""), {}, *COMPRESSED[::-1], (3, 9, 1), "converted sizes"),
     "a record without a key": ("Produce", ("", ""), KEYLESS, *WRITTEN, (4, 3, 0), "settings later"),
     "a record without a key that we take": ("Produce", ("", ""), KEYLESS, *WRITTEN[::-1], (4, 3, 0), ""),
+    "verified with a newer request": ("Produce", ("", ""), {}, *UNVERIFIED, (4, 3, 0), "verified together"),
+    "the words of a refusal": ("Produce", ("", ""), {}, *WORDED, (4, 3, 0), ""),
     "a record with a key": ("Produce", ("", ""), {}, *WRITTEN, (4, 3, 0), ""),
     "a feature of another Kafka": (
         "ApiVersions",

@@ -259,19 +259,9 @@ ROWS: tuple[Row, ...] = (
         "verified together",
         "Kafka verifies the transactions of several requests at once, and all get the error of the first one's version",
         "TxnOffsetCommit|Produce",
-        r".*\.error_code",
-        recognising.pair("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"),
+        r".*\.error_(code|message)",
+        lambda c: recognising.codes_of(c) == {"INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"},
         since=THREE,
-    ),
-    Row(
-        "verified in words",
-        "the refusal of an unverified transaction has words or none, as the place in Kafka's code has it that refuses",
-        "Produce",
-        r".*\.error_message",
-        lambda c: (
-            c.part.theirs is None and "INVALID_TXN_STATE" in repr(c.ours) and "INVALID_TXN_STATE" in repr(c.theirs)
-        ),
-        since=FOUR,
     ),
     Row(
         "settings later",

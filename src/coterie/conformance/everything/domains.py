@@ -173,7 +173,7 @@ DOMAINS: dict[str, Domain] = {
         lambda n: {"@": "assignment", "topics": {n.topic: [0]}}, {"empty": "", "junk": {"@": "hex", "of": "01"}}
     ),
     "session_timeout_ms": _always(30_000, low=1, negative=-1, none=0, high=2**31 - 1),
-    "rebalance_timeout_ms": _always(3_000),  # also the time for a SyncGroup, on a machine with too much to do
+    "rebalance_timeout_ms": _always(6_000),  # also the time for a SyncGroup, on a machine with too much to do
     "reason": _always(None, text="because", empty="", long=LONG_TEXT),
     "committed_offset": _always(2, **_COMMITTED),
     "committed_leader_epoch": _always(0, **_EPOCHS),
@@ -193,7 +193,7 @@ DOMAINS: dict[str, Domain] = {
     ),
     "InitProducerId.producer_epoch": _always(-1, zero=0, one=1, minus_two=-2, huge=2**15 - 1),
     "producer_epoch": _always(0, none=-1, next=1, huge=2**15 - 1, minus_two=-2),
-    "transaction_timeout_ms": _always(60_000, none=0, negative=-1, high=2**31 - 1, small=1000),
+    "transaction_timeout_ms": _always(60_000, none=0, negative=-1, high=2**31 - 1, small=30_000),
     "coordinator_epoch": _always(0, other=5, negative=-1),
     "acks": _always(-1, leader=1, none=0, two=2, minus_two=-2),
     "timeout_ms": _TIMEOUT,
@@ -316,6 +316,7 @@ SHARED = {
 BOUNDED = {
     ("", "max_wait_ms"): "a Fetch that waits for hours; the domain's own values are short",
     ("", "timeout_ms"): "the same for every other wait",
+    ("", "transaction_timeout_ms"): "a transaction that ends by itself, on each side at another question",
     ("", "rebalance_timeout_ms"): "a group that waits for a member that never comes",
     ("CreateTopics", "num_partitions"): "a broker full of partitions",
     ("CreatePartitions", "count"): "the same",
