@@ -37,7 +37,7 @@ class RecordedOwnership(Ownership):
             self.owned_since_ms[partition, name] = now_ms
 
     def until(self, now_ms: int) -> list[tuple[TopicPartition, str, int, int]]:
-        """All of them, those that last cut off at ``now_ms``."""
+        """All stretches; one that has not ended is cut off at ``now_ms``."""
         lasting = [(partition, name, since_ms, now_ms) for (partition, name), since_ms in self.owned_since_ms.items()]
         return sorted(self.stretches + lasting)
 
