@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -109,3 +111,17 @@ def test_damage_is_refused_and_never_read_past(seed: int, changes: int) -> None:
     assert len(columns) == 40
     columns.values.validate(full=True)
     columns.keys.validate(full=True)
+
+
+def test_records_are_read_where_the_compiled_part_was_not_built() -> None:
+    """In a process of its own, in which it cannot be imported."""
+    code = """
+import sys
+sys.modules["coterie.records._unfold"] = None
+from coterie.records import columnar
+from coterie.records.batch import encode_batch
+columns = columnar.decode_columns(encode_batch([(1, b"k", b"v", ()), (2, None, b"w", ())]))
+assert not columnar.COMPILED and columns.values.to_pylist() == [b"v", b"w"], columns
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from coterie.records import compiled
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, payload
 from coterie.records.compiled import COMPILED as COMPILED
-from coterie.records.compiled import Unfolder
 from coterie.records.compression import decompress
 from coterie.records.fields import decode_headers
 from coterie.records.varints import record_bounds, varints, varlongs
+
+if TYPE_CHECKING:
+    from coterie.records.compiled import Unfolder
 
 _PADDING = bytes(16)  # varints near the end may be looked at past it
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -68,7 +71,7 @@ def unfold(data: bytes, *, with_headers: bool = False) -> tuple[Columns | None, 
         found = list(batches(data))
         stored = [(data, at, h) for at, h in found if not h.is_control]
         return columns_of(stored, with_headers=with_headers), [at for at, h in found if h.is_control]
-    unfolder = Unfolder(decompress, with_headers)
+    unfolder = compiled.Unfolder(decompress, with_headers)
     try:
         unfolder.add(data, 0, len(data))
         return _taken(unfolder, with_headers), unfolder.controls
@@ -85,7 +88,7 @@ def columns_of(stored: Sequence[Stored], *, with_headers: bool = False) -> Colum
         if not COMPILED:
             headers = [header for _, _, header in stored]
             return _columns([payload(*batch) for batch in stored], headers, with_headers)
-        unfolder = Unfolder(decompress, with_headers)
+        unfolder = compiled.Unfolder(decompress, with_headers)
         for data, at, header in stored:
             unfolder.add(data, at, at + header.size)
         return _taken(unfolder, with_headers)
