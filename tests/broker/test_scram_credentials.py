@@ -66,7 +66,7 @@ def test_credentials_outlive_the_broker_and_hold_no_password(tmp_path: Path) -> 
     credentials.alter([upsert("a", SHA_512, 6000)])
     credentials.alter([Credential("a", SHA_256)])
     assert ScramCredentials(DiskFileSystem(tmp_path)).iterations("a") == {SHA_512: 6000}
-    kept = json.loads((tmp_path / "scram_credentials.json").read_bytes())["a"]["SCRAM_SHA_512"]
+    kept = json.loads((tmp_path / "scram_credentials.json").read_bytes())["content"]["a"]["SCRAM_SHA_512"]
     assert set(kept) == {"iterations", "salt", "stored_key", "server_key"}
 
 
@@ -80,7 +80,7 @@ def test_keys_are_those_of_rfc_7677() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
     ScramCredentials(fs).alter([Credential("user", SHA_256, 4096, salt, salted)])
-    kept = json.loads(fs.read_file("scram_credentials.json"))["user"]["SCRAM_SHA_256"]
+    kept = json.loads(fs.read_file("scram_credentials.json"))["content"]["user"]["SCRAM_SHA_256"]
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     first = f"n=user,r=rOprNGfwEbeRWgbNEkqO,r={nonce},s={base64.b64encode(salt).decode()},i=4096"
     message = f"{first},c=biws,r={nonce}".encode()

@@ -34,10 +34,11 @@ from coterie.broker.server import Call, Connection
 from coterie.broker.settings import BrokerSettings, advertised_address, read_properties
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.topics import Topics
-from coterie.broker.transactions import TransactionCoordinator
+from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
 from coterie.broker.unserved import UnservedRequests
-from coterie.coordinator.transactions.producer_ids import ProducerIds
+from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
+from coterie.log.findings import UnreadableFile
 
 if TYPE_CHECKING:
     from coterie.broker.http import HttpServer
@@ -48,6 +49,7 @@ logger = logging.getLogger(__name__)
 FETCHES_REMEMBERED = 10_000
 FLUSH_CHECK_MS = 250
 STOP_GRACE_S = 2.0
+_META = "meta.properties"
 
 
 class CannotListen(OSError):
@@ -89,11 +91,38 @@ class Broker:
         self._upkeep: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, CannotListen, OSError for
-        trouble in the folder, Unreachable for a
-        ZooKeeper that it should register in, or SettingError for a bad setting among those kept in the folder."""
+        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, CannotListen, OSError for trouble
+        in the folder, UnreadableFile for a file in it, Unreachable for a ZooKeeper that it should register in, or
+        SettingError for a bad setting among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
         self.log_lines = LogLines(logger, self.loop)
+        try:
+            self._open_folder()
+        except (UnreadableFile, OSError):
+            self._unlock()
+            raise
+        self._report_findings()
+        self.telemetry = Telemetry(
+            self.settings["telemetry.max.bytes"], self._client_metrics_configs, lambda: uuid.uuid4().bytes
+        )
+        self.flusher = Flusher(self.loop, self._disk_failed)
+        self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
+        self.groups.start()
+        self.transactions = TransactionCoordinator(
+            self.settings, self.topics, self.groups, self.clock, self._producer_ids
+        )
+        self._descriptors = DescriptorReserve(self.loop, self.log_lines)
+        try:
+            self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        except OSError as error:
+            raise CannotListen(error.errno, error.strerror) from error
+        self._keep_house()
+        address = self._server.sockets[0].getsockname()
+        await self._register((str(address[0]), int(address[1])))
+        return str(address[0]), int(address[1])
+
+    def _open_folder(self) -> None:
+        """Reads all that is kept. Raises DataFolderInUse, OSError, UnreadableFile, SettingError."""
         fs: FileSystem
         if self.data is None:
             fs = MemoryFileSystem()
@@ -110,22 +139,19 @@ class Broker:
         self.topics.load()
         self.quotas = ClientQuotas(fs)
         self.scram_credentials = ScramCredentials(fs)
-        self.telemetry = Telemetry(
-            self.settings["telemetry.max.bytes"], self._client_metrics_configs, lambda: uuid.uuid4().bytes
-        )
-        self.flusher = Flusher(self.loop, self._disk_failed)
-        self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
-        self.groups.start()
-        self.transactions = TransactionCoordinator(self.settings, self.topics, self.groups, self.clock, ProducerIds(fs))
-        self._descriptors = DescriptorReserve(self.loop, self.log_lines)
-        try:
-            self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
-        except OSError as error:
-            raise CannotListen(error.errno, error.strerror) from error
-        self._keep_house()
-        address = self._server.sockets[0].getsockname()
-        await self._register((str(address[0]), int(address[1])))
-        return str(address[0]), int(address[1])
+        self._producer_ids = loaded_producer_ids(fs, self.topics)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    def _report_findings(self) -> None:
+        """A line for each thing that did not fit in the folder."""
+        findings = self.topics.findings
+        if findings:
+            logger.warning("the data folder %s was not as it should be, in %d places:", self.data, len(findings))
+        for finding in findings:
+            logger.warning("%s", finding)
 
     async def _register(self, address: tuple[str, int]) -> None:
         """In ZooKeeper, where zookeeper.connect names one."""
@@ -152,13 +178,14 @@ class Broker:
 
     def _identify(self) -> None:
         """The cluster id, kept in Kafka's meta.properties."""
-        if self._fs.exists("meta.properties"):
-            kept = read_properties(self._fs.read_file("meta.properties").decode())
+        if self._fs.exists(_META):
+            remedy = "restore it from a backup, or move it away to get a new cluster id"
+            kept = read_properties(checked_files.read_lines(self._fs, _META, remedy))
             self.cluster_id = kept.get("cluster.id", "")
         if not self.cluster_id:
             self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             text = f"version=1\ncluster.id={self.cluster_id}\nnode.id={self.node_id}\n"
-            self._fs.write_file("meta.properties", text.encode())
+            self._fs.write_file(_META, checked_files.to_lines(text))
 
     async def stop(self) -> None:
         """Answers what waits, closes connections and logs, marks the folder as clean."""
@@ -177,8 +204,7 @@ class Broker:
         self.log_lines.flush()
         if self.failure is None:
             self.topics.close()
-        if self._lock is not None:
-            self._lock.release()
+        self._unlock()
 
     async def _close_connections(self) -> None:
         """Lets clients read their last answers for `STOP_GRACE_S` at most."""
@@ -306,5 +332,7 @@ async def _repeat(every_ms: int, what: object) -> None:
         await asyncio.sleep(every_ms / 1000)
         try:
             what()
+        except OSError as error:
+            logger.error("%s failed: %s; it will be tried again", getattr(what, "__name__", what), error)
         except Exception:
             logger.exception("%s failed; it will be tried again", getattr(what, "__name__", what))

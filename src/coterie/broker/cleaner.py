@@ -47,6 +47,8 @@ class Cleaner:
                 return
         except (OSError, BatchError, CompressionError) as error:
             logger.error("%s could not be compacted: %s", log.directory, error)
+            if isinstance(error, BatchError):
+                log.verify()  # what is damaged goes, with a finding
             return
         self._topics.save_cleaned_offsets()
         logger.info("compacted %s: %d of %d records stay", log.directory, cleaned.records_after, cleaned.records_before)

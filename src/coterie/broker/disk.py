@@ -125,11 +125,15 @@ class DiskFileSystem:
     def write_file(self, path: str, data: bytes) -> None:
         """Written beside, synced, then renamed over the old one."""
         beside = self.root / (path + ".tmp")
-        with open(beside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.rename(self.root / path)
+        try:
+            with open(beside, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.rename(self.root / path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
 
 
 class FolderLock:

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import IntEnum
 
+from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import UnreadableFile
 
 _FILE = "altered-configs.json"
 
@@ -24,14 +25,19 @@ class ResourceType(IntEnum):
 
 
 class KeptConfigs:
-    """Altered settings by resource. A broker's name is its id, or "" for the default of all brokers."""
+    """Altered settings by resource. A broker's name is its id, or "" for the default of all brokers. Raises UnreadableFile,
+    OSError."""
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
         self._kept: dict[ResourceType, dict[str, dict[str, str]]] = {}
         if fs.exists(_FILE):
-            kept = json.loads(fs.read_file(_FILE))
-            self._kept = {ResourceType[kind]: resources for kind, resources in kept.items()}
+            remedy = "restore it from a backup, or move it away to go on without what was altered"
+            kept = checked_files.read_json(fs, _FILE, remedy)
+            try:
+                self._kept = {ResourceType[kind]: dict(resources) for kind, resources in kept.items()}
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise UnreadableFile(_FILE, "it does not hold settings", remedy) from error
 
     def of(self, kind: ResourceType, name: str) -> dict[str, str]:
         """A copy of the altered settings of that resource."""
@@ -47,6 +53,5 @@ class KeptConfigs:
         if configs:
             resources[name] = dict(configs)
         kept = self._kept | {kind: resources}
-        text = json.dumps({k.name: r for k, r in kept.items() if r}, indent=1, sort_keys=True)
-        self._fs.write_file(_FILE, text.encode())
+        self._fs.write_file(_FILE, checked_files.to_json({k.name: r for k, r in sorted(kept.items()) if r}))
         self._kept = kept

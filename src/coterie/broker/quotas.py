@@ -7,13 +7,14 @@ those of Kafka's ClientQuotaControlManager and QuotaConfig.
 from __future__ import annotations
 
 import ipaddress
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 
 Entity = tuple[tuple[str, str | None], ...]
@@ -73,8 +74,14 @@ class ClientQuotas:
         self._fs = fs
         self._values: dict[Entity, dict[str, float]] = {}
         if fs.exists(_FILE):
-            for row in json.loads(fs.read_file(_FILE)):
-                self._values[tuple((kind, name) for kind, name in row["entity"])] = row["values"]
+            remedy = "restore it from a backup, or move it away to go on without quotas"
+            try:
+                for row in checked_files.read_json(fs, _FILE, remedy):
+                    self._values[tuple((kind, name) for kind, name in row["entity"])] = dict(row["values"])
+            except (KeyError, TypeError, ValueError) as error:
+                if isinstance(error, UnreadableFile):
+                    raise
+                raise UnreadableFile(_FILE, "it does not hold quotas", remedy) from error
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False) -> None:
         """Sets quotas of an entity, or removes them (None). Raises Refusal INVALID_REQUEST."""
@@ -93,7 +100,7 @@ class ClientQuotas:
         else:
             self._values.pop(entity, None)
         rows = [{"entity": entity, "values": values} for entity, values in self._values.items()]
-        self._fs.write_file(_FILE, json.dumps(rows, indent=1).encode())
+        self._fs.write_file(_FILE, checked_files.to_json(rows))
 
     def describe(self, components: Iterable[Component], *, strict: bool) -> Iterator[tuple[Entity, dict[str, float]]]:
         """The entities that match every component; where ``strict``, those without any other part.

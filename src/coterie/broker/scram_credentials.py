@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 
 _FILE = "scram_credentials.json"
@@ -47,7 +48,10 @@ class ScramCredentials:
         self._fs = fs
         self._by_user: dict[str, dict[str, dict[str, str | int]]] = {}  # user -> mechanism's name -> what is kept
         if fs.exists(_FILE):
-            self._by_user = json.loads(fs.read_file(_FILE))
+            remedy = "restore it from a backup, or move it away to go on without credentials"
+            self._by_user = checked_files.read_json(fs, _FILE, remedy)
+            if not isinstance(self._by_user, dict) or not all(isinstance(u, dict) for u in self._by_user.values()):
+                raise UnreadableFile(_FILE, "it does not hold credentials", remedy)
 
     def users(self) -> list[str]:
         return list(self._by_user)
@@ -75,7 +79,7 @@ class ScramCredentials:
         for change in accepted.values():
             self._apply(change)
         if accepted:
-            self._fs.write_file(_FILE, json.dumps(self._by_user, indent=1).encode())
+            self._fs.write_file(_FILE, checked_files.to_json(self._by_user))
         return results
 
     def _check(self, change: Credential) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
-import json
 import logging
 import re
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from coterie.broker.checkpoints import LogCheckpoints
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.turns import finish
 from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import Finding, Report, UnreadableFile, unreported
+from coterie.log.loading import ClosedLog
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -39,9 +42,8 @@ _INTERNAL_SEGMENT_BYTES = {
 MAX_PARTITIONS = 100_000
 _NO_LIMIT = 2**31
 _KAFKA_METADATA = "__cluster_metadata"
+_FILE = "topics.json"
 _CLEAN = ".kafka_cleanshutdown"
-_START_OFFSETS = "log-start-offset-checkpoint"
-_CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -97,6 +99,9 @@ class Topics:
         self._fs, self._settings = fs, settings
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
+        self.findings: list[Finding] = []
+        self.on_finding: Report = unreported
+        self._checkpoints = LogCheckpoints(fs, self.report)
         self.on_change: Callable[[], None] = lambda: None
         self.room: Callable[[], int] = lambda: _NO_LIMIT  # how many files may still be opened
         self._creating: set[str] = set()
@@ -106,34 +111,62 @@ class Topics:
         return {name: len(topic.partitions) for name, topic in list(self.by_name.items())}
 
     def load(self) -> None:
-        """Opens every log. After a crash each log's last segment is read and its torn tail cut off."""
-        clean = self._fs.exists(_CLEAN)
-        if clean:
+        """Opens every log. After a crash each log's last segment is read and its torn tail cut off. What does not fit is
+        mended and kept in ``findings``. Raises OSError, or UnreadableFile for what cannot be made again."""
+        clean = self._checkpoints.load(clean=self._fs.exists(_CLEAN))
+        if self._fs.exists(_FILE):
+            self._load_kept(clean)
+        else:
+            self._adopt(clean)
+        if self._fs.exists(_CLEAN):
             self._fs.remove(_CLEAN)
-        starts = self._read_offsets(_START_OFFSETS)
-        if not self._fs.exists("topics.json"):
-            self._adopt(clean, starts)
-            return
-        cleaned = self._read_offsets(_CLEANED_OFFSETS)
-        for name, said in json.loads(self._fs.read_file("topics.json")).items():
-            topic = Topic(name, base64.urlsafe_b64decode(said["id"]), said["configs"])
-            self._open(topic, said["partitions"], clean=clean, starts=starts)
-            self._register(topic)
-            for partition in topic.partitions:
-                partition.log.cleaned_until = cleaned.get(partition.log.directory, 0)
+        self.on_finding = lambda finding: logger.warning("%s", finding)
 
-    def _adopt(self, clean: bool, starts: dict[str, int]) -> None:
+    def _load_kept(self, clean: bool) -> None:
+        remedy = (
+            "restore it from a backup, or move it away: topics are then made of the folders, with new ids and settings"
+        )
+        try:
+            kept = checked_files.read_json(self._fs, _FILE, remedy)
+            topics = [
+                (Topic(name, base64.urlsafe_b64decode(t["id"]), dict(t["configs"])), int(t["partitions"]))
+                for name, t in kept.items()
+            ]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, UnreadableFile):
+                raise
+            raise UnreadableFile(_FILE, "it does not hold topics", remedy) from error
+        listed = {f"{topic.name}-{index}" for topic, count in topics for index in range(count)}
+        for directory, _, _ in self._directories():
+            if directory not in listed:
+                action = "it is left alone; move it away before a topic of that name is created"
+                self.report(Finding(directory, None, f"no topic in {_FILE} has this partition", action))
+        for topic, count in topics:
+            self._open(topic, count, clean=clean)
+            self._register(topic)
+
+    def report(self, finding: Finding) -> None:
+        """Keeps a finding; of one that comes after the start there is a line at once."""
+        self.findings.append(finding)
+        self.on_finding(finding)
+
+    def _directories(self) -> Iterator[tuple[str, str, int]]:
+        """(directory, topic, partition) of every folder that holds a log."""
+        for name in self._fs.names(""):
+            topic_name, dash, index = name.rpartition("-")
+            is_log = dash and index.isdigit() and any(file.endswith(".log") for file in self._fs.names(name))
+            if is_log and topic_name != _KAFKA_METADATA:
+                yield name, topic_name, int(index)
+
+    def _adopt(self, clean: bool) -> None:
         """Takes over a folder that Apache Kafka wrote: a directory a partition, topic ids from `partition.metadata`.
         Settings of topics are in Kafka's own metadata, so they begin as the broker's."""
         found: dict[str, int] = {}
-        for name in self._fs.names(""):
-            topic_name, dash, index = name.rpartition("-")
-            is_log = any(file.endswith(".log") for file in self._fs.names(name))
-            if dash and index.isdigit() and is_log and topic_name != _KAFKA_METADATA:
-                found[topic_name] = max(found.get(topic_name, 0), int(index) + 1)
+        for _, topic_name, index in self._directories():
+            found[topic_name] = max(found.get(topic_name, 0), index + 1)
         for topic_name, count in found.items():
             topic = Topic(topic_name, self._adopted_id(topic_name), self._internal_configs(topic_name))
-            self._open(topic, count, clean=clean, starts=starts)
+            self._open(topic, count, clean=clean)
             self._register(topic)
         if found:
             logger.info("took over %d topics of a folder without topics.json", len(found))
@@ -147,31 +180,31 @@ class Topics:
                 return base64.urlsafe_b64decode(lines["topic_id"] + "==")
         return uuid.uuid4().bytes
 
-    def _read_offsets(self, checkpoint: str) -> dict[str, int]:
-        if not self._fs.exists(checkpoint):
-            return {}
-        lines = self._fs.read_file(checkpoint).decode().splitlines()[2:]
-        return {f"{topic}-{p}": int(offset) for topic, p, offset in (line.split() for line in lines)}
-
     def save_start_offsets(self) -> None:
-        """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention."""
-        self._save_offsets(_START_OFFSETS, lambda log: log.log_start_offset)
+        """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention. Raises OSError."""
+        self._checkpoints.save_starts(self._logs())
 
     def save_cleaned_offsets(self) -> None:
-        """Kafka's checkpoint of how far each log is compacted."""
-        self._save_offsets(_CLEANED_OFFSETS, lambda log: log.cleaned_until)
+        """Kafka's checkpoint of how far each log is compacted. Raises OSError."""
+        self._checkpoints.save_cleaned(self._logs())
 
-    def _save_offsets(self, checkpoint: str, offset_of: Callable[[PartitionLog], int]) -> None:
-        """A checkpoint of the logs of which there is something to say."""
-        every = [(p.topic, p.index, offset_of(p.log)) for t in self.by_name.values() for p in t.partitions]
-        lines = [f"{topic} {index} {offset}\n" for topic, index, offset in every if offset > 0]
-        self._fs.write_file(checkpoint, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+    def _logs(self) -> Iterator[tuple[str, int, PartitionLog]]:
+        return ((p.topic, p.index, p.log) for t in self.by_name.values() for p in t.partitions)
 
-    def _open(self, topic: Topic, count: int, *, clean: bool, starts: dict[str, int]) -> None:
+    def _open(self, topic: Topic, count: int, *, clean: bool) -> None:
         config = self._settings.log_config(topic.configs)
         for index in range(len(topic.partitions), count):
             directory = f"{topic.name}-{index}"
-            log = PartitionLog.open(self._fs, directory, config, clean=clean, start_offset=starts.get(directory, 0))
+            log = PartitionLog.open(
+                self._fs,
+                directory,
+                config,
+                clean=clean,
+                start_offset=self._checkpoints.starts.get(directory, 0),
+                closed=self._checkpoints.closed.get(directory),
+                report=self.report,
+            )
+            log.cleaned_until = min(self._checkpoints.cleaned.get(directory, 0), log.end_offset)
             topic.partitions.append(Partition(topic.name, index, log))
 
     def _register(self, topic: Topic) -> None:
@@ -179,7 +212,7 @@ class Topics:
         self.by_id[topic.topic_id] = topic
 
     def _save(self) -> None:
-        said = {
+        kept = {
             t.name: {
                 "id": base64.urlsafe_b64encode(t.topic_id).decode(),
                 "partitions": len(t.partitions),
@@ -187,7 +220,7 @@ class Topics:
             }
             for t in self.by_name.values()
         }
-        self._fs.write_file("topics.json", json.dumps(said, indent=1).encode())
+        self._fs.write_file(_FILE, checked_files.to_json(kept))
         self.on_change()
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
@@ -262,7 +295,13 @@ class Topics:
                 directory = f"{topic.name}-{index}"
                 if not self._fs.exists(directory):
                     new.append(directory)
-                made.append(Partition(topic.name, index, PartitionLog.open(self._fs, directory, config, clean=True)))
+                made.append(
+                    Partition(
+                        topic.name,
+                        index,
+                        PartitionLog.open(self._fs, directory, config, clean=True, report=self.report),
+                    )
+                )
                 yield
             if before and self.by_name.get(topic.name) is not topic:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted meanwhile")
@@ -282,8 +321,7 @@ class Topics:
         if not before and self.by_name.get(topic.name) is topic:
             del self.by_name[topic.name], self.by_id[topic.topic_id]
         for partition in made:
-            for segment in partition.log.segments:
-                segment.close()
+            partition.log.close_files()
         for directory in new:
             try:
                 if self._fs.exists(directory):
@@ -292,10 +330,16 @@ class Topics:
                 logger.warning("%s could not be removed: %s; remove it by hand", directory, error.strerror)
 
     def configure(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        """Gives a topic these settings, which are checked already, in place of its own."""
-        topic.configs = dict(configs)
+        """Gives a topic these settings, which are checked already, in place of its own. Raises Refusal KAFKA_STORAGE_ERROR
+        where they cannot be kept; then the old ones stay in force."""
+        before, topic.configs = topic.configs, dict(configs)
+        try:
+            self._save()
+        except OSError as error:
+            topic.configs = before
+            text = f"the settings of {topic.name} cannot be written: {error.strerror}"
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
         self._configure_logs(topic)
-        self._save()
 
     def settings_changed(self) -> None:
         """Gives every log what its topic's settings now come to, after the broker's have changed."""
@@ -314,11 +358,18 @@ class Topics:
         try:
             del self.by_name[topic.name]
             del self.by_id[topic.topic_id]
-            self._save()
+            try:
+                self._save()
+            except OSError as error:
+                self._register(topic)
+                text = f"the deletion of {topic.name} cannot be written: {error.strerror}"
+                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
             for partition in topic.partitions:
-                for segment in partition.log.segments:
-                    segment.close()
-                self._fs.remove_directory(partition.log.directory)
+                partition.log.close_files()
+                try:
+                    self._fs.remove_directory(partition.log.directory)
+                except OSError as error:
+                    logger.error("%s could not be removed: %s; remove it by hand", partition.log.directory, error)
                 partition.appended()
                 yield
         finally:
@@ -367,8 +418,21 @@ class Topics:
         return (p.log for t in self.by_name.values() for p in t.partitions)
 
     def close(self) -> None:
-        """Syncs and closes all logs and marks the folder as cleanly shut down."""
+        """Syncs and closes all logs and marks the folder as cleanly shut down; not where the disk fails."""
+        closed: dict[str, ClosedLog] = {}
+        failed: OSError | None = None
         for log in self.every_log():
-            log.close()
-        self.save_start_offsets()
-        self._fs.write_file(_CLEAN, b'{"version":0}')
+            try:
+                closed[log.directory] = log.close()
+            except OSError as error:
+                failed = error
+        try:
+            if failed is not None:
+                raise failed
+            self.save_start_offsets()
+            self._checkpoints.save_closed(closed)
+            self._fs.write_file(_CLEAN, b'{"version":0}')
+        except OSError as error:
+            logger.error(
+                "the logs could not be closed in order: %s; the next start treats them as after a crash", error
+            )

@@ -19,6 +19,8 @@ from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
 from coterie.coordinator.transactions.steps import Claim, offsets_claim
+from coterie.log.filesystem import FileSystem
+from coterie.log.findings import Finding, UnreadableFile
 from coterie.records.batch import batches, decode_keys_and_values, encode_batch, end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -30,6 +32,17 @@ logger = logging.getLogger(__name__)
 
 COORDINATOR_EPOCH = 0
 LOAD_BYTES = 1024 * 1024
+
+
+def loaded_producer_ids(fs: FileSystem, topics: Topics) -> ProducerIds:
+    """Those of the folder; where their file cannot be read, they go on beyond every id in the logs. Raises OSError."""
+    producer_ids = ProducerIds(fs)
+    try:
+        producer_ids.next_block()
+    except UnreadableFile as error:
+        first = producer_ids.rebuild(max((i for log in topics.every_log() for i in log.producers.by_id), default=0))
+        topics.report(Finding(error.file, None, "it is damaged", f"ids go on at {first}, beyond every id in the logs"))
+    return producer_ids
 
 
 class TransactionCoordinator:

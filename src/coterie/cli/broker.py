@@ -158,6 +158,7 @@ async def _serve(
     from coterie.broker.broker import Broker, CannotListen
     from coterie.broker.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
     from coterie.broker.settings import SettingError
+    from coterie.log.findings import UnreadableFile
     from coterie.zookeeper_session import Unreachable
 
     raise_open_file_limit()
@@ -170,6 +171,9 @@ async def _serve(
         bound_host, bound_port = await broker.start(host, port)
     except (DataFolderInUse, SettingError, Unreachable) as error:
         write_line(f"Error: {error}", err=True)
+        return 1
+    except UnreadableFile as error:
+        write_line(f"Error: {data}/{error}", err=True)
         return 1
     except CannotListen as error:
         write_line(f"Error: cannot listen on {host}:{port}: {error.strerror}; choose another --listen", err=True)

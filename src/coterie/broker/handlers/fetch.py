@@ -173,6 +173,9 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
             data = _read_log(partition.log, fetched, version, left, committed=committed, first=first)
         except Refusal as refusal:
             data, failed = _refused(index, refusal.code), True
+        except OSError as error:
+            broker.log_lines.warning("%s cannot be read: %s", partition.log.directory, error)
+            data, failed = _refused(index, ErrorCode.KAFKA_STORAGE_ERROR), True
         read.append((key, fetched, data))
         if data.records:
             left -= len(data.records)

@@ -228,6 +228,9 @@ def _list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Ge
                     result.leader_epoch = LEADER_EPOCH if result.offset >= 0 else -1
             except Refusal as refusal:
                 result.error_code = refusal.code
+            except OSError as error:
+                broker.log_lines.warning("%s-%d cannot be read: %s", topic.name, asked.partition_index, error)
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             answered.partitions.append(result)
             yield
         response.topics.append(answered)
@@ -283,7 +286,16 @@ def handle_delete_records(broker: Broker, request: DeleteRecordsRequest, call: C
                 result.low_watermark = partition.log.delete_records(asked.offset)
             except Refusal as refusal:
                 result.error_code = refusal.code
+            except OSError as error:
+                logger.error("%s-%d: segments cannot be deleted: %s", topic.name, asked.partition_index, error)
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             answered.partitions.append(result)
         response.topics.append(answered)
-    broker.topics.save_start_offsets()
+    try:
+        broker.topics.save_start_offsets()
+    except OSError as error:
+        logger.error("the start offsets of logs cannot be written: %s", error)
+        for answered in response.topics:
+            for result in answered.partitions:
+                result.error_code = result.error_code or ErrorCode.KAFKA_STORAGE_ERROR
     return response

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import UnreadableFile
 
 BLOCK = 1000
+BLOCKS_BEYOND = 1000  # of the largest known id: ids may have been handed out that were never used
 _FILE = "producer_ids"
+_REMEDY = "start the broker anew: it makes one beyond every id in the logs"
 
 
 class ProducerIds:
@@ -16,10 +20,29 @@ class ProducerIds:
         self._next = self._end = 0
 
     def take(self) -> int:
-        """An id that was never handed out before. Raises OSError when no block can be reserved."""
+        """An id that was never handed out before. Raises OSError when no block can be reserved, UnreadableFile."""
         if self._next >= self._end:
-            first = int(self._fs.read_file(_FILE)) if self._fs.exists(_FILE) else 0
-            self._fs.write_file(_FILE, str(first + BLOCK).encode())
+            first = self.next_block()
+            self._reserve(first)
             self._next, self._end = first, first + BLOCK
         self._next += 1
         return self._next - 1
+
+    def next_block(self) -> int:
+        """The first id of the next block. Raises UnreadableFile."""
+        if not self._fs.exists(_FILE):
+            return 0
+        text = checked_files.read_lines(self._fs, _FILE, _REMEDY)
+        if not text.strip().isdecimal():
+            raise UnreadableFile(_FILE, "it does not hold a number", _REMEDY)
+        return int(text)
+
+    def rebuild(self, largest: int) -> int:
+        """A new file in place of one that cannot be read, far beyond the ``largest`` id that is known; returns the first id.
+        Raises OSError."""
+        first = (max(largest, 0) // BLOCK + BLOCKS_BEYOND) * BLOCK
+        self._reserve(first - BLOCK)
+        return first
+
+    def _reserve(self, first: int) -> None:
+        self._fs.write_file(_FILE, checked_files.to_lines(str(first + BLOCK)))
