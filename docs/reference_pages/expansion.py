@@ -1,4 +1,5 @@
-"""Puts the generated parts into pages: a line `<!-- generated: NAME -->` becomes what `PARTS[NAME]` returns."""
+"""Puts the generated parts into pages: a line `<!-- generated: NAME -->` becomes what `PARTS[NAME]` returns, a line
+`<!-- document: NAME -->` that document of the repository's root."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from reference_pages import command_line, history, protocol, python_api, settings, site_map, state_diagrams
+from reference_pages import (
+    command_line,
+    history,
+    protocol,
+    python_api,
+    root_documents,
+    settings,
+    site_map,
+    state_diagrams,
+)
 
 PARTS: dict[str, Callable[[], str]] = {
     "sections": site_map.sections,
@@ -31,10 +41,12 @@ PARTS: dict[str, Callable[[], str]] = {
     "member_stages": state_diagrams.member_stages,
 }
 _MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.M)
+_DOCUMENT = re.compile(r"^<!-- document: ([\w.]+) -->$", re.M)
 
 
 def expand(text: str) -> str:
     """The page with its generated parts. Raises KeyError for a part that does not exist."""
+    text = _DOCUMENT.sub(lambda marker: root_documents.page(marker[1]), text)
     return _MARKER.sub(lambda marker: PARTS[marker[1]](), text)
 
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
+from reference_pages import (
+    command_line,
+    history,
+    markdown,
+    protocol,
+    python_api,
+    root_documents,
+    settings,
+    state_diagrams,
+)
+from reference_pages.expansion import PARTS, expand
 
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
@@ -24,10 +34,6 @@ from coterie.wire.error_remedies import REMEDIES, remedy_text
 from coterie.wire.errors import ErrorCode
 
 DOCS = Path(__file__).parents[2] / "docs"
-sys.path.insert(0, str(DOCS))
-
-from reference_pages import command_line, history, markdown, protocol, python_api, settings, state_diagrams  # noqa: E402
-from reference_pages.expansion import PARTS, expand  # noqa: E402
 
 
 def first_cells(tables: str) -> list[str]:
@@ -122,6 +128,15 @@ def test_every_part_is_on_a_page_and_every_page_names_parts_that_exist() -> None
     assert set(re.findall(r"^<!-- generated: (\w+) -->$", pages, re.M)) == set(PARTS)
     with pytest.raises(KeyError):
         expand("<!-- generated: no_such_part -->")
+
+
+def test_links_of_root_documents_lead_to_pages_of_the_site() -> None:
+    for name, target in root_documents.PAGES.items():
+        assert (DOCS / target.removeprefix("/")).is_file(), name
+    page = root_documents.page("CONTRIBUTING.md")
+    assert "[ARCHITECTURE.md](/contributing/architecture.md)" in page
+    assert "(/decisions/index.md)" in page
+    assert "(LICENSE)" not in page
 
 
 def test_cells_are_escaped() -> None:

@@ -1,0 +1,141 @@
+"""The words of the house (docs/contributing/words.md) as far as a machine can hold them.
+
+Present occurrences of banned words are listed by file in tests/words_present.json. A count may only fall;
+`python -m tests.test_words` lowers the list to what is left, and never raises it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PRESENT = ROOT / "tests" / "words_present.json"
+BANNED_NAMES = frozenset({"said", "told", "place", "found"})
+BANNED_WORDS = re.compile(r"\b(whoever|what came of it|those that)\b", re.I)
+AMERICAN = re.compile(
+    r"\b(behaviors?|neighbors?|cancel(?:ed|ing)|label(?:ed|ing)|model(?:ed|ing)|favor(?:ed|able)?|honor(?:ed)?|gray|"
+    r"recogniz(?:e|es|ed|ing)|organiz(?:e|es|ed|ing)|analyz(?:e|es|ed|ing)|judgment)\b",
+    re.I,
+)
+WORDS_PAGE = ROOT / "docs/contributing/words.md"
+
+Counts = dict[str, dict[str, int]]  # file -> word -> occurrences
+
+
+def sources() -> list[Path]:
+    return sorted((ROOT / "src").rglob("*.py"))
+
+
+def documents() -> list[Path]:
+    """Every page a reader sees; the page of banned words itself is left out."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return sorted(page for page in pages if "_build" not in page.parts and page != WORDS_PAGE)
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """The names that a module binds: functions, classes, arguments, variables, attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def banned_names(text: str) -> Counter[str]:
+    return Counter(name for name in (n.strip("_") for n in bound_names(ast.parse(text))) if name in BANNED_NAMES)
+
+
+def banned_words(text: str) -> Counter[str]:
+    return Counter(" ".join(match.lower().split()) for match in BANNED_WORDS.findall(" ".join(text.split())))
+
+
+def present() -> dict[str, Counter[str]]:
+    """The occurrences in each file that has any."""
+    counts: dict[str, Counter[str]] = {}
+    for path in [*sources(), *documents()]:
+        text = path.read_text("utf-8")
+        counter = banned_words(text)
+        if path.suffix == ".py":
+            counter += banned_names(text)
+        if counter:
+            counts[path.relative_to(ROOT).as_posix()] = counter
+    return counts
+
+
+def repeated_class_names() -> dict[str, list[str]]:
+    """Public classes of one name in more than one module."""
+    modules: dict[str, list[str]] = {}
+    for path in sources():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    return {name: paths for name, paths in sorted(modules.items()) if len(paths) > 1}
+
+
+def lowered(allowed: Counts, now: dict[str, Counter[str]]) -> Counts:
+    """What is left of the list: no count above the one allowed, and none above the present one."""
+    left = {
+        path: {word: min(count, now.get(path, Counter())[word]) for word, count in words.items()}
+        for path, words in allowed.items()
+    }
+    return {path: kept for path, words in left.items() if (kept := {w: n for w, n in words.items() if n})}
+
+
+def test_no_file_gains_a_banned_word() -> None:
+    allowed: Counts = json.loads(PRESENT.read_text())["words"]
+    gained = [
+        f"{path}: {word} {count} times, {allowed.get(path, {}).get(word, 0)} allowed"
+        for path, words in present().items()
+        for word, count in words.items()
+        if count > allowed.get(path, {}).get(word, 0)
+    ]
+    assert not gained, "docs/contributing/words.md has better words.\n" + "\n".join(gained)
+
+
+def test_no_class_name_gains_a_second_meaning() -> None:
+    allowed: dict[str, int] = json.loads(PRESENT.read_text())["class_names"]
+    gained = {name: paths for name, paths in repeated_class_names().items() if len(paths) > allowed.get(name, 1)}
+    assert not gained
+
+
+def test_the_spelling_is_british() -> None:
+    american = {
+        path.relative_to(ROOT).as_posix(): words
+        for path in [*sources(), *documents()]
+        if (words := AMERICAN.findall(path.read_text("utf-8")))
+    }
+    assert not american
+
+
+def test_a_banned_word_is_counted() -> None:
+    text = "def told(place):\n    said = _found = 1\n    self.found = whoever_asks\n    # Whoever asks, those\n    # that ask\n"
+    assert banned_names(text) == {"told": 1, "place": 1, "said": 1, "found": 2}
+    assert banned_words(text.replace("#", "")) == {"whoever": 1, "those that": 1}
+    assert AMERICAN.findall("The color's behavior was labeled") == ["behavior", "labeled"]
+
+
+def test_the_list_is_only_lowered() -> None:
+    allowed = {"a.py": {"said": 3, "told": 1}, "gone.py": {"place": 2}}
+    now = {"a.py": Counter({"said": 5, "found": 1}), "new.py": Counter({"said": 1})}
+    assert lowered(allowed, now) == {"a.py": {"said": 3}}
+
+
+def main() -> None:
+    allowed = json.loads(PRESENT.read_text())
+    repeated = {name: len(paths) for name, paths in repeated_class_names().items()}
+    names = {n: min(count, repeated[n]) for n, count in allowed["class_names"].items() if n in repeated}
+    left = {"words": lowered(allowed["words"], present()), "class_names": names}
+    PRESENT.write_text(json.dumps(left, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
