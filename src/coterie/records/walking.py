@@ -17,8 +17,8 @@ MAX_TIMESTAMP = 2**63 - 1
 
 
 class Walked(NamedTuple):
-    """What a batch's records say. Timestamps in ms since 1970 by the records' own deltas: ``oldest`` of those that have
-    one (2^63-1 if none has), ``newest`` at least NO_TIMESTAMP. ``consecutive``: the offset deltas are 0, 1, 2 and so on.
+    """What a batch's records say. Timestamps in ms since 1970 by the records' own deltas: ``oldest`` of the timestamps
+    (2^63-1 if there is none), ``newest`` at least NO_TIMESTAMP. ``consecutive``: the offset deltas are 0, 1, 2 and so on.
     ``keyless``: some record has no key."""
 
     oldest: int
