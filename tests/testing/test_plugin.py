@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
 from coterie.client import Consumer, RebalanceListener
+from coterie.client.blocking import BlockingConsumer
 from coterie.testing import ErrorCode, LocalBroker
 from tests.client.awaiting import until
 
@@ -172,6 +173,18 @@ def test_what_a_waiter_says(coterie_broker: LocalBroker) -> None:
         coterie_broker.until_stable("g", members=2, timeout_s=0.1)
     with pytest.raises(ValueError, match="there is no Joingroup here; there are"):
         coterie_broker.asked("Joingroup")
+
+
+def test_waiting_for_commits(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t")
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
+    with pytest.raises(TimeoutError, match=r"g has not committed .* after 0 s"):
+        coterie_broker.until_committed("g", {("t", 0): 2}, timeout_s=0)
+    with BlockingConsumer(settings) as blocking:
+        blocking.assign([("t", 0)])
+        blocking.commit({("t", 0): 2})
+    coterie_broker.until_committed("g", {("t", 0): 2})
+    assert coterie_broker.committed("g") == {("t", 0): 2}
 
 
 def test_a_failing_test_shows_the_journal(pytester: pytest.Pytester) -> None:

@@ -110,12 +110,12 @@ class LocalBroker:
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """The group's committed offsets."""
+        return self._call(lambda: self._committed(group))
 
-        def look() -> dict[tuple[str, int], int]:
-            found = self.broker.groups.group(group)
-            return {} if found is None else {tp: o.offset for tp, o in found.offsets.items()}
-
-        return self._call(look)
+    def _committed(self, group_id: str) -> dict[tuple[str, int], int]:
+        """On the loop: a call that waits for the loop would wait for itself there."""
+        group = self.broker.groups.group(group_id)
+        return {} if group is None else {tp: o.offset for tp, o in group.offsets.items()}
 
     # -- hands on the protocol ----------------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class LocalBroker:
         """Waits until the group has committed at least these offsets."""
 
         def there() -> bool:
-            has = self.committed(group)
+            has = self._committed(group)
             return all(has.get(tp, -1) >= offset for tp, offset in offsets.items())
 
         self._until(there, f"{group} has not committed {dict(offsets)}", lambda: str(self.committed(group)), timeout_s)
