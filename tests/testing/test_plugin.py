@@ -177,7 +177,7 @@ def test_what_a_waiter_says(coterie_broker: LocalBroker) -> None:
 
 def test_waiting_for_commits(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t")
-    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g", "enable.auto.commit": False}
     with pytest.raises(TimeoutError, match=r"g has not committed .* after 0 s"):
         coterie_broker.until_committed("g", {("t", 0): 2}, timeout_s=0)
     with BlockingConsumer(settings) as blocking:
