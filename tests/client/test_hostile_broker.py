@@ -15,6 +15,8 @@ from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.connection import Connection
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decoder, encoder
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.metadata import MetadataRequest
 from tests.client.fake_broker import (
@@ -31,6 +33,7 @@ from tests.client.fake_broker import (
 END_S = 20.0  # far more than the settings below allow, for a machine that is busy
 HELD_S = 0.5  # of CPU time, so that a busy machine is no failure
 T0 = ("t", 0)
+FETCH = 1
 QUICK = {
     "request.timeout.ms": 150,
     "default.api.timeout.ms": 300,
@@ -254,6 +257,26 @@ def test_a_connection_that_fails_is_tried_again_with_pauses(what: str) -> None:
             return sum(broker.asked.values())
 
     assert asyncio.run(story()) <= 15
+
+
+def test_a_fetch_session_that_is_lost_each_time_is_made_anew_with_pauses() -> None:
+    def losing(asked: Asked) -> bytes:
+        if asked.api_key != FETCH:
+            return honest(asked)
+        return asked.frame(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+
+    async def story() -> int:
+        async with misbehaving(FakeBroker(losing)) as broker:
+            settings = QUICK | {"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 100}
+            async with Consumer(settings) as consumer:
+                await consumer._cluster.topics(["t"])
+                consumer._fetcher.assign([T0])
+                consumer.seek(T0, 0)
+                for _ in range(10):
+                    await consumer.poll(50)
+            return broker.asked[FETCH]
+
+    assert 2 <= asyncio.run(story()) <= 15
 
 
 def test_answers_of_others_are_not_taken_for_ours() -> None:

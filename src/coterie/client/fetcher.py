@@ -91,7 +91,7 @@ class Fetcher:
 
     async def _fetch(self, leader: int) -> None:
         """One request after another for as long as partitions of this leader have room."""
-        session = self._sessions.setdefault(leader, FetchSession())
+        session, is_lost = self._sessions.setdefault(leader, FetchSession()), False
         while not self._closed:
             wanted = {tp: self.positions[tp] for tp in self._wanted() if self._cluster.leader(*tp) == leader}
             if not wanted:
@@ -104,8 +104,9 @@ class Fetcher:
                 response = await connection.request(
                     request, FetchResponse, self._cluster.timeout_s + 1, highest=NAMES_UP_TO
                 )
-                code = session.answered(response)
-                if code and not session.is_lost(code):
+                code, was_lost = session.answered(response), is_lost
+                is_lost = session.is_lost(code)
+                if code and (was_lost or not is_lost):  # a lost session is made anew at once, but only once
                     raise KafkaError(code)
                 self._take(wanted, offsets, response)
             except KafkaError as error:
