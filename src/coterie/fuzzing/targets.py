@@ -16,6 +16,7 @@ from coterie.extras import is_installed
 from coterie.fuzzing.files import FILE_TARGETS
 from coterie.fuzzing.lying import lying_batch, lying_message_set
 from coterie.fuzzing.messages import random_struct
+from coterie.fuzzing.small_files import small_file_targets
 from coterie.fuzzing.target import Target
 from coterie.journal import JournalLine
 from coterie.records import batch as batches
@@ -229,6 +230,7 @@ def _make_blob(rng: random.Random) -> bytes:
 def _all() -> Iterator[Target]:
     yield from _record_targets()
     yield from FILE_TARGETS
+    yield from small_file_targets()
     yield Target("topic-offsets", "records of __consumer_offsets", _stored, (WireError,), _make_stored)
     yield Target(
         "topic-transactions", "records of __transaction_state", _transaction, (WireError, ValueError), _make_transaction
