@@ -84,7 +84,7 @@ def test_a_mistake_is_said_in_a_sentence(args: tuple[str, ...], code: int, said:
 
 
 @pytest.mark.parametrize(
-    "verb", ["", "broker", "topics", "produce", "consume", "groups", "pipeline", "lab", "wire", "bench", "demo"]
+    "verb", ["", "broker", "topics", "produce", "consume", "groups", "log", "pipeline", "lab", "wire", "bench", "demo"]
 )
 def test_help_has_examples(verb: str) -> None:
     done = coterie(*filter(None, [verb]), "--help")

@@ -23,6 +23,7 @@ VERBS = {
     "produce": ("coterie.cli.produce", "Write lines to a topic."),
     "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),
     "groups": ("coterie.cli.groups", "See, explain, reset and delete consumer groups."),
+    "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),
     "pipeline": ("coterie.cli.pipeline", "Turn topics into tables with Spark."),
     "lab": ("coterie.cli.lab", "Run groups in virtual time, under faults."),
     "wire": ("coterie.cli.wire", "Show a message's fields and its generated codec."),

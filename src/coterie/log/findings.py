@@ -33,4 +33,4 @@ class UnreadableFile(ValueError):
 
     def __init__(self, file: str, problem: str, remedy: str) -> None:
         super().__init__(f"{file} cannot be read: {problem}; {remedy}")
-        self.file = file
+        self.file, self.problem, self.remedy = file, problem, remedy

@@ -1,0 +1,82 @@
+"""What a start would find in a data folder, coterie's or Apache Kafka's, without changing anything in it."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.broker.disk import DataFolderInUse
+from coterie.broker.kept_configs import KeptConfigs
+from coterie.broker.overlay import OverlayFileSystem
+from coterie.broker.quotas import ClientQuotas
+from coterie.broker.scram_credentials import ScramCredentials
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topics import Topics
+from coterie.broker.transactions import loaded_producer_ids
+from coterie.log import checked_files
+from coterie.log.filesystem import FileSystem
+from coterie.log.findings import Finding, UnreadableFile
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The findings in a folder, and how many logs and bytes of segments were read for them."""
+
+    findings: list[Finding]
+    logs: int
+    size: int
+
+
+def check_folder(folder: Path) -> Checked:
+    """Does all that a start does, on a copy of what it changes, and reads every segment whole. Raises DataFolderInUse,
+    OSError."""
+    _check_unused(folder)
+    with tempfile.TemporaryDirectory(prefix="coterie-check-") as changes:
+        fs = OverlayFileSystem(folder, Path(changes))
+        topics = Topics(fs, BrokerSettings())
+        findings = _unreadable(fs)
+        try:
+            topics.load()
+            loaded_producer_ids(fs, topics)
+        except UnreadableFile as error:
+            return Checked([*findings, *topics.findings, _refusal(error)], 0, 0)
+        logs = list(topics.every_log())
+        size = sum(log.size for log in logs)
+        for log in logs:
+            log.verify()
+            log.close_files()
+        return Checked(findings + topics.findings, len(logs), size)
+
+
+def _check_unused(folder: Path) -> None:
+    try:
+        with open(folder / ".lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError as error:
+        raise DataFolderInUse(f"a broker uses the data folder {folder}; stop it first") from error
+
+
+def _unreadable(fs: FileSystem) -> list[Finding]:
+    """What ends a start before the logs are looked at."""
+    findings = []
+    for read in (_read_meta, KeptConfigs, ClientQuotas, ScramCredentials):
+        try:
+            read(fs)
+        except UnreadableFile as error:
+            findings.append(_refusal(error))
+    return findings
+
+
+def _read_meta(fs: FileSystem) -> None:
+    if fs.exists("meta.properties"):
+        checked_files.read_lines(
+            fs, "meta.properties", "restore it from a backup, or move it away to get a new cluster id"
+        )
+
+
+def _refusal(error: UnreadableFile) -> Finding:
+    return Finding(error.file, None, error.problem, f"the broker does not start: {error.remedy}")

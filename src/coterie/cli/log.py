@@ -1,0 +1,56 @@
+"""`coterie log`: what lies in a data folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from coterie.cli.running import json_option
+from coterie.console.terminal import write_json, write_line, write_lines
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  coterie log check ./kafka-data
+  coterie log check /var/lib/kafka/data --json
+"""
+)
+def log() -> None:
+    """Check a data folder, coterie's or Apache Kafka's."""
+
+
+@log.command("check")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@json_option
+def check(folder: Path, as_json: bool) -> None:
+    """Read every log and file of a data folder, and say what a start would find and do. Nothing is changed.
+
+    Exits with 0 where all is well, 1 where there are findings. The broker must be stopped.
+    """
+    from coterie.broker.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
+    from coterie.broker.folder_check import check_folder
+
+    raise_open_file_limit()
+    try:
+        checked = check_folder(folder)
+    except DataFolderInUse as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(folder_trouble(folder, error)) from error
+    findings = checked.findings
+    if as_json:
+        rows = [{"file": f.file, "position": f.position, "problem": f.problem, "action": f.action} for f in findings]
+        write_json({"logs": checked.logs, "bytes": checked.size, "findings": rows})
+    else:
+        write_lines(str(finding) for finding in findings)
+        read = f"{checked.logs} logs with {checked.size:,} bytes read"
+        what = (
+            "nothing is damaged"
+            if not findings
+            else f"{len(findings)} findings; a start does what follows each semicolon"
+        )
+        write_line(f"{read}: {what}")
+    sys.exit(1 if findings else 0)
