@@ -6,13 +6,15 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from coterie.broker import broker as broker_module
+from coterie.broker import groups as groups_module
 from coterie.broker import server
 from coterie.broker.broker import Broker
 from coterie.broker.log_lines import LINES_PER_SECOND, LogLines
@@ -20,9 +22,12 @@ from coterie.broker.memory import RequestMemory
 from coterie.broker.settings import BrokerSettings
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import encode_batch
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.test_server import Client
@@ -251,6 +256,40 @@ def test_a_connection_with_much_work_lets_others_have_their_turns() -> None:
     run(story)
 
 
+def test_long_work_of_many_clients_shares_each_iteration_of_the_loop() -> None:
+    """However many ask for it, about two turns' worth is done before the loop looks at its sockets again."""
+
+    async def story() -> None:
+        async with running() as at:
+            steps, marks = 0, [0]
+
+            def work() -> Generator[None, None, Message]:
+                nonlocal steps
+                for _ in range(8):
+                    time.sleep(server.MAX_TURN_S / 2)
+                    steps += 1
+                    yield
+                return ApiVersionsResponse()
+
+            async def mark() -> None:
+                while True:
+                    marks.append(steps)
+                    await asyncio.sleep(0)
+
+            clients = [await at.connect() for _ in range(20)]
+            at.broker.handlers = at.broker.handlers | {API_VERSIONS: lambda broker, *_: broker.turns.run(work())}
+            marking = asyncio.create_task(mark())
+            for client in clients:
+                client.send(ApiVersionsRequest(), 0)
+            for client in clients:
+                await client.frame()
+            marking.cancel()
+            assert steps == 160
+            assert max(after - before for before, after in pairwise(marks)) < 15
+
+    run(story)
+
+
 def test_requests_in_the_buffer_are_handled_though_the_client_has_closed() -> None:
     async def story() -> None:
         async with running() as at:
@@ -320,6 +359,39 @@ def test_request_memory_wakes_in_order() -> None:
     memory.release(100)
     assert woken == ["first", "second"]
     assert not memory.short
+
+
+def test_metadata_that_cannot_be_stored_is_refused_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with running(message_max_bytes="1000") as at:
+            client = await at.connect()
+            join = JoinGroupRequest("g", 6_000, 6_000, "", None, "consumer", [])
+            for size, code in ((1001, ErrorCode.INVALID_REQUEST), (500, ErrorCode.MEMBER_ID_REQUIRED)):
+                join.protocols = [JoinGroupRequestProtocol("range", bytes(size))]
+                assert (await client.ask(join, JoinGroupResponse, 5)).error_code == code
+
+    run(story)
+    assert "1001 bytes of metadata" in caplog.text
+
+
+def test_many_deadlines_at_once_take_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_module, "MAX_TURN_S", 0.0)
+
+    async def story() -> None:
+        async with running() as at:
+            client, ids = await at.connect(), 50
+            join = JoinGroupRequest("g", 6_000, 6_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+            for _ in range(ids):
+                await client.ask(join, JoinGroupResponse, 5)
+            group = at.broker.groups.group("g")
+            assert group is not None
+            at.broker.clock.jump(7_000)
+            at.broker.groups._fire()
+            assert len(group.reservations) == ids - 1
+            while group.reservations:
+                await asyncio.sleep(0.01)
+
+    run(story)
 
 
 # -- fetches that wait ------------------------------------------------------------------------------------------------

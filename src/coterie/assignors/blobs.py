@@ -18,7 +18,7 @@ from coterie.wire.messages.consumer_protocol import (
 from coterie.wire.primitives import WireError
 
 SUBSCRIPTION_VERSION = 3
-MAX_SUBSCRIBED_TOPICS = 200_000  # that a coordinator reads
+MAX_SUBSCRIBED_TOPICS = 100_000  # that a coordinator reads
 ASSIGNMENT_VERSION = 3
 
 

@@ -35,6 +35,7 @@ from coterie.broker.settings import BrokerSettings, advertised_address, read_pro
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
+from coterie.broker.turns import Turns
 from coterie.broker.unserved import UnservedRequests
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
@@ -95,6 +96,7 @@ class Broker:
         in the folder, UnreadableFile for a file in it, Unreachable for a ZooKeeper that it should register in, or
         SettingError for a bad setting among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.loop)
         self.log_lines = LogLines(logger, self.loop)
         try:
             self._open_folder()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Protocol
 
 from coterie.broker.clock import Clock
@@ -16,6 +18,8 @@ from coterie.broker.flusher import Flusher
 from coterie.broker.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import OFFSETS_TOPIC, Partition, Topics
+from coterie.broker.turns import MAX_TURN_S
+from coterie.coordinator.offsets.delete import has_offsets_of
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, Reply
 from coterie.coordinator.partitioning import partition_for
@@ -133,7 +137,7 @@ class GroupCoordinator:
             self._abort_orphans(seat, self.transactions)
         if seat.deleted_topics:
             names, seat.deleted_topics = tuple(seat.deleted_topics), set()
-            self._for_every_group(seat, lambda group_id: TopicsDeleted(group_id, names))
+            self._forget_offsets(seat, names)
         self._arm(seat)
 
     async def loaded(self) -> None:
@@ -334,7 +338,7 @@ class GroupCoordinator:
         """The clock was moved: what is due now acts now."""
         if self._timer is not None:
             self._timer.cancel()
-        self._fire()
+        self._expire_until(math.inf)
 
     # -- time -------------------------------------------------------------------------------------------------------
 
@@ -349,11 +353,18 @@ class GroupCoordinator:
         self._timer = self._loop.call_later(delay_ms / 1000, self._fire)
 
     def _fire(self) -> None:
+        """Many deadlines may pass at once: what a turn has no time for is left to the next timer."""
+        self._expire_until(self._loop.time() + MAX_TURN_S)
+
+    def _expire_until(self, ends_s: float) -> None:
         self._timer = None
         now_ms = self._clock.now_ms()
         for seat in [s for s in self._seats if s.loaded]:
-            for command in seat.shard.expired(now_ms):
-                self._drive(seat, seat.shard.submit(command, Context(now_ms)))
+            with closing(seat.shard.expired(now_ms)) as commands:
+                for command in commands:
+                    self._drive(seat, seat.shard.submit(command, Context(now_ms)))
+                    if self._loop.time() > ends_s:
+                        break
         for seat in self._seats:
             self._arm(seat)
 
@@ -362,19 +373,23 @@ class GroupCoordinator:
     def expire_offsets(self) -> None:
         """Every offsets.retention.check.interval.ms."""
         for seat in [s for s in self._seats if s.loaded]:  # half loaded, the newest commit may be yet to come
-            self._for_every_group(seat, ExpireOffsets)
+            self._for_groups(seat, list(seat.shard.groups), ExpireOffsets)
 
     def topics_deleted(self, names: tuple[str, ...]) -> None:
         """The offsets of deleted topics go."""
         for seat in self._seats:
             if seat.loaded:
-                self._for_every_group(seat, lambda group_id: TopicsDeleted(group_id, names))
+                self._forget_offsets(seat, names)
             else:
                 seat.deleted_topics.update(names)
 
-    def _for_every_group(self, seat: _Seat, command: Callable[[str], Command]) -> None:
+    def _forget_offsets(self, seat: _Seat, topics: tuple[str, ...]) -> None:
+        concerned = [g.group_id for g in seat.shard.groups.values() if has_offsets_of(g, topics)]
+        self._for_groups(seat, concerned, lambda group_id: TopicsDeleted(group_id, topics))
+
+    def _for_groups(self, seat: _Seat, group_ids: Iterable[str], command: Callable[[str], Command]) -> None:
         now_ms = self._clock.now_ms()
-        for group_id in list(seat.shard.groups):
+        for group_id in group_ids:
             self._drive(seat, seat.shard.submit(command(group_id), Context(now_ms)))
 
     def close(self) -> None:

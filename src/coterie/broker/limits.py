@@ -12,6 +12,7 @@ from coterie.broker.server import CLOSE_GRACE_S, MAX_WAITING, SMALL_REQUEST_BYTE
 from coterie.broker.settings import BROKER_SETTINGS, format_value
 from coterie.broker.topics import MAX_PARTITIONS
 from coterie.broker.turns import MAX_TURN_S, REPEATED_AT_MOST
+from coterie.records.walking import MAX_STORED_BYTES
 from coterie.wire.framing import MAX_HEADER_TAGS
 
 
@@ -121,9 +122,21 @@ LIMITS = (
         beyond="its topics count as unknown",
         kafka=_NONE,
     ),
+    Limit(
+        "bytes of a member's metadata for one protocol",
+        "message.max.bytes",
+        beyond="INVALID_REQUEST",
+        kafka="the SyncGroup fails with an unknown error",
+    ),
     Limit("members of a group", "group.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
     Limit("bytes of a committed offset's metadata", "offset.metadata.max.bytes", beyond="OFFSET_METADATA_TOO_LARGE"),
     Limit("bytes of a batch", "message.max.bytes", beyond="MESSAGE_TOO_LARGE"),
+    Limit(
+        "bytes to which a compressed batch unfolds",
+        fixed=f"{MAX_STORED_BYTES:,}",
+        beyond="MESSAGE_TOO_LARGE",
+        kafka=_NONE,
+    ),
     Limit(
         "incremental fetch sessions",
         "max.incremental.fetch.session.cache.slots",

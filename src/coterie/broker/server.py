@@ -37,6 +37,7 @@ FLUSH_BYTES = 65_536  # of answers that are collected before they are written
 READ_AHEAD_BYTES = 65_536  # of requests that are read while others of the connection wait
 SMALL_REQUEST_BYTES = 65_536
 CLOSE_GRACE_S = 5.0
+NOTED_S = 0.001  # shorter turns are not counted
 _FETCH = b"\0\x01"  # the api key
 _UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
 
@@ -108,7 +109,7 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._in_turn = False
-        self._next_turn: asyncio.Handle | None = None
+        self._in_line = False  # for its next turn
         self._frame_waits = False  # a whole one, in the buffer
         self._ended = False  # the client sends nothing more
         self._reserved_bytes = 0  # of RequestMemory
@@ -147,9 +148,6 @@ class Connection(asyncio.Protocol):
         self._queue.clear()
         self._buffer.clear()
         self._out.clear()
-        if self._next_turn is not None:
-            self._next_turn.cancel()
-            self._next_turn = None
 
     def pause_writing(self) -> None:
         self._peer_slow = True
@@ -164,18 +162,27 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        if len(self._buffer) >= self._needed and self._next_turn is None:
-            self._take_turn()
+        if len(self._buffer) < self._needed or self._in_line:
+            return
+        turns = self._broker.turns
+        if turns.over:
+            self._wait_for_turn()
+            self._steer()
+            return
+        took_s = self._take_turn()
+        if took_s > NOTED_S:
+            turns.spend(took_s)
 
     def eof_received(self) -> bool:
         """Requests that wait for the connection's next turn are still carried out."""
         self._ended = True
-        return self._next_turn is not None
+        return self._in_line
 
     # -- turns --------------------------------------------------------------------------------------------------------
 
-    def _take_turn(self) -> None:
-        """Handles the frames in the buffer until they are done, answers pile up, or the time of a turn is over."""
+    def _take_turn(self) -> float:
+        """Handles the frames in the buffer until they are done, answers pile up, or the time of a turn is over; returns
+        the time it took, in seconds."""
         time_s = self._broker.loop.time
         started_s = self.last_used_s = time_s()
         buffer, limit, at = self._buffer, self._broker.max_request_bytes, 0
@@ -184,7 +191,7 @@ class Connection(asyncio.Protocol):
             size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
             if not 8 <= size <= limit:
                 self._cut_off(f"a request of {size} bytes; socket.request.max.bytes is {limit}")
-                return
+                return 0.0
             end = at + 4 + size
             if len(buffer) < end:
                 self._needed = end - at
@@ -199,22 +206,27 @@ class Connection(asyncio.Protocol):
                 buffer.clear()  # a large frame lies in memory once while it is handled
                 at = 0
             if not self._request(frame):
-                return
+                return time_s() - started_s
             if self._reserved_bytes:
                 self._release_request()
             if self._out_bytes >= FLUSH_BYTES:
                 self._flush()
             if buffer and time_s() - started_s > MAX_TURN_S:
-                self._next_turn = self._broker.loop.call_soon(self._go_on_with_turns)
+                self._wait_for_turn()
                 break
         if at:
             del buffer[:at]
         self._in_turn = False
         self._flush()
-        if self._ended and self._next_turn is None:
+        if self._ended and not self._in_line:
             self.close()
-        elif self._next_turn is not None or self._frame_waits or self._lacks_memory or self._paused:
+        elif self._in_line or self._frame_waits or self._lacks_memory or self._paused:
             self._steer()
+        return time_s() - started_s
+
+    def _wait_for_turn(self) -> None:
+        self._in_line = True
+        self._broker.turns.add(self._take_next_turn)
 
     def _must_wait(self, buffer: bytearray, at: int) -> bool:
         """Whether the frame at that position is left in the buffer for now. A fetch waits for every answer before it, as
@@ -224,17 +236,17 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Frames that wait get a turn."""
-        if self._frame_waits and self._next_turn is None and not self._in_turn:
-            self._next_turn = self._broker.loop.call_soon(self._go_on_with_turns)
+        if self._frame_waits and not self._in_line and not self._in_turn:
+            self._wait_for_turn()
 
-    def _go_on_with_turns(self) -> None:
-        self._next_turn = None
+    def _take_next_turn(self) -> None:
+        self._in_line = False
         if not self._transport.is_closing():
             self._take_turn()
 
     def _steer(self) -> None:
         """Reads on only while answers are taken, not too many are owed, and there is memory for what comes."""
-        behind = (self._next_turn is not None or self._frame_waits) and len(self._buffer) > READ_AHEAD_BYTES
+        behind = (self._in_line or self._frame_waits) and len(self._buffer) > READ_AHEAD_BYTES
         stop = behind or self._peer_slow or self._lacks_memory or len(self._queue) >= MAX_WAITING
         if stop != self._paused and not self._transport.is_closing() and not self._ended:
             self._paused = stop

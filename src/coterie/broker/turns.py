@@ -1,9 +1,10 @@
-"""Work for one request that may take long: some milliseconds of it in each turn of the loop, so that others go on."""
+"""Work that may take long, of requests and connections: some milliseconds of it at a time, so that others go on."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable
 from typing import TypeVar
 
@@ -18,39 +19,77 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def in_turns(loop: asyncio.AbstractEventLoop, work: Generator[None, None, Message]) -> Message | Pending:
-    """Runs ``work`` up to its return value, the answer; each of its yields may be the end of a turn. What takes no longer
-    than a turn is answered at once. A bug in a later turn ends the connection, as it does in the first."""
-    answer = _turn(loop, work)
-    if answer is not None:
-        return answer
-    pending = Pending()
+class Turns:
+    """Shares each iteration of the loop out: what asks for a further turn waits in line, and about 10 ms of the line's work
+    is done at a time. ``over`` says that new requests have had as much in this iteration and go to the line as well."""
 
-    def go_on() -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._line: deque[Callable[[], None]] = deque()
+        self._spent_s = 0.0
+        self._scheduled = False
+
+    @property
+    def over(self) -> bool:
+        return self._spent_s > MAX_TURN_S
+
+    def spend(self, seconds: float) -> None:
+        """Counts the time of new requests."""
+        self._spent_s += seconds
+        self._schedule()
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Has ``work`` called in its turn."""
+        self._line.append(work)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled, self._spent_s = False, 0.0
+        ends_s = self._loop.time() + MAX_TURN_S
         try:
-            answer = _turn(loop, work)
-        except Exception:
-            logger.exception("a request failed; its connection is closed")
-            pending.fail()
-            return
-        if answer is None:
-            loop.call_soon(go_on)
-        else:
-            pending.answer(answer)
+            while self._line and self._loop.time() <= ends_s:
+                self._line.popleft()()
+        finally:
+            if self._line:
+                self._schedule()
 
-    loop.call_soon(go_on)
-    return pending
+    def run(self, work: Generator[None, None, Message]) -> Message | Pending:
+        """Runs ``work`` up to its return value, the answer; each of its yields may be the end of a turn. What takes no
+        longer than a turn is answered at once. A bug in a later turn ends the connection, as it does in the first."""
+        answer = self._turn(work)
+        if answer is not None:
+            return answer
+        pending = Pending()
 
+        def go_on() -> None:
+            try:
+                answer = self._turn(work)
+            except Exception:
+                logger.exception("a request failed; its connection is closed")
+                pending.fail()
+                return
+            if answer is None:
+                self.add(go_on)
+            else:
+                pending.answer(answer)
 
-def _turn(loop: asyncio.AbstractEventLoop, work: Generator[None, None, Message]) -> Message | None:
-    ends_s = loop.time() + MAX_TURN_S
-    try:
-        while loop.time() <= ends_s:
-            next(work)
-    except StopIteration as end:
-        answer: Message = end.value
-        return answer
-    return None
+        self.add(go_on)
+        return pending
+
+    def _turn(self, work: Generator[None, None, Message]) -> Message | None:
+        ends_s = self._loop.time() + MAX_TURN_S
+        try:
+            while self._loop.time() <= ends_s:
+                next(work)
+        except StopIteration as end:
+            answer: Message = end.value
+            return answer
+        return None
 
 
 def finish(work: Generator[None, None, R]) -> R:

@@ -27,6 +27,7 @@ Examples:
   coterie conformance --part everything --kafka 3.9.1 --questions 5000
   coterie conformance --part cli --kafka 0.11.0.3
   coterie conformance --part zookeeper --part rocketmq
+  coterie conformance --part hostile
 
 \b
 Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,

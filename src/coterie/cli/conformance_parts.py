@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.conformance_hostile import hostile_part
 from coterie.cli.conformance_programs import clients_part, clients_sentences, commands_part, commands_sentences
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
 from coterie.conformance.assignors import JAVA_LIMIT_S
@@ -236,6 +237,10 @@ def _rocketmq(asked: Asked, results: list[Figures]) -> int:
     return rocketmq_part(asked.folder, asked.seed, results, asked.as_json)
 
 
+def _hostile(asked: Asked, results: list[Figures]) -> int:
+    return hostile_part(asked.folder / "hostile", asked.seed, results, asked.as_json)
+
+
 def tell_named(name: str, wrong: str) -> None:
     """One line about one check; ``wrong`` is empty where it is right."""
     write_line(f"{'WRONG' if wrong else 'right'}  {name}{': ' + wrong if wrong else ''}", err=True)
@@ -293,4 +298,5 @@ OTHER_PARTS: dict[str, Callable[[Asked, list[Figures]], int]] = {
     "spark": _spark,
     "zookeeper": _zookeeper,
     "rocketmq": _rocketmq,
+    "hostile": _hostile,
 }

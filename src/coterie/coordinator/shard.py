@@ -8,7 +8,7 @@ do instead: nothing needs undoing.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -277,8 +277,9 @@ class Shard:
         """When to call `expired` next; may be early, never late."""
         return self._heap[0][0] if self._heap else None
 
-    def expired(self, now_ms: int) -> Iterator[DeadlineExpired]:
-        """Commands for the deadlines that have passed; each must be submitted before the next is taken."""
+    def expired(self, now_ms: int) -> Generator[DeadlineExpired, None, None]:
+        """Commands for the deadlines that have passed; each must be submitted before the next is taken. May be closed
+        before its end: the others come with the next call."""
         while self._heap and self._heap[0][0] <= now_ms:
             _, group_id, member_id = heapq.heappop(self._heap)
             group = self.groups.get(group_id)
@@ -286,9 +287,11 @@ class Shard:
                 continue
             if not member_id:
                 group.queued_ms = -1
-                if (group.next_deadline_ms() or now_ms + 1) <= now_ms:
-                    yield DeadlineExpired(group_id)
-                self._queue_group(group)
+                try:
+                    if (group.next_deadline_ms() or now_ms + 1) <= now_ms:
+                        yield DeadlineExpired(group_id)
+                finally:
+                    self._queue_group(group)
                 continue
             holder = group.members.get(member_id) or group.reservations.get(member_id)
             if holder is None:

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from coterie.records import compiled
 from coterie.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader
-from coterie.records.compression import MAX_UNCOMPRESSED_BYTES, NONE, decompressed
+from coterie.records.compression import NONE, decompressed
 from coterie.records.fields import BatchError, skip_headers
 from coterie.wire.primitives import java_long, read_varint, read_varlong
 
 MAX_TIMESTAMP = 2**63 - 1
+# What is stored unfolds to less than readers take (MAX_UNCOMPRESSED_BYTES): a megabyte must not cost a broker its memory.
+MAX_STORED_BYTES = 64 * 1024 * 1024
 
 
 class Walked(NamedTuple):
@@ -33,7 +35,7 @@ def walk(data: bytes, header: BatchHeader) -> Walked:
     body: bytes | memoryview = data
     at = HEADER_BYTES
     if header.codec != NONE:
-        body, at = decompressed(header.codec, data[HEADER_BYTES:], MAX_UNCOMPRESSED_BYTES), 0
+        body, at = decompressed(header.codec, data[HEADER_BYTES:], MAX_STORED_BYTES), 0
     if header.record_count < 0:
         raise BatchError(f"the batch claims {header.record_count} records")
     try:

@@ -12,7 +12,7 @@ from coterie.broker.features import FINALIZED_EPOCH, finalized_features, support
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call, advertised_versions
 from coterie.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
-from coterie.broker.turns import distinct, in_turns
+from coterie.broker.turns import distinct
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -60,7 +60,7 @@ def handle_api_versions(broker: Broker, request: ApiVersionsRequest, call: Call)
 
 
 def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> Message | Pending:
-    return in_turns(broker.loop, _metadata(broker, request, call))
+    return broker.turns.run(_metadata(broker, request, call))
 
 
 def _metadata(broker: Broker, request: MetadataRequest, call: Call) -> Generator[None, None, Message]:

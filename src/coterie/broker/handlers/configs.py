@@ -23,7 +23,7 @@ from coterie.broker.settings import (
 )
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.broker.topics import check_name
-from coterie.broker.turns import distinct, in_turns
+from coterie.broker.turns import distinct
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.describe_configs import (
@@ -46,7 +46,7 @@ Described = DescribeConfigsResourceResult
 
 
 def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> Message | Pending:
-    return in_turns(broker.loop, _describe_configs(broker, request))
+    return broker.turns.run(_describe_configs(broker, request))
 
 
 def _describe_configs(broker: Broker, request: DescribeConfigsRequest) -> Generator[None, None, Message]:

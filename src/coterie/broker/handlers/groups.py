@@ -10,7 +10,7 @@ from coterie.broker.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.explaining import explained
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
-from coterie.broker.turns import distinct, in_turns
+from coterie.broker.turns import distinct
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.describe import GROUP_TYPE, describe_group, list_group
 from coterie.coordinator.outcome import Context
@@ -21,7 +21,7 @@ from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGrou
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest
@@ -52,7 +52,13 @@ def _while_loading(command: Command, code: ErrorCode) -> ErrorCode:
     return code
 
 
-def handle_join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> Pending:
+def handle_join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> Message | Pending:
+    longest = max((len(p.metadata) for p in request.protocols), default=0)
+    limit = broker.settings["message.max.bytes"]
+    if longest > limit:  # Kafka answers the SyncGroup with an unknown error, once it cannot store the generation
+        text = "refusing a member of group %r: %d bytes of metadata, which no batch holds; message.max.bytes is %d"
+        broker.log_lines.warning(text, request.group_id, longest, limit)
+        return JoinGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
     return submit(broker, request, call)
 
 
@@ -71,7 +77,7 @@ def handle_leave_group(broker: Broker, request: LeaveGroupRequest, call: Call) -
 
 
 def handle_describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Message | Pending:
-    return in_turns(broker.loop, _describe_groups(broker, request, call))
+    return broker.turns.run(_describe_groups(broker, request, call))
 
 
 def _describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Message]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call, CannotAnswer
 from coterie.broker.topics import INTERNAL_TOPICS
-from coterie.broker.turns import in_turns
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_ADDS_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before
@@ -200,7 +199,7 @@ def _check_transaction(
 
 
 def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Message | Pending:
-    return in_turns(broker.loop, _list_offsets(broker, request, call))
+    return broker.turns.run(_list_offsets(broker, request, call))
 
 
 def _list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:

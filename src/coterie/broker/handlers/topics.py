@@ -11,7 +11,7 @@ from coterie.broker.handlers.configs import describe_topic
 from coterie.broker.pending import Pending
 from coterie.broker.server import Call
 from coterie.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
-from coterie.broker.turns import finish, in_turns
+from coterie.broker.turns import finish
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_partitions import (
@@ -42,13 +42,15 @@ MAX_PARTITIONS_PER_REQUEST = 10_000  # of CreateTopics, as Kafka 4's MAX_PARTITI
 
 
 def handle_create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> Message | Pending:
-    return in_turns(broker.loop, _create_topics(broker, request))
+    return broker.turns.run(_create_topics(broker, request))
 
 
 def _create_topics(broker: Broker, request: CreateTopicsRequest) -> Generator[None, None, Message]:
     response = CreateTopicsResponse()
     names = Counter(t.name for t in request.topics)
+    yield
     excessive = _partitions_in_all(broker, request) > MAX_PARTITIONS_PER_REQUEST
+    yield
     for asked in {t.name: t for t in request.topics}.values():
         try:
             if excessive:
@@ -117,7 +119,7 @@ def _partition_count(broker: Broker, asked: CreatableTopic) -> int:
 
 
 def handle_create_partitions(broker: Broker, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
-    return in_turns(broker.loop, _create_partitions(broker, request))
+    return broker.turns.run(_create_partitions(broker, request))
 
 
 def _create_partitions(broker: Broker, request: CreatePartitionsRequest) -> Generator[None, None, Message]:
@@ -162,7 +164,7 @@ def _growing(broker: Broker, asked: CreatePartitionsTopic) -> Topic:
 
 
 def handle_delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
-    return in_turns(broker.loop, _delete_topics(broker, request, call))
+    return broker.turns.run(_delete_topics(broker, request, call))
 
 
 def _delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:

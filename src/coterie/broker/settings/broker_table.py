@@ -56,7 +56,7 @@ _OWN = (
     _setting(
         "coterie.request.max.elements",
         Kind.INT,
-        200_000,
+        100_000,
         at_least(1),
         "The most elements of arrays in one request, in all; the connection of a larger one is closed. Kafka has no limit.",
     ),

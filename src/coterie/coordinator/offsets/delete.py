@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.member_checks import refuse_unnamed
@@ -46,6 +46,11 @@ def decide_topics_deleted(group: Group, deleted: Iterable[str]) -> Outcome:
     """Drops the offsets of topics that are gone."""
     names = set(deleted)
     return Outcome([e.OffsetRemoved(t, p) for t, p in _every_partition(group) if t in names], divisible=True)
+
+
+def has_offsets_of(group: Group, topics: Collection[str]) -> bool:
+    """Whether `decide_topics_deleted` has something to drop."""
+    return any(topic in topics for topic, _ in _every_partition(group))
 
 
 def _every_partition(group: Group) -> list[TopicPartition]:

@@ -1,0 +1,121 @@
+"""One attack after the other, each measured: the bystander's worst answer, memory, descriptors, the log."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from coterie.conformance.hostile.attacks import ATTACKS, Attack, make_topics
+from coterie.conformance.hostile.bystander import Bystander
+from coterie.conformance.hostile.target import MemoryPeak, Target, coterie_target
+
+WORST_S = 1.0
+MEMORY_MB = 300.0
+SETTLE_S = 20.0
+LOOK_EVERY_S = 0.1
+SETTLED_AFTER = 5  # looks in a row
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an attack cost. ``wrong`` names the bounds that it broke; empty where it broke none."""
+
+    attack: str
+    amount: int
+    answered: str
+    seconds: float
+    worst_s: float
+    memory_mb: float
+    descriptors: int  # more than before
+    tracebacks: int
+    log_bytes: int
+    wrong: str = ""
+
+
+def carry_out(attack: Attack, amount: int, target: Target, bystander: Bystander, seed: int) -> Outcome:
+    """Raises RuntimeError where the broker no longer answers the bystander."""
+    descriptors, tracebacks, log_bytes = target.descriptors(), target.tracebacks(), target.log_bytes()
+    since_s = time.time()
+    with MemoryPeak(target) as peak:
+        answered = attack.run(target.address, amount, random.Random(f"{seed}-{attack.name}"))
+        worst_s = bystander.worst_s(since_s)
+        left_open = _left_open(target, descriptors)
+    outcome = Outcome(
+        attack.name,
+        amount,
+        answered,
+        round(time.time() - since_s, 1),
+        round(worst_s, 3),
+        round(peak.mb),
+        left_open,
+        target.tracebacks() - tracebacks,
+        target.log_bytes() - log_bytes,
+    )
+    return Outcome(**(asdict(outcome) | {"wrong": ", ".join(broken(outcome))}))
+
+
+def _left_open(target: Target, before: int) -> int:
+    """How many more descriptors are open than before, once they have settled: the broker may still have connections to
+    accept and to close."""
+    ends_s, settled, more = time.monotonic() + SETTLE_S, 0, 0
+    while settled < SETTLED_AFTER and time.monotonic() < ends_s:
+        more = target.descriptors() - before
+        settled = 0 if more > 0 else settled + 1
+        time.sleep(LOOK_EVERY_S)
+    return more
+
+
+def broken(outcome: Outcome) -> list[str]:
+    """The bounds that were broken."""
+    wrong = []
+    if outcome.worst_s > WORST_S:
+        wrong.append(f"a heartbeat took {outcome.worst_s:.2f} s")
+    if outcome.memory_mb > MEMORY_MB:
+        wrong.append(f"{outcome.memory_mb:.0f} MB of memory")
+    if outcome.descriptors > 0:
+        wrong.append(f"{outcome.descriptors} descriptors left open")
+    if outcome.tracebacks:
+        wrong.append(f"{outcome.tracebacks} tracebacks")
+    return wrong
+
+
+def run_attacks(
+    target: Target, folder: Path, seed: int, tell: Callable[[Outcome], None], attacks: Sequence[tuple[Attack, int]]
+) -> list[Outcome]:
+    """All of them against one broker that goes on running. Raises RuntimeError where it no longer answers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    make_topics(target.address)
+    bystander = Bystander(target.address, folder / "heartbeats")
+    outcomes = []
+    try:
+        for attack, amount in attacks:
+            outcomes.append(carry_out(attack, amount, target, bystander, seed))
+            tell(outcomes[-1])
+    finally:
+        bystander.stop()
+    return outcomes
+
+
+def run_hostile(folder: Path, seed: int, tell: Callable[[Outcome], None], *, small: bool = False) -> list[Outcome]:
+    """All attacks against coterie. Raises RuntimeError where it no longer answers, or does not stop."""
+    attacks = [(attack, attack.small if small else attack.amount) for attack in ATTACKS]
+    with coterie_target(folder) as target:
+        return run_attacks(target, folder, seed, tell, attacks)
+
+
+def run_hostile_on_kafka(version: str, folder: Path, seed: int, tell: Callable[[Outcome], None]) -> list[Outcome]:
+    """The attacks that make sense there against Apache Kafka: only the bystander's latencies are looked at. Raises
+    CannotRun."""
+    from coterie.conformance.kafka import running
+
+    attacks = [(attack, attack.amount) for attack in ATTACKS if attack.on_kafka]
+    with running(version, folder / "kafka", {"group.initial.rebalance.delay.ms": "0"}) as address:
+        return run_attacks(Target(address), folder, seed, tell, attacks)
+
+
+def as_figures(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    return [asdict(outcome) for outcome in outcomes]
