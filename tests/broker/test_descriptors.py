@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.broker import Broker
+from coterie.broker.descriptors import ASYNCIO_RETRY_S
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
 from coterie.broker.turns import MAX_TURN_S, finish
@@ -221,6 +222,8 @@ def test_connections_beyond_the_descriptors_are_refused_with_a_line(caplog: pyte
             await asyncio.sleep(0.1)
             assert open_descriptors() == before
             assert loop.get_exception_handler() is not None
+        await asyncio.sleep(ASYNCIO_RETRY_S)
         assert loop.get_exception_handler() is None
+        assert "Traceback" not in caplog.text
 
     run(story)

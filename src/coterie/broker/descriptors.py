@@ -17,6 +17,7 @@ from coterie.broker.log_lines import LogLines
 _NONE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SPARE = 2  # a copy of the listening socket, and the connection
 _REFUSED_AT_ONCE = 1024
+ASYNCIO_RETRY_S = 1.5  # after an error asyncio listens again a second later
 
 
 def descriptors_left() -> int:
@@ -34,18 +35,31 @@ class DescriptorReserve:
         self._loop, self._lines = loop, lines
         self._before = loop.get_exception_handler()
         self._spare: list[int] = []
+        self._closed = False
+        self._refused_s = -ASYNCIO_RETRY_S
         self._fill()
         loop.set_exception_handler(self._handle)
 
     def close(self) -> None:
-        """Puts the loop's handler back."""
-        self._loop.set_exception_handler(self._before)
+        """Puts the loop's handler back, once asyncio no longer tries to listen again on sockets that are closed by then."""
         self._release()
+        self._closed = True
+        wait_s = self._refused_s + ASYNCIO_RETRY_S - self._loop.time()
+        if wait_s <= 0:
+            self._restore()
+        else:
+            self._loop.call_later(wait_s, self._restore)
+
+    def _restore(self) -> None:
+        self._loop.set_exception_handler(self._before)
 
     def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error, listening = context.get("exception"), context.get("socket")
+        if self._closed and isinstance(error, ValueError) and "_start_serving" in str(context.get("message")):
+            return  # the socket is closed
         if isinstance(error, OSError) and error.errno in _NONE_LEFT and listening is not None:
             refused = self._refuse(listening)
+            self._refused_s = self._loop.time()
             text = "no file descriptor is left (%s): %d connections refused; raise ulimit -n, or lower max.connections"
             self._lines.warning(text, os.strerror(error.errno), refused)
         elif self._before is not None:
