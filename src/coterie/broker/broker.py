@@ -68,6 +68,8 @@ class Broker:
         self.clock = clock or Clock()
         self.handlers = HANDLERS
         self.max_request_bytes: int = self.settings["socket.request.max.bytes"]
+        self.max_fetch_bytes: int = self.settings["fetch.max.bytes"]
+        self.max_idle_ms: int = self.settings["connections.max.idle.ms"]
         self.max_elements: int = self.settings["coterie.request.max.elements"]
         self.request_memory = RequestMemory(self.settings["queued.max.request.bytes"])
         self.answer_memory = AnswerMemory(self.settings["coterie.queued.max.response.bytes"])
@@ -306,10 +308,9 @@ class Broker:
                 self.flusher.after_sync(log)
 
     def _close_idle(self) -> None:
-        idle_ms = self.settings["connections.max.idle.ms"]
-        if idle_ms < 0:
+        if self.max_idle_ms < 0:
             return
-        oldest_s = self.loop.time() - idle_ms / 1000
+        oldest_s = self.loop.time() - self.max_idle_ms / 1000
         for connection in [c for c in self._connections if c.last_used_s < oldest_s and not c.is_waiting()]:
             connection.abort()
 

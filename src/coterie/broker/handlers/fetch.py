@@ -48,7 +48,7 @@ class _Wait:
         self.pending = Pending()
         self.pending.cancel = self._stop
         # At most as many as an answer may have (KafkaApis.handleFetchRequest).
-        self._min_bytes = min(request.min_bytes, request.max_bytes, broker.settings["fetch.max.bytes"])
+        self._min_bytes = min(request.min_bytes, request.max_bytes, broker.max_fetch_bytes)
         self._tails = _tails(broker.topics, request, fetch, read)
         self._bytes = 0
         for tail in self._tails:
@@ -56,7 +56,7 @@ class _Wait:
             tail.changed = self._changed
             tail.partition.watchers.add(tail.appended)
         # No connection may be silent for longer (connections.max.idle.ms), so no fetch waits for longer.
-        idle_ms = broker.settings["connections.max.idle.ms"]
+        idle_ms = broker.max_idle_ms
         wait_ms = request.max_wait_ms if idle_ms < 0 else min(request.max_wait_ms, idle_ms)
         self._timer = broker.loop.call_later(wait_ms / 1000, self._finish)
 
@@ -115,7 +115,7 @@ class _Tail:
 
 def _tails(topics: Topics, request: FetchRequest, fetch: Fetch, read: Read) -> list[_Tail]:
     """One for each partition that exists; ``read``: what the fetch could have now."""
-    sizes = {key: len(data.records or b"") for key, _, data in read}
+    sizes = {key: len(data.records) for key, _, data in read if data.records}
     committed = _reads_committed(request)
     tails = []
     for key, fetched in fetch.partitions.items():
@@ -157,7 +157,7 @@ def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> 
     unknown: Read = []
     failed = False
     room = broker.answer_memory.room
-    allowed = min(request.max_bytes, broker.settings["fetch.max.bytes"])
+    allowed = min(request.max_bytes, broker.max_fetch_bytes)
     limit = left = min(allowed, room)
     topics, by_id = broker.topics, fetch.by_id
     committed = _reads_committed(request)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.bench.measure import resident_mb
 from coterie.broker.disk import raise_open_file_limit
 
 SETTINGS = {
@@ -35,7 +34,14 @@ class Target:
     log: Path | None = None
 
     def memory_mb(self) -> float:
-        return 0.0 if self.pid is None else resident_mb(self.pid)
+        """Resident, in MB. Linux's /proc; elsewhere `ps`."""
+        if self.pid is None:
+            return 0.0
+        status = Path(f"/proc/{self.pid}/status")
+        if status.exists():
+            line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+            return int(line.split()[1]) / 1024
+        return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(self.pid)])) / 1024
 
     def descriptors(self) -> int:
         """Open ones, but for indexes, which a log opens when it has grown. Linux only; else 0."""
