@@ -15,6 +15,11 @@ from coterie.log.validation import produced_batch
 from coterie.records import compiled, compression
 from coterie.records.batch import NO_TIMESTAMP, decode_records, encode_batch, read_header, sealed
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from coterie.wire.primitives import write_varint
 
 NOW = 1_700_000_000_000
@@ -137,6 +142,8 @@ def test_a_timestamp_beyond_javas_longs_is_looked_up_as_in_kafka() -> None:
     log.append(of_body(RIGHT, base_timestamp=2**63 - 1), NOW)
     assert log.offset_for_timestamp(NOW) == (1, 2**63 - 1)
     assert log.max_timestamp_offset() == (1, 2**63 - 1)
+    answer = ListOffsetsPartitionResponse(0, timestamp=2**63 - 1, offset=1)
+    assert ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [answer])]).encode(5)  # it fits into the answer
 
 
 def test_any_lying_batch_is_answered_and_what_is_stored_can_be_read() -> None:

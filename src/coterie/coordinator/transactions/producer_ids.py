@@ -35,7 +35,7 @@ class ProducerIds:
         text = checked_files.read_lines(self._fs, _FILE, _REMEDY)
         if not text.strip().isdecimal():
             raise UnreadableFile(_FILE, "it does not hold a number", _REMEDY)
-        return int(text)
+        return int(text.strip())
 
     def rebuild(self, largest: int) -> int:
         """A new file in place of one that cannot be read, far beyond the ``largest`` id that is known; returns the first id.
