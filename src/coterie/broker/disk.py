@@ -44,7 +44,7 @@ def folder_trouble(root: Path, error: OSError) -> str:
 class DiskFile:
     """A file that grows at its end, through its descriptor."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._end = os.fstat(self._fd).st_size  # of what was appended; `reserve` may have made the file longer
 
@@ -89,38 +89,40 @@ class DiskFile:
 
 
 class DiskFileSystem:
-    """A folder on disk."""
+    """A folder on disk. Paths are joined as text: with a thousand logs `Path` is what opening them takes longest over."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._prefix = f"{root}/"
         root.mkdir(parents=True, exist_ok=True)
 
     def open(self, path: str) -> DiskFile:
-        return DiskFile(self.root / path)
+        return DiskFile(self._prefix + path)
 
     def exists(self, path: str) -> bool:
-        return (self.root / path).exists()
+        return os.path.exists(self._prefix + path)
 
     def names(self, directory: str) -> list[str]:
         try:
-            return sorted(os.listdir(self.root / directory))
+            return sorted(os.listdir(self._prefix + directory))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_directory(self, path: str) -> None:
-        (self.root / path).mkdir(parents=True, exist_ok=True)
+        os.makedirs(self._prefix + path, exist_ok=True)
 
     def remove(self, path: str) -> None:
-        (self.root / path).unlink()
+        os.unlink(self._prefix + path)
 
     def remove_directory(self, path: str) -> None:
-        shutil.rmtree(self.root / path)
+        shutil.rmtree(self._prefix + path)
 
     def rename(self, old: str, new: str) -> None:
-        (self.root / old).rename(self.root / new)
+        os.rename(self._prefix + old, self._prefix + new)
 
     def read_file(self, path: str) -> bytes:
-        return (self.root / path).read_bytes()
+        with open(self._prefix + path, "rb", buffering=0) as file:
+            return file.read()
 
     def write_file(self, path: str, data: bytes) -> None:
         """Written beside, synced, then renamed over the old one."""

@@ -6,7 +6,7 @@ import base64
 import logging
 import re
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie.broker.checkpoints import LogCheckpoints
@@ -132,17 +132,14 @@ class Topics:
                 (Topic(name, base64.urlsafe_b64decode(t["id"]), dict(t["configs"])), int(t["partitions"]))
                 for name, t in kept.items()
             ]
-            for topic, _ in topics:
-                self._settings.log_config(topic.configs)  # a value that is none is found before a log is opened
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, UnreadableFile):
                 raise
             raise UnreadableFile(_FILE, "it does not hold topics", remedy) from error
         listed = {f"{topic.name}-{index}" for topic, count in topics for index in range(count)}
-        for directory, _, _ in self._directories():
-            if directory not in listed:
-                action = "it is left alone; move it away before a topic of that name is created"
-                self.report(Finding(directory, None, f"no topic in {_FILE} has this partition", action))
+        for directory, _, _ in self._directories(listed):
+            action = "it is left alone; move it away before a topic of that name is created"
+            self.report(Finding(directory, None, f"no topic in {_FILE} has this partition", action))
         for topic, count in topics:
             self._open(topic, count, clean=clean)
             self._register(topic)
@@ -152,9 +149,11 @@ class Topics:
         self.findings.append(finding)
         self.on_finding(finding)
 
-    def _directories(self) -> Iterator[tuple[str, str, int]]:
-        """(directory, topic, partition) of every folder that holds a log."""
+    def _directories(self, known: Collection[str] = ()) -> Iterator[tuple[str, str, int]]:
+        """(directory, topic, partition) of every folder that holds a log, but for those ``known``."""
         for name in self._fs.names(""):
+            if name in known:
+                continue
             topic_name, dash, index = name.rpartition("-")
             is_log = dash and index.isdigit() and any(file.endswith(".log") for file in self._fs.names(name))
             if is_log and topic_name != _KAFKA_METADATA:
