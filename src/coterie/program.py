@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
@@ -96,7 +97,10 @@ def ending(code: int) -> None:
 @contextlib.contextmanager
 def on_signal(action: Callable[[], None], *, patient: bool = False) -> Iterator[None]:
     """What SIGINT and SIGTERM do meanwhile. A second one ends the process at once, or, where this is ``patient``, does
-    nothing. For the main thread."""
+    nothing. In another thread, where a program calls a command, signals stay as they are."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     before = _interruption.action
 
