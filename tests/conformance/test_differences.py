@@ -66,6 +66,11 @@ DROPPED = [
 OLD, NOTHING = (
     {"responses": [{"partitions": [{"records": records}]}]} for records in ([{"offset": 0, "magic": 1}], [])
 )
+NUMBERED = [
+    {"transaction_states": [{"transactional_id": "$x", "topics": [{"topic": "$t", "partitions": partitions}]}]}
+    for partitions in ([0, 1], [1, 0])
+]
+OTHERS = {"transaction_states": [{"transactional_id": "$x", "topics": [{"topic": "$t", "partitions": [1, 2]}]}]}
 TWO = [{"name": "$t"}, {"name": "$u"}]
 
 # api, what the question is about, its body, both answers, the version of Kafka -> the row
@@ -167,6 +172,9 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     ),
     "an old Fetch of nothing": ("Fetch", ("", ""), {}, NOTHING, "connection closed", (3, 9, 1), ""),
     "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),
+    "an order of numbers": ("DescribeTransactions", ("", ""), {}, *NUMBERED, (4, 3, 0), "order"),
+    "an order of replicas": ("Metadata", ("", ""), {}, {"isr_nodes": [1, 2]}, {"isr_nodes": [2, 1]}, (4, 3, 0), ""),
+    "other numbers": ("DescribeTransactions", ("", ""), {}, NUMBERED[0], OTHERS, (4, 3, 0), ""),
     "an order of a map": ("Metadata", ("", ""), {}, {"topics": TWO}, {"topics": TWO[::-1]}, (4, 3, 0), "order"),
 }
 
