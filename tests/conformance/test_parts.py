@@ -39,3 +39,10 @@ def test_only_the_parts_and_versions_asked_for_are_run(monkeypatch: pytest.Monke
     assert (exit_code, out) == (0, "Apache Kafka 4.3.0:\n  files\n")
     exit_code, out = _run(monkeypatch, parts, "--kafka", "3.9.1", "--part", "client", "--json")
     assert (exit_code, json.loads(out)) == (3, [{"kafka": "3.9.1", "skipped": "no Kafka 3.9.1"}])
+
+
+def test_a_part_that_no_version_runs_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "KAFKA_PARTS", {"client": KafkaPart(_cannot_run, lambda _: [], ("3.9.1",))})
+    done = CliRunner().invoke(command.conformance, ["--kafka", "4.3.0", "--part", "client"])
+    assert done.exit_code == 2
+    assert "nothing to run with --kafka 4.3.0: client runs on 3.9.1" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ def conformance(
     wanted = parts or PARTS
     if nightly:
         asked_for["questions"] = NIGHTLY_QUESTIONS
+    _check_runs_something(wanted, versions)
     with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
         for version in versions or EVERY_VERSION:
             names = [name for name in KAFKA_PARTS if name in wanted and version in KAFKA_PARTS[name].versions]
@@ -80,6 +82,14 @@ def conformance(
     if as_json:
         write_json(results, indent=2)
     raise SystemExit(exit_code)
+
+
+def _check_runs_something(wanted: Iterable[str], versions: tuple[str, ...]) -> None:
+    """Raises UsageError for parts that none of the versions runs, which would end as if they had passed."""
+    ranges = {name: KAFKA_PARTS[name].versions for name in wanted if name in KAFKA_PARTS}
+    if versions and [*ranges] == [*wanted] and not any({*versions} & {*range_} for range_ in ranges.values()):
+        served = "; ".join(f"{name} runs on {', '.join(range_)}" for name, range_ in ranges.items())
+        raise click.UsageError(f"nothing to run with --kafka {' '.join(versions)}: {served}")
 
 
 def _one_version(names: list[str], asked: Asked, results: list[dict[str, Any]]) -> int:
