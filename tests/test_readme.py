@@ -1,4 +1,4 @@
-"""The README's example runs as printed."""
+"""Every Python block of the README runs as printed; what it names exists; it stays short."""
 
 from __future__ import annotations
 
@@ -7,19 +7,74 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from coterie.client.blocking import BlockingProducer
 from tests.broker_process import BrokerProcess
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.S)
+LINES = 150
 
 
-def test_the_python_example(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
-    example = next(b for b in blocks if "asyncio.run" in b)
+def block(word: str) -> str:
+    """The only Python block with that word."""
+    (only,) = [text for text in BLOCKS if word in text]
+    return only
+
+
+def python(code: str, timeout_s: float = 30) -> str:
+    """What the program prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout_s, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_every_python_block_is_run_by_a_test_below() -> None:
+    assert {block("asyncio.run"), block("coterie_broker"), block("make_session")} == set(BLOCKS)
+
+
+def test_the_client(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data")
     try:
-        code = example.replace("127.0.0.1:9092", broker.address)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
-        assert re.fullmatch(r"greetings \d b'hello'\n", done.stdout), done.stderr
+        printed = python(block("asyncio.run").replace("127.0.0.1:9092", broker.address))
+        assert re.fullmatch(r"greetings \d b'hello'\n", printed)
+    finally:
+        broker.stop()
+
+
+def test_the_test(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(block("coterie_broker"))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "1 passed" in done.stdout, done.stdout[-3000:]
+
+
+@pytest.mark.spark
+def test_spark(tmp_path: Path) -> None:
+    """The stream of the README, read to its present end by a sink in memory."""
+    broker = BrokerProcess(tmp_path / "data")
+    try:
+        with BlockingProducer({"bootstrap.servers": broker.address}) as producer:
+            producer.send_all([("flights", b"1", None), ("flights", b"2", None)])
+        code = block("make_session").replace("127.0.0.1:9092", broker.address)
+        code += f"""
+sink = flights.writeStream.format("memory").queryName("seen").option("checkpointLocation", {str(tmp_path / "at")!r})
+sink.trigger(availableNow=True).start().awaitTermination()
+print(sorted(bytes(row.value) for row in spark.table("seen").collect()))
+"""
+        assert python(code, 150).endswith("[b'1', b'2']\n")
     finally:
         broker.stop()
 
@@ -31,3 +86,13 @@ def test_every_command_it_names_exists() -> None:
     verbs = {verb for pair in named for words in pair for verb in words.split("|") if verb}
     assert verbs
     assert verbs <= set(VERBS), verbs
+
+
+def test_every_link_leads_somewhere() -> None:
+    targets = [t for t in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in t]
+    assert len(targets) > 15
+    assert not [t for t in targets if not (ROOT / t).exists()]
+
+
+def test_it_stays_short() -> None:
+    assert README.count("\n") <= LINES, "move it to docs/features, and leave a link"
