@@ -73,6 +73,13 @@ NUMBERED = [
 OTHERS = {"transaction_states": [{"transactional_id": "$x", "topics": [{"topic": "$t", "partitions": [1, 2]}]}]}
 TWO = [{"name": "$t"}, {"name": "$u"}]
 
+
+def _led(topic: str) -> list[dict[str, Any]]:
+    """A topic of leader epoch 0, and of 1."""
+    partitions = [[{"partition_index": 0, "leader_epoch": epoch}] for epoch in (0, 1)]
+    return [{"topics": [{"name": topic, "partitions": each}]} for each in partitions]
+
+
 # api, what the question is about, its body, both answers, the version of Kafka -> the row
 CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str]] = {
     "a fault about a size": ("Fetch", ("max_bytes", "lowest"), {}, FINE, FAULT, (4, 3, 0), "fails on sizes"),
@@ -172,6 +179,15 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     ),
     "an old Fetch of nothing": ("Fetch", ("", ""), {}, NOTHING, "connection closed", (3, 9, 1), ""),
     "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),
+    "an epoch of a topic of Kafka's": (
+        "Metadata",
+        ("", ""),
+        {},
+        *_led("__consumer_offsets"),
+        (2, 6, 3),
+        "2.6 leader epochs",
+    ),
+    "an epoch of a topic": ("Metadata", ("", ""), {}, *_led("$t"), (2, 6, 3), ""),
     "an order of numbers": ("DescribeTransactions", ("", ""), {}, *NUMBERED, (4, 3, 0), "order"),
     "an order of replicas": ("Metadata", ("", ""), {}, {"isr_nodes": [1, 2]}, {"isr_nodes": [2, 1]}, (4, 3, 0), ""),
     "other numbers": ("DescribeTransactions", ("", ""), {}, NUMBERED[0], OTHERS, (4, 3, 0), ""),

@@ -71,6 +71,8 @@ OF_2_6 = (
             r".*\.error_code", about("generation_id|member_id")),
     _of_2_6("verifies nothing", "2.6 does not verify that a partition or group was added to the transaction (KIP-890, part 1)",
             "Produce|TxnOffsetCommit", ".*", recognising.not_verified),
+    _of_2_6("leader epochs", "2.6 raises the leader epoch of __consumer_offsets in the course of a run; ours stays 0", "Metadata",
+            r".*\.leader_epoch", lambda c: "[__consumer_offsets]" in c.part.path and c.part.ours == 0),
     _of_2_6("pending leave", "2.6 fails on a pending id that leaves", "LeaveGroup", ".*",
             lambda c: c.codes() == ("NONE", "UNKNOWN_SERVER_ERROR")),
     _of_2_6("instances in old versions", "2.6 fails to answer a member with an instance id in a version without it",
