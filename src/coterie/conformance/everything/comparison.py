@@ -47,6 +47,7 @@ NOT_YET = (
     "INVALID_TXN_STATE",
     "INVALID_RECORD",  # a topic's setting reaches Kafka's log after AlterConfigs is answered
     "POLICY_VIOLATION",  # the same
+    "NON_EMPTY_GROUP",  # a member that never synchronized is removed at its rebalance timeout
     "INVALID_TOPIC_EXCEPTION",  # 2.6: the topic's deletion is not yet at its end
 )
 
