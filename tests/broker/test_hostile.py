@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coterie.conformance.hostile.attacks import ATTACKS
-from coterie.conformance.hostile.run import MEMORY_MB, WORST_S, Outcome, broken, run_hostile
+from coterie.conformance.hostile.run import MEMORY_MB, WORST_S, AttackOutcome, broken, run_hostile
 
 UNHURRIED_S = 10.0  # on a machine that has other work to do
 
@@ -34,5 +34,5 @@ def test_a_bystander_and_the_broker_stand_a_little_of_every_attack(tmp_path: Pat
     ],
 )
 def test_each_bound_is_checked(change: dict[str, float], words: str) -> None:
-    fair = Outcome("connections", 10, "10 open", 1.0, WORST_S, MEMORY_MB, 0, 0, 100)
+    fair = AttackOutcome("connections", 10, "10 open", 1.0, WORST_S, MEMORY_MB, 0, 0, 100)
     assert ", ".join(broken(replace(fair, **change))) == words  # type: ignore[arg-type]

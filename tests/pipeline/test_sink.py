@@ -12,15 +12,15 @@ import pytest
 
 from coterie.client import Admin, Consumer, KafkaError
 from coterie.client.offsets import list_offsets
-from coterie.pipeline.sink import Target, TaskPlace, WriteAborted, abort_write, write_transaction
+from coterie.pipeline.sink import SinkTarget, TaskPlace, WriteAborted, abort_write, write_transaction
 from tests.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.spark  # the sink's module imports PySpark; no session is started
 
 
-def target(broker: BrokerProcess, *, topic: str | None = "out") -> Target:
+def target(broker: BrokerProcess, *, topic: str | None = "out") -> SinkTarget:
     columns = ("value",) if topic else ("topic", "value")
-    return Target({"bootstrap.servers": broker.address}, topic, columns, exactly_once=True, write_id="w1")
+    return SinkTarget({"bootstrap.servers": broker.address}, topic, columns, exactly_once=True, write_id="w1")
 
 
 def rows(*values: bytes, topic: str = "out") -> Any:
@@ -77,7 +77,7 @@ def test_a_killed_task_that_has_begun_is_fenced_by_the_abort(broker: BrokerProce
 
 def test_a_stream_batch_that_failed_holds_back_its_own_tasks_only(broker: BrokerProcess) -> None:
     failed = target(broker)
-    again = Target(failed.client, "out", ("value",), exactly_once=True, write_id="w2")
+    again = SinkTarget(failed.client, "out", ("value",), exactly_once=True, write_id="w2")
 
     async def story() -> int:
         await create(broker)

@@ -10,7 +10,7 @@ import click
 from coterie.conformance.kafka import CannotRun
 
 if TYPE_CHECKING:
-    from coterie.conformance.hostile.run import Outcome
+    from coterie.conformance.hostile.run import AttackOutcome
 
 KAFKA_VERSION = "3.9.1"
 CANNOT_RUN_EXIT = 3
@@ -38,12 +38,12 @@ def hostile_part(folder: Path, seed: int, results: list[dict[str, Any]], as_json
     return exit_code
 
 
-def _report(outcome: Outcome) -> None:
+def _report(outcome: AttackOutcome) -> None:
     mark = f"WRONG  {outcome.attack}: {outcome.wrong}" if outcome.wrong else f"right  {outcome.attack}"
     click.echo(f"{mark} ({outcome.seconds:.0f} s)", err=True)
 
 
-def _show(broker: str, outcomes: list[Outcome]) -> None:
+def _show(broker: str, outcomes: list[AttackOutcome]) -> None:
     from coterie.cli.running import show
 
     click.echo(f"{broker}, {len(outcomes)} attacks beside a bystander:")

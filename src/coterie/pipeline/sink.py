@@ -62,7 +62,7 @@ class Written(WriterCommitMessage):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SinkTarget:
     """Where rows go, and what of them; plain data that travels to the tasks."""
 
     client: dict[str, str] = field(repr=False)
@@ -96,7 +96,7 @@ class TaskPlace:
         return f"coterie-sink-{self.query_id}-{self.task}"
 
 
-def target(options: SinkOptions, schema: StructType) -> Target:
+def target(options: SinkOptions, schema: StructType) -> SinkTarget:
     """Raises OptionError."""
     columns = {f.name: f.dataType.simpleString() for f in schema.fields if f.name in _COLUMNS}
     if "value" not in columns:
@@ -108,7 +108,7 @@ def target(options: SinkOptions, schema: StructType) -> Target:
     for name, kind in columns.items():
         if kind not in _COLUMNS[name]:
             raise OptionError(f"the column {name} is {kind}, and must be {' or '.join(_COLUMNS[name])}: cast it")
-    return Target(options.client, options.topic, tuple(columns), options.exactly_once, uuid.uuid4().hex)
+    return SinkTarget(options.client, options.topic, tuple(columns), options.exactly_once, uuid.uuid4().hex)
 
 
 def _place(write_id: str) -> TaskPlace:
@@ -122,13 +122,13 @@ def _place(write_id: str) -> TaskPlace:
     return TaskPlace(query_id, int(batch_id), context.partitionId())
 
 
-async def write_rows(to: Target, batches: Iterator[Any]) -> Written:
+async def write_rows(to: SinkTarget, batches: Iterator[Any]) -> Written:
     """All rows of the task, at least once. Raises KafkaError, OptionError."""
     async with Producer(to.producer_settings()) as producer:
         return Written(await _send_all(producer, to, batches, []))
 
 
-async def write_transaction(to: Target, place: TaskPlace, batches: Iterator[Any]) -> Written:
+async def write_transaction(to: SinkTarget, place: TaskPlace, batches: Iterator[Any]) -> Written:
     """All rows of the task in a transaction that is left open; none, where a former run of the batch has committed it.
     Raises KafkaError, OptionError."""
     async with Producer(to.producer_settings(place.name)) as producer:
@@ -153,7 +153,7 @@ async def write_transaction(to: Target, place: TaskPlace, batches: Iterator[Any]
             raise
 
 
-async def _newest_offset(to: Target, group_id: str) -> OffsetAndMetadata | None:
+async def _newest_offset(to: SinkTarget, group_id: str) -> OffsetAndMetadata | None:
     """The largest offset that was committed for the group: for a task's, its newest batch, with the number of rows."""
     cluster = Cluster(ClientSettings(to.producer_settings()))
     try:
@@ -167,7 +167,7 @@ async def _newest_offset(to: Target, group_id: str) -> OffsetAndMetadata | None:
     return max(committed.values(), key=lambda newest: newest.offset, default=None)
 
 
-async def _mark_aborted(to: Target) -> None:
+async def _mark_aborted(to: SinkTarget) -> None:
     """Raises KafkaError."""
     topic = to.topic or _ANY_TOPIC
     cluster = Cluster(ClientSettings(to.producer_settings()))
@@ -192,7 +192,7 @@ def _the_same(recorded: OffsetAndMetadata, place: TaskPlace, rows: int) -> int:
     return rows
 
 
-async def _send_all(producer: Producer, to: Target, batches: Iterator[Any], topics: list[str]) -> int:
+async def _send_all(producer: Producer, to: SinkTarget, batches: Iterator[Any], topics: list[str]) -> int:
     """Returns the number of rows; ``topics`` receives the first row's topic."""
     count = 0
     failures: list[KafkaError] = []
@@ -229,7 +229,7 @@ def _bytes(value: Any) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-async def end_transactions(to: Target, messages: Sequence[Any], *, committed: bool) -> None:
+async def end_transactions(to: SinkTarget, messages: Sequence[Any], *, committed: bool) -> None:
     """Ends what the tasks left open. Raises KafkaError."""
     for message in messages:
         if not isinstance(message, Written) or message.left is None:
@@ -239,7 +239,7 @@ async def end_transactions(to: Target, messages: Sequence[Any], *, committed: bo
             await (producer.commit_transaction() if committed else producer.abort_transaction())
 
 
-async def abort_write(to: Target, messages: Sequence[Any], query_id: str | None) -> None:
+async def abort_write(to: SinkTarget, messages: Sequence[Any], query_id: str | None) -> None:
     """Aborts what the tasks of a failed write left open. ``query_id``: that of the tasks' transactional ids, which are taken
     over where Spark has no message of a task, because it was killed; None where the write is run again, which takes them
     over itself. Raises KafkaError, after everything was tried."""

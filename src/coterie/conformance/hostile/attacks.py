@@ -60,7 +60,7 @@ class Attack:
 
 @contextlib.contextmanager
 def sockets(address: Address, count: int) -> Iterator[list[socket.socket]]:
-    """So many connections; those that are refused are left out."""
+    """So many connections; refused ones are left out."""
     opened: list[socket.socket] = []
     try:
         for _ in range(count):
@@ -365,7 +365,7 @@ def large_topics(address: Address, amount: int, rng: random.Random) -> str:
     return f"error codes {codes}"
 
 
-# Those that leave much behind (groups, member ids) come last, so that memory is that of each attack.
+# Attacks that leave much behind (groups, member ids) come last, so that memory is that of each attack.
 ATTACKS = (
     Attack("random frames", random_frames, 100_000, 100),
     Attack("batches that lie", lying_batches, 900_000, 1_000),

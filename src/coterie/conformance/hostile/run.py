@@ -11,7 +11,7 @@ from typing import Any
 
 from coterie.conformance.hostile.attacks import ATTACKS, Attack, make_topics
 from coterie.conformance.hostile.bystander import Bystander
-from coterie.conformance.hostile.target import MemoryPeak, Target, coterie_target
+from coterie.conformance.hostile.target import AttackedBroker, MemoryPeak, coterie_target
 
 WORST_S = 1.0
 MEMORY_MB = 300.0
@@ -21,7 +21,7 @@ SETTLED_AFTER = 5  # looks in a row
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttackOutcome:
     """What an attack cost. ``wrong`` names the bounds that it broke; empty where it broke none."""
 
     attack: str
@@ -36,7 +36,7 @@ class Outcome:
     wrong: str = ""
 
 
-def carry_out(attack: Attack, amount: int, target: Target, bystander: Bystander, seed: int) -> Outcome:
+def carry_out(attack: Attack, amount: int, target: AttackedBroker, bystander: Bystander, seed: int) -> AttackOutcome:
     """Raises RuntimeError where the broker no longer answers the bystander."""
     descriptors, tracebacks, log_bytes = target.descriptors(), target.tracebacks(), target.log_bytes()
     since_s = time.time()
@@ -44,7 +44,7 @@ def carry_out(attack: Attack, amount: int, target: Target, bystander: Bystander,
         answered = attack.run(target.address, amount, random.Random(f"{seed}-{attack.name}"))
         worst_s = bystander.worst_s(since_s)
         left_open = _left_open(target, descriptors)
-    outcome = Outcome(
+    outcome = AttackOutcome(
         attack.name,
         amount,
         answered,
@@ -55,10 +55,10 @@ def carry_out(attack: Attack, amount: int, target: Target, bystander: Bystander,
         target.tracebacks() - tracebacks,
         target.log_bytes() - log_bytes,
     )
-    return Outcome(**(asdict(outcome) | {"wrong": ", ".join(broken(outcome))}))
+    return AttackOutcome(**(asdict(outcome) | {"wrong": ", ".join(broken(outcome))}))
 
 
-def _left_open(target: Target, before: int) -> int:
+def _left_open(target: AttackedBroker, before: int) -> int:
     """How many more descriptors are open than before, once they have settled: the broker may still have connections to
     accept and to close."""
     ends_s, settled, more = time.monotonic() + SETTLE_S, 0, 0
@@ -69,7 +69,7 @@ def _left_open(target: Target, before: int) -> int:
     return more
 
 
-def broken(outcome: Outcome) -> list[str]:
+def broken(outcome: AttackOutcome) -> list[str]:
     """The bounds that were broken."""
     wrong = []
     if outcome.worst_s > WORST_S:
@@ -84,8 +84,12 @@ def broken(outcome: Outcome) -> list[str]:
 
 
 def run_attacks(
-    target: Target, folder: Path, seed: int, tell: Callable[[Outcome], None], attacks: Sequence[tuple[Attack, int]]
-) -> list[Outcome]:
+    target: AttackedBroker,
+    folder: Path,
+    seed: int,
+    tell: Callable[[AttackOutcome], None],
+    attacks: Sequence[tuple[Attack, int]],
+) -> list[AttackOutcome]:
     """All of them against one broker that goes on running. Raises RuntimeError where it no longer answers."""
     folder.mkdir(parents=True, exist_ok=True)
     make_topics(target.address)
@@ -100,22 +104,26 @@ def run_attacks(
     return outcomes
 
 
-def run_hostile(folder: Path, seed: int, tell: Callable[[Outcome], None], *, small: bool = False) -> list[Outcome]:
+def run_hostile(
+    folder: Path, seed: int, tell: Callable[[AttackOutcome], None], *, small: bool = False
+) -> list[AttackOutcome]:
     """All attacks against coterie. Raises RuntimeError where it no longer answers, or does not stop."""
     attacks = [(attack, attack.small if small else attack.amount) for attack in ATTACKS]
     with coterie_target(folder) as target:
         return run_attacks(target, folder, seed, tell, attacks)
 
 
-def run_hostile_on_kafka(version: str, folder: Path, seed: int, tell: Callable[[Outcome], None]) -> list[Outcome]:
+def run_hostile_on_kafka(
+    version: str, folder: Path, seed: int, tell: Callable[[AttackOutcome], None]
+) -> list[AttackOutcome]:
     """The attacks that make sense there against Apache Kafka: only the bystander's latencies are looked at. Raises
     CannotRun."""
     from coterie.conformance.kafka import running
 
     attacks = [(attack, attack.amount) for attack in ATTACKS if attack.on_kafka]
     with running(version, folder / "kafka", {"group.initial.rebalance.delay.ms": "0"}) as address:
-        return run_attacks(Target(address), folder, seed, tell, attacks)
+        return run_attacks(AttackedBroker(address), folder, seed, tell, attacks)
 
 
-def as_figures(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def as_figures(outcomes: Sequence[AttackOutcome]) -> list[dict[str, Any]]:
     return [asdict(outcome) for outcome in outcomes]

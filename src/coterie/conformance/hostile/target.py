@@ -26,7 +26,7 @@ SAMPLE_EVERY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AttackedBroker:
     """A broker. ``pid`` None where its process is not looked at (Apache Kafka's)."""
 
     address: tuple[str, int]
@@ -64,7 +64,7 @@ class Target:
 class MemoryPeak:
     """The most memory of a process within a with-block, looked at 50 times a second: ``mb``."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: AttackedBroker) -> None:
         self._target, self._ended = target, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.mb = target.memory_mb()
@@ -84,7 +84,7 @@ class MemoryPeak:
 
 
 @contextlib.contextmanager
-def coterie_target(folder: Path) -> Iterator[Target]:
+def coterie_target(folder: Path) -> Iterator[AttackedBroker]:
     """coterie's broker with `SETTINGS`, its log in ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     raise_open_file_limit()
@@ -97,7 +97,7 @@ def coterie_target(folder: Path) -> Iterator[Target]:
     try:
         assert process.stdout is not None
         host, _, port = process.stdout.readline().strip().removeprefix("listening on ").rpartition(":")
-        yield Target((host, int(port)), process.pid, log)
+        yield AttackedBroker((host, int(port)), process.pid, log)
     finally:
         process.terminate()
         started_s = time.monotonic()
