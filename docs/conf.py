@@ -33,7 +33,8 @@ nitpick_ignore_regex = [("py:class", r".*")]
 
 html_theme = "furo"
 html_title = "coterie"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": False}

@@ -17,6 +17,8 @@ _CHANGES = {
     Update.CLUSTER_WIDE: "while it runs",
 }
 
+_HEADERS = ("setting", "kind, default, range", "meaning")
+
 
 def _values(setting: Setting) -> str:
     return text(setting.rule.text) if setting.rule is not None else ""
@@ -31,15 +33,24 @@ def _kind(setting: Setting) -> str:
     return setting.kind.name.lower()
 
 
+def _value(kind: str, default: str, must_be: str) -> str:
+    """Kind, default and range in one cell, so that the page has room for the meaning."""
+    return f"{kind}<br>{default}" + (f"<br>{must_be}" if must_be else "")
+
+
+def _value_of(setting: Setting) -> str:
+    return _value(_kind(setting), _default(setting), _values(setting))
+
+
 def _rows(settings: Iterable[Setting]) -> Iterable[tuple[str, ...]]:
     for s in settings:
         change = "" if s.update is Update.READ_ONLY else f" Altered {_CHANGES[s.update]}."
-        yield code(s.name), _kind(s), _default(s), _values(s), text(s.documentation) + change
+        yield code(s.name), _value_of(s), text(s.documentation) + change
 
 
 def broker_settings() -> str:
     served = sorted((s for s in BROKER_SETTINGS.values() if not s.no_effect), key=lambda s: s.name)
-    return table(("setting", "kind", "default", "must be", "meaning"), _rows(served))
+    return table(_HEADERS, _rows(served))
 
 
 def broker_settings_without_effect() -> str:
@@ -51,8 +62,8 @@ def broker_settings_without_effect() -> str:
     parts = []
     for reason, settings in sorted(reasons.items()):
         parts.append(f"## {sentence(text(reason))}\n")
-        rows = ((code(s.name), _kind(s), _default(s), _values(s)) for s in sorted(settings, key=lambda s: s.name))
-        parts.append(table(("setting", "kind", "default", "must be"), rows))
+        rows = ((code(s.name), _value_of(s)) for s in sorted(settings, key=lambda s: s.name))
+        parts.append(table(_HEADERS[:2], rows))
     return "\n".join(parts)
 
 
@@ -62,20 +73,26 @@ def topic_settings() -> str:
         s = topic.setting
         meaning = text(s.documentation) + (f" **No effect here:** {text(s.no_effect)}." if s.no_effect else "")
         brokers = ", ".join(code(synonym) for synonym, _factor in topic.synonyms)
-        rows.append((code(name), _kind(s), _default(s), _values(s), meaning, brokers))
-    return table(("setting", "kind", "default", "must be", "meaning", "the broker's default for it"), rows)
+        if brokers:
+            meaning += f"<br>Broker default: {brokers}."
+        rows.append((code(name), _value_of(s), meaning))
+    return table(_HEADERS, rows)
 
 
 def group_settings() -> str:
     rows = (
-        (code(name), _kind(s), _default(s), "" if synonym == name else code(synonym), sentence(text(s.no_effect)))
+        (
+            code(name),
+            _value(_kind(s), _default(s), "" if synonym == name else f"broker default: {code(synonym)}"),
+            sentence(text(s.no_effect)),
+        )
         for name, (s, synonym) in sorted(GROUP_SETTINGS.items())
     )
-    return table(("setting", "kind", "default", "the broker's default for it", "no effect here, because"), rows)
+    return table((*_HEADERS[:2], "no effect here, because"), rows)
 
 
 def client_metrics_settings() -> str:
-    return table(("setting", "kind", "default", "must be", "meaning"), _rows(CLIENT_METRICS_SETTINGS.values()))
+    return table(_HEADERS, _rows(CLIENT_METRICS_SETTINGS.values()))
 
 
 def _client_kind(name: str, default: Any) -> str:
@@ -102,6 +119,7 @@ def client_settings() -> str:
             shown = str(default).lower() if isinstance(default, bool) else default
             choices = ", ".join(code(choice) for choice in CHOICES.get(name, ())) or text(LISTS.get(name, ""))
             default_cell = code(shown) if shown not in (None, ()) else "no value"
-            rows.append((code(name), _client_kind(name, default), default_cell, choices, text(DESCRIPTIONS[name].text)))
-        parts.append(table(("setting", "kind", "default", "must be", "meaning"), rows))
+            value = _value(_client_kind(name, default), default_cell, choices)
+            rows.append((code(name), value, text(DESCRIPTIONS[name].text)))
+        parts.append(table(_HEADERS, rows))
     return "\n".join(parts)

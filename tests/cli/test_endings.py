@@ -26,10 +26,10 @@ import os, signal, sys
 kind, (number, moment, report) = sys.argv[1], map(int, sys.argv[2:5])
 sys.argv[1:] = sys.argv[5:]
 from coterie import program
-seen = -1
+seen, process = -1, os.getpid()  # workers are forked: a moment in one of them is none of the command's
 def count(event, arguments):
     global seen
-    if seen >= 0 and event == kind:
+    if seen >= 0 and event == kind and os.getpid() == process:
         seen += 1
         if seen == moment:
             os.write(report, b"sent")
@@ -166,6 +166,22 @@ def test_the_workers_end_with_their_command(number: signal.Signals, whole_group:
     assert b"Traceback" not in errors
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_a_worker_that_is_killed_is_a_sentence() -> None:
+    """As the kernel does where memory is short."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coterie", "lab", "fuzz", "--seeds", "4000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while len(children := _children(process.pid)) < 2:
+        assert process.poll() is None
+    os.kill(children[0], signal.SIGKILL)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert b"Traceback" not in errors
+    assert b"Error: a worker process was killed before it was done" in errors
 
 
 def _children(pid: int) -> list[int]:

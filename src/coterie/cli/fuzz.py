@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from coterie.console.terminal import write_line, write_lines
 from coterie.extras import is_installed, require
 
 if TYPE_CHECKING:
@@ -49,17 +50,17 @@ def fuzz(minutes: float, names: tuple[str, ...], seed: int | None, engine: str, 
         raise click.ClickException(f"no target has {' or '.join(names)} in its name; --list prints them")
     if listing:
         for target in chosen:
-            click.echo(f"{target.name:40} {target.what}")
+            write_line(f"{target.name:40} {target.what}")
         return
     if engine == "atheris":
         require("fuzz", "coterie fuzz --engine atheris")
     seed = int(time.time()) if seed is None else seed
     by_atheris = engine == "atheris" or (engine == "auto" and is_installed("atheris"))
-    click.echo(f"{len(chosen)} targets for {minutes:g} min, seed {seed}, {'Atheris' if by_atheris else 'own rules'}")
+    write_line(f"{len(chosen)} targets for {minutes:g} min, seed {seed}, {'Atheris' if by_atheris else 'own rules'}")
     findings = 0
     for finding in (_by_atheris if by_atheris else _by_own_rules)(chosen, 60 * minutes, seed):
         findings += 1
-        click.echo(f"{finding.problem}\n  {finding.corpus_line}")
+        write_lines((finding.problem, f"  {finding.corpus_line}"))
     if findings:
         raise SystemExit(1)
 
@@ -73,7 +74,7 @@ def _by_own_rules(targets: Sequence[Target], seconds: float, seed: int) -> Itera
         tried[target.name] += number
 
     yield from run(targets, seconds, seed, progress)
-    click.echo(f"{sum(tried.values()):,} inputs, at least {min(tried.values()):,} for each target")
+    write_line(f"{sum(tried.values()):,} inputs, at least {min(tried.values()):,} for each target")
 
 
 def _by_atheris(targets: Sequence[Target], seconds: float, seed: int) -> Iterator[Finding]:
@@ -83,7 +84,7 @@ def _by_atheris(targets: Sequence[Target], seconds: float, seed: int) -> Iterato
     for target in targets:
         status, data, output = run_target(target.name, seconds / len(targets), seed)
         if status == 0:
-            click.echo(
+            write_line(
                 f"{target.name}: {next((x for x in reversed(output.splitlines()) if x.startswith('Done')), 'done')}"
             )
         elif data is not None:
