@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from coterie.conformance.kafka import CannotRun
+from coterie.console.terminal import write_line
 
 if TYPE_CHECKING:
     from coterie.conformance.hostile.run import AttackOutcome
@@ -29,7 +28,9 @@ def hostile_part(folder: Path, seed: int, results: list[dict[str, Any]], as_json
     try:
         theirs = run_hostile_on_kafka(KAFKA_VERSION, folder / "kafka", seed, _report)
     except CannotRun as reason:
-        click.secho(f"SKIPPED hostile clients on Apache Kafka {KAFKA_VERSION}: {reason}", fg="red", bold=True, err=True)
+        write_line(
+            f"SKIPPED hostile clients on Apache Kafka {KAFKA_VERSION}: {reason}", color="red", bold=True, err=True
+        )
         results.append({"hostile": f"kafka {KAFKA_VERSION}", "skipped": str(reason)})
         return exit_code or CANNOT_RUN_EXIT
     results.append({"hostile": f"kafka {KAFKA_VERSION}", "attacks": as_figures(theirs)})
@@ -40,13 +41,13 @@ def hostile_part(folder: Path, seed: int, results: list[dict[str, Any]], as_json
 
 def _report(outcome: AttackOutcome) -> None:
     mark = f"WRONG  {outcome.attack}: {outcome.wrong}" if outcome.wrong else f"right  {outcome.attack}"
-    click.echo(f"{mark} ({outcome.seconds:.0f} s)", err=True)
+    write_line(f"{mark} ({outcome.seconds:.0f} s)", err=True)
 
 
 def _show(broker: str, outcomes: list[AttackOutcome]) -> None:
     from coterie.cli.running import show
 
-    click.echo(f"{broker}, {len(outcomes)} attacks beside a bystander:")
+    write_line(f"{broker}, {len(outcomes)} attacks beside a bystander:")
     rows = [
         (
             o.attack,
