@@ -132,6 +132,8 @@ class Topics:
                 (Topic(name, base64.urlsafe_b64decode(t["id"]), dict(t["configs"])), int(t["partitions"]))
                 for name, t in kept.items()
             ]
+            for topic, _ in topics:
+                self._settings.log_config(topic.configs)  # a value that is none is known before a log is opened
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, UnreadableFile):
                 raise
