@@ -222,7 +222,7 @@ def test_a_producer_over_tls_says_who_it_does_not_trust(broker: LocalBroker, tmp
     async def go() -> None:
         front = TlsFront(broker, tmp_path)
         port = await front.start()
-        settings = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SSL", "request.timeout.ms": 2_000}
+        settings = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SSL", "max.block.ms": 2_000}
         producer = Producer(settings)
         with pytest.raises(KafkaError, match="CERTIFICATE_VERIFY_FAILED"):
             await producer.send("t", b"v")

@@ -127,7 +127,7 @@ class PageRunner:
         self.printed: list[str] = []
         self.running: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
         self.environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
             "COTERIE_BOOTSTRAP_SERVER": self.addresses[ADDRESS],
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONUNBUFFERED": "1",

@@ -65,7 +65,8 @@ def read_stream(options: dict[str, str]) -> tuple[list[str], list[int]]:
 
 @pytest.mark.parametrize(("use", "case"), [(u, *c.values) for u in ("batch", "stream") for c in named(u)], ids=str)
 def test_a_read(use: str, case: Case, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_stop_in_order", lambda: None)  # the tests' own process is not stopped by Spark
+    # The tests' own process is not stopped by Spark.
+    monkeypatch.setattr(source, "_stop_at_sigterm", lambda reader: None)
     options = {"kafka.bootstrap.servers": address, **case.options}
     read = read_batch if use == "batch" else read_stream
     if case.refused:

@@ -187,6 +187,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def __init__(self, given: dict[str, str], schema: StructType) -> None:
         self.given, self.schema = given, schema
         self._stream: Stream | None = None
+        self.stopping = False
 
     @cached_property
     def options(self) -> SourceOptions:
@@ -203,7 +204,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         if self._stream is None:
             warn(self.options.warnings)
             self._stream = GroupStream(self.options) if self.options.in_group else AssignedStream(self.options)
-            _stop_in_order()
+            _stop_at_sigterm(self)
         return self._stream
 
     def initialOffset(self) -> dict[str, Any]:
@@ -245,15 +246,23 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """Nothing: it comes a batch late, and never for the last one; `latestOffset` commits."""
 
     def stop(self) -> None:
+        """Leaves, once, whether Spark's end of the socket or its SIGTERM comes first."""
+        if self.stopping:
+            return
+        self.stopping = True
         if self._stream is not None:
             self._stream.leave()
 
 
-def _stop_in_order() -> None:
-    """Spark ends the reader's process with SIGTERM, usually twice; without this `stop` would never run."""
+def _stop_at_sigterm(reader: CoterieStreamReader) -> None:
+    """Spark closes the socket of the reader's process and sends it SIGTERM, usually twice, in no certain order. The handler
+    itself stops the reader, since an exception in its stead could interrupt a `stop` that the closed socket has begun."""
 
     def handler(number: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if reader.stopping:
+            return
+        reader.stop()
         raise SystemExit(0)
 
     with contextlib.suppress(ValueError):  # not the main thread: then nobody sends it signals either
