@@ -43,7 +43,7 @@ def check_folder(folder: Path) -> Checked:
         except UnreadableFile as error:
             return Checked([*findings, *topics.findings, _refusal(error)], 0, 0)
         logs = list(topics.every_log())
-        size = sum(log.size for log in logs)
+        size = sum(segment.stat().st_size for segment in folder.glob("*-*/*.log"))
         for log in logs:
             log.verify()
             log.close_files()

@@ -47,10 +47,7 @@ def check(folder: Path, as_json: bool) -> None:
     else:
         write_lines(str(finding) for finding in findings)
         read = f"{checked.logs} logs with {checked.size:,} bytes read"
-        what = (
-            "nothing is damaged"
-            if not findings
-            else f"{len(findings)} findings; a start does what follows each semicolon"
-        )
+        count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+        what = f"{count}; a start would do what follows the semicolon" if findings else "nothing is damaged"
         write_line(f"{read}: {what}")
     sys.exit(1 if findings else 0)
