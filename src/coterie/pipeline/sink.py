@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,9 +133,10 @@ async def write_transaction(to: SinkTarget, place: TaskPlace, batches: Iterator[
     Raises KafkaError, OptionError."""
     async with Producer(to.producer_settings(place.name)) as producer:
         await producer.init_transactions()
-        if await _newest_offset(to, to.aborted_group) is not None:
-            raise WriteAborted(f"the write of task {place.task} was aborted before it began; nothing is written")
-        recorded = await _newest_offset(to, place.name) if place.batch_id >= 0 else None
+        async with _connected(to) as cluster:
+            if await _newest_offset(cluster, to.aborted_group) is not None:
+                raise WriteAborted(f"the write of task {place.task} was aborted before it began; nothing is written")
+            recorded = await _newest_offset(cluster, place.name) if place.batch_id >= 0 else None
         if recorded is not None and recorded.offset >= place.batch_id:
             return Written(_the_same(recorded, place, sum(batch.num_rows for batch in batches)))
         producer.begin_transaction()
@@ -153,33 +154,35 @@ async def write_transaction(to: SinkTarget, place: TaskPlace, batches: Iterator[
             raise
 
 
-async def _newest_offset(to: SinkTarget, group_id: str) -> OffsetAndMetadata | None:
-    """The largest offset that was committed for the group: for a task's, its newest batch, with the number of rows."""
+@contextlib.asynccontextmanager
+async def _connected(to: SinkTarget) -> AsyncIterator[Cluster]:
     cluster = Cluster(ClientSettings(to.producer_settings()))
     try:
-
-        async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
-            return await committed_offsets(cluster, node, group_id, None, require_stable=True)
-
-        committed = await Coordinator(cluster, group_id).until_done(ask)
+        yield cluster
     finally:
         cluster.close()
+
+
+async def _newest_offset(cluster: Cluster, group_id: str) -> OffsetAndMetadata | None:
+    """The largest offset that was committed for the group: for a task's, its newest batch, with the number of rows."""
+
+    async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        return await committed_offsets(cluster, node, group_id, None, require_stable=True)
+
+    committed = await Coordinator(cluster, group_id).until_done(ask)
     return max(committed.values(), key=lambda newest: newest.offset, default=None)
 
 
 async def _mark_aborted(to: SinkTarget) -> None:
     """Raises KafkaError."""
     topic = to.topic or _ANY_TOPIC
-    cluster = Cluster(ClientSettings(to.producer_settings()))
-    try:
+    async with _connected(to) as cluster:
         await cluster.topics([topic], create=True)
 
         async def commit(node: int) -> None:
             await commit_offsets(cluster, node, to.aborted_group, {(topic, 0): 0})
 
         await Coordinator(cluster, to.aborted_group).until_done(commit)
-    finally:
-        cluster.close()
 
 
 def _the_same(recorded: OffsetAndMetadata, place: TaskPlace, rows: int) -> int:
