@@ -1,4 +1,4 @@
-"""Kafka's protocol as it is served: APIs with their versions, those that are not served, and error codes."""
+"""Kafka's protocol as it is served: APIs with their versions, APIs that are not served, and error codes."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Broker:
         self.max_elements: int = self.settings["coterie.request.max.elements"]
         self.request_memory = RequestMemory(self.settings["queued.max.request.bytes"])
         self.answer_memory = AnswerMemory(self.settings["coterie.queued.max.response.bytes"])
-        self.holding: set[Connection] = set()  # those that may hold bytes of these two
+        self.holding: set[Connection] = set()  # connections that may hold bytes of these two
         self.node_id: int = self.settings["node.id"]
         self.cluster_id = ""
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]

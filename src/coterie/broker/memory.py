@@ -13,7 +13,7 @@ _UNLIMITED_BYTES = 2**62
 
 class RequestMemory:
     """queued.max.request.bytes. As in Kafka a request gets its bytes as long as any are left, however large it is, so that
-    the largest is never refused for good; those that get none wait, in the order in which they came."""
+    the largest is never refused for good; requests that get none wait, in the order of their arrival."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._left = _UNLIMITED_BYTES if limit_bytes < 0 else limit_bytes

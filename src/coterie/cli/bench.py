@@ -62,7 +62,7 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
         write_line(f"SKIPPED the comparison with Apache Kafka: {reason}", color="red", bold=True, err=True)
         raise SystemExit(3) from reason
     if as_json:
-        told = [
+        results = [
             {
                 "name": r.name,
                 "value": round(r.value, 3),
@@ -73,4 +73,4 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
             }
             for r in rows
         ]
-        write_json(told, indent=2)
+        write_json(results, indent=2)
