@@ -18,7 +18,6 @@ from coterie.zookeeper.operations import (
     Create,
     Delete,
     List,
-    Node,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -26,6 +25,7 @@ from coterie.zookeeper.operations import (
     Read,
     ReadEach,
     Write,
+    Znode,
     ZooKeeperError,
 )
 
@@ -117,8 +117,8 @@ class ZooKeeperSession:
                 raise BadVersionError from None
             self._client.create(path, data.encode(), makepath=True)
 
-    def _node(self, data: bytes, stat: Any) -> Node:
-        return Node(data.decode(errors="replace"), stat.ephemeralOwner == self._client.client_id[0], stat.version)
+    def _node(self, data: bytes, stat: Any) -> Znode:
+        return Znode(data.decode(errors="replace"), stat.ephemeralOwner == self._client.client_id[0], stat.version)
 
     def _answer_of(self, result: Any) -> str | None:
         from kazoo.exceptions import NoNodeError
@@ -128,7 +128,7 @@ class ZooKeeperSession:
         except NoNodeError:
             return None
 
-    def _read(self, path: str, *, watch: bool) -> Node | None:
+    def _read(self, path: str, *, watch: bool) -> Znode | None:
         from kazoo.exceptions import NoNodeError
 
         watcher = self._watcher if watch else None

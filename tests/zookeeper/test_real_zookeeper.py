@@ -27,12 +27,12 @@ from coterie.zookeeper.operations import (
     Create,
     Delete,
     List,
-    Node,
     NodeExists,
     NoNode,
     NotEmpty,
     Read,
     Write,
+    Znode,
 )
 from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
 from tests.broker_process import BrokerProcess
@@ -153,7 +153,7 @@ async def produce(broker: BrokerProcess, topic: str, partitions: int, count: int
 
 
 def in_zookeeper(session: ZooKeeperSession, topic: str) -> bool:
-    return isinstance(session.apply(Read(paths.topic(topic))), Node)
+    return isinstance(session.apply(Read(paths.topic(topic))), Znode)
 
 
 def test_a_broker_registers_itself_its_topics_and_their_partitions(
@@ -163,13 +163,13 @@ def test_a_broker_registers_itself_its_topics_and_their_partitions(
     last = paths.partition_state("registered", 1)
     until(lambda: session.apply(Read(last)) is not None, lambda: "the topic is not in ZooKeeper")
     node = session.apply(Read(paths.broker(1)))
-    assert isinstance(node, Node)
+    assert isinstance(node, Znode)
     assert paths.address_of(node.data) == ("127.0.0.1", broker.port)
     topic = session.apply(Read(paths.topic("registered")))
-    assert isinstance(topic, Node)
+    assert isinstance(topic, Znode)
     assert topic.data == '{"version":1,"partitions":{"0":[1],"1":[1]}}'
     state = session.apply(Read(paths.partition_state("registered", 1)))
-    assert isinstance(state, Node)
+    assert isinstance(state, Znode)
     assert json.loads(state.data)["leader"] == 1
 
     async def delete() -> None:
@@ -354,7 +354,7 @@ def test_an_owner_that_never_releases_is_said_to_the_user(
             next(stream)
         session.apply(Delete(paths.owner("stuck-crew", "stuck", 0)))
         said = session.apply(Read(paths.topic("stuck")))
-        assert isinstance(said, Node)
+        assert isinstance(said, Znode)
         session.apply(Write(paths.topic("stuck"), said.data))
         until(lambda: consumer.owned() == [("stuck", 0)], consumer.owned)
         assert next(stream).record.value == b"0"

@@ -18,12 +18,12 @@ from coterie.zookeeper.operations import (
     Create,
     Delete,
     List,
-    Node,
     NodeExists,
     NoNode,
     Operation,
     Read,
     Write,
+    Znode,
     ZooKeeperError,
 )
 from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
@@ -94,7 +94,7 @@ class Registration:
                 return
             except NodeExists:
                 node = self._ask(Read(path))
-                if isinstance(node, Node) and node.mine:
+                if isinstance(node, Znode) and node.mine:
                     return
                 if time.monotonic() > end_s:
                     raise NodeExists(f"another broker is registered with node.id {self._node_id}") from None

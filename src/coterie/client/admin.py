@@ -70,7 +70,14 @@ class Admin:
         return await self._cluster.refresh(None if names is None else arguments.names(names, "names"))
 
     async def create_topic(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
-        """``partitions`` -1: as many as the broker's num.partitions; as many replicas as its default.replication.factor."""
+        """Creates a topic with the broker's default.replication.factor. ``partitions`` -1: the broker's num.partitions.
+        ``configs``: topic settings by Kafka's names, as text. Raises KafkaError TOPIC_ALREADY_EXISTS,
+        INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG.
+
+        >>> await admin.create_topic("payments", 6, {"retention.ms": "86400000"})
+        >>> len(await admin.partitions(["payments"]))
+        6
+        """
         await self.each.create_topics([NewTopic(name, partitions, configs or {})])[name]
 
     async def delete_topic(self, name: str) -> None:

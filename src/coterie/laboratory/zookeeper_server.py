@@ -18,7 +18,6 @@ from coterie.zookeeper.operations import (
     Create,
     Delete,
     List,
-    Node,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -27,6 +26,7 @@ from coterie.zookeeper.operations import (
     ReadEach,
     SessionExpired,
     Write,
+    Znode,
 )
 
 TICK_MS = 2_000
@@ -233,12 +233,12 @@ class ZooKeeperServer:
         self._fire(path, children=False)
         self._fire(parent, children=True)
 
-    def _read(self, session: Session, path: str, *, watch: bool) -> Node | None:
+    def _read(self, session: Session, path: str, *, watch: bool) -> Znode | None:
         node = self._nodes.get(path)
         self._count(path, sent=1, back=0 if node is None else len(node.data) + _STAT_BYTES)
         if watch:
             self._watches.setdefault((path, False), {})[session.number] = session
-        return None if node is None else Node(node.data, node.owner == session.number, node.version)
+        return None if node is None else Znode(node.data, node.owner == session.number, node.version)
 
     def _list(self, session: Session, path: str, *, watch: bool) -> list[str]:
         if path not in self._nodes and watch:

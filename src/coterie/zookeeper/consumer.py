@@ -27,7 +27,6 @@ from coterie.zookeeper.operations import (
     Delete,
     GiveUp,
     List,
-    Node,
     NodeExists,
     NoNode,
     Operation,
@@ -39,6 +38,7 @@ from coterie.zookeeper.operations import (
     StopFetchers,
     TopicPartition,
     Write,
+    Znode,
     ZooKeeperError,
 )
 
@@ -131,7 +131,7 @@ class ConsumerMachine(ScriptMachine):
                 yield from self._ask(Create(path, said))
                 return
             except NodeExists:
-                node: Node | None = yield from self._ask(Read(path))
+                node: Znode | None = yield from self._ask(Read(path))
                 if node is not None and node.mine:
                     return  # made by the request whose answer was lost
                 yield from self._pause(self.config.rebalance_backoff_ms)  # a former session's, about to go
@@ -260,7 +260,7 @@ class ConsumerMachine(ScriptMachine):
             yield from self._ask(Create(path, thread))
         except NodeExists:
             # Ours if an answer was lost on the way; a former session's of ours is about to go and counts as another's.
-            node: Node | None = yield from self._ask(Read(path))
+            node: Znode | None = yield from self._ask(Read(path))
             return node is not None and node.mine and node.data == thread
         return True
 

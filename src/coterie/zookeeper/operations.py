@@ -42,7 +42,7 @@ class Corrupt(ZooKeeperError):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Znode:
     """What `Read` answers. ``mine``: ephemeral, and of this very session."""
 
     data: str
@@ -78,7 +78,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """-> Node, or None where there is none. ``watch``: one event when it is made, changed or deleted."""
+    """-> Znode, or None where there is none. ``watch``: one event when it is made, changed or deleted."""
 
     path: str
     watch: bool = False

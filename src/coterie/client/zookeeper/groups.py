@@ -14,7 +14,7 @@ from coterie.client.admin import Admin
 from coterie.client.errors import KafkaError
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
-from coterie.zookeeper.operations import List, Node, Operation, Read, ReadEach, TopicPartition, ZooKeeperError
+from coterie.zookeeper.operations import List, Operation, Read, ReadEach, TopicPartition, Znode, ZooKeeperError
 from coterie.zookeeper_session import ZooKeeperSession, connect
 
 TIMEOUT_MS = 6_000
@@ -94,7 +94,7 @@ class ZooKeeperGroups:
         group.offsets = {tp: paths.offset_of(said) for tp, said in self._by_partition(f"{base}/offsets").items()}
         for topic in sorted({topic for threads in group.members.values() for topic in threads}):
             described = self._ask(Read(paths.topic(topic)))
-            if isinstance(described, Node):
+            if isinstance(described, Znode):
                 group.partitions += [(topic, partition) for partition in paths.partitions_of(described.data)]
         return group
 
