@@ -25,6 +25,11 @@ GROUP = "bystander"
 COORDINATOR_S = 60.0
 JOIN_VERSION = 3  # without a member id of its own
 SESSION_TIMEOUT_MS = 300_000
+SILENT_AFTER_S = 60.0
+
+
+class BrokerSilentError(RuntimeError):
+    """No heartbeat is answered any more."""
 
 
 def main(host: str, port: int, path: Path) -> None:
@@ -77,20 +82,22 @@ class Bystander:
         self._process = subprocess.Popen(command)
         self._wait_for_line(time.time())
 
-    def _wait_for_line(self, since_s: float) -> None:
-        """Until a heartbeat that was sent since then is answered. Raises RuntimeError where there is no bystander."""
+    def _wait_for_line(self, since_s: float, limit_s: float = SILENT_AFTER_S) -> None:
+        """Until a heartbeat that was sent since then is answered. Raises BrokerSilentError after ``limit_s``."""
+        ends_s = time.monotonic() + limit_s
         while not self._latencies_s(since_s):
-            if self._process.poll() is not None:
-                raise RuntimeError("the bystander's heartbeats are no longer answered")
+            if self._process.poll() is not None or time.monotonic() > ends_s:
+                raise BrokerSilentError("the bystander's heartbeats are no longer answered")
             time.sleep(0.05)
 
     def _latencies_s(self, since_s: float) -> list[float]:
         lines = (line.split() for line in self._path.read_text().splitlines())
         return [float(line[1]) for line in lines if len(line) == 2 and float(line[0]) + float(line[1]) >= since_s]
 
-    def worst_s(self, since_s: float) -> float:
-        """The longest wait for an answer since then, that of a heartbeat after the call included. Raises RuntimeError."""
-        self._wait_for_line(time.time())
+    def worst_s(self, since_s: float, limit_s: float = SILENT_AFTER_S) -> float:
+        """The longest wait for an answer since then, that of a heartbeat after the call included. Raises
+        BrokerSilentError where none is answered within ``limit_s``."""
+        self._wait_for_line(time.time(), limit_s)
         return max(self._latencies_s(since_s))
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.conformance.hostile.attacks import ATTACKS, Attack, make_topics
-from coterie.conformance.hostile.bystander import Bystander
+from coterie.conformance.hostile.bystander import SILENT_AFTER_S, Bystander, BrokerSilentError
 from coterie.conformance.hostile.target import AttackedBroker, MemoryPeak, coterie_target
 
 WORST_S = 1.0
@@ -33,17 +33,29 @@ class AttackOutcome:
     descriptors: int  # more than before
     tracebacks: int
     log_bytes: int
+    silent: bool = False  # no heartbeat was answered any more; ``worst_s`` is how long that was waited for
     wrong: str = ""
 
 
-def carry_out(attack: Attack, amount: int, target: AttackedBroker, bystander: Bystander, seed: int) -> AttackOutcome:
-    """Raises RuntimeError where the broker no longer answers the bystander."""
+def carry_out(
+    attack: Attack,
+    amount: int,
+    target: AttackedBroker,
+    bystander: Bystander,
+    seed: int,
+    silent_after_s: float = SILENT_AFTER_S,
+) -> AttackOutcome:
+    """One attack, measured, until a heartbeat is answered after it or ``silent_after_s`` are over."""
     descriptors, tracebacks, log_bytes = target.descriptors(), target.tracebacks(), target.log_bytes()
     since_s = time.time()
     with MemoryPeak(target) as peak:
         answered = attack.run(target.address, amount, random.Random(f"{seed}-{attack.name}"))
-        worst_s = bystander.worst_s(since_s)
-        left_open = _left_open(target, descriptors)
+        silent, worst_s = False, silent_after_s
+        try:
+            worst_s = bystander.worst_s(since_s, silent_after_s)
+        except BrokerSilentError:
+            silent = True
+        left_open = 0 if silent else _left_open(target, descriptors)
     outcome = AttackOutcome(
         attack.name,
         amount,
@@ -54,6 +66,7 @@ def carry_out(attack: Attack, amount: int, target: AttackedBroker, bystander: By
         left_open,
         target.tracebacks() - tracebacks,
         target.log_bytes() - log_bytes,
+        silent,
     )
     return AttackOutcome(**(asdict(outcome) | {"wrong": ", ".join(broken(outcome))}))
 
@@ -72,7 +85,9 @@ def _left_open(target: AttackedBroker, before: int) -> int:
 def broken(outcome: AttackOutcome) -> list[str]:
     """The bounds that were broken."""
     wrong = []
-    if outcome.worst_s > WORST_S:
+    if outcome.silent:
+        wrong.append(f"no heartbeat was answered for {outcome.worst_s:.0f} s")
+    elif outcome.worst_s > WORST_S:
         wrong.append(f"a heartbeat took {outcome.worst_s:.2f} s")
     if outcome.memory_mb > MEMORY_MB:
         wrong.append(f"{outcome.memory_mb:.0f} MB of memory")
@@ -90,7 +105,7 @@ def run_attacks(
     tell: Callable[[AttackOutcome], None],
     attacks: Sequence[tuple[Attack, int]],
 ) -> list[AttackOutcome]:
-    """All of them against one broker that goes on running. Raises RuntimeError where it no longer answers."""
+    """One after the other against one broker that goes on running; those after one that silences it are left out."""
     folder.mkdir(parents=True, exist_ok=True)
     make_topics(target.address)
     bystander = Bystander(target.address, folder / "heartbeats")
@@ -99,6 +114,8 @@ def run_attacks(
         for attack, amount in attacks:
             outcomes.append(carry_out(attack, amount, target, bystander, seed))
             tell(outcomes[-1])
+            if outcomes[-1].silent:
+                break
     finally:
         bystander.stop()
     return outcomes
@@ -107,7 +124,7 @@ def run_attacks(
 def run_hostile(
     folder: Path, seed: int, tell: Callable[[AttackOutcome], None], *, small: bool = False
 ) -> list[AttackOutcome]:
-    """All attacks against coterie. Raises RuntimeError where it no longer answers, or does not stop."""
+    """All attacks against coterie. Raises RuntimeError where it does not stop."""
     attacks = [(attack, attack.small if small else attack.amount) for attack in ATTACKS]
     with coterie_target(folder) as target:
         return run_attacks(target, folder, seed, tell, attacks)
@@ -116,13 +133,18 @@ def run_hostile(
 def run_hostile_on_kafka(
     version: str, folder: Path, seed: int, tell: Callable[[AttackOutcome], None]
 ) -> list[AttackOutcome]:
-    """The attacks that make sense there against Apache Kafka: only the bystander's latencies are looked at. Raises
-    CannotRun."""
+    """The attacks that make sense there against Apache Kafka: only the bystander's latencies are measured. A fresh one is
+    started after an attack that silences it. Raises CannotRun."""
     from coterie.conformance.kafka import running
 
     attacks = [(attack, attack.amount) for attack in ATTACKS if attack.on_kafka]
-    with running(version, folder / "kafka", {"group.initial.rebalance.delay.ms": "0"}) as address:
-        return run_attacks(AttackedBroker(address), folder, seed, tell, attacks)
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    outcomes: list[AttackOutcome] = []
+    while len(outcomes) < len(attacks):
+        started = folder / f"kafka-{len(outcomes)}"
+        with running(version, started, settings) as address:
+            outcomes += run_attacks(AttackedBroker(address), started, seed, tell, attacks[len(outcomes) :])
+    return outcomes
 
 
 def as_figures(outcomes: Sequence[AttackOutcome]) -> list[dict[str, Any]]:
