@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.conformance.hostile.attacks import ATTACKS, Attack, make_topics
-from coterie.conformance.hostile.bystander import SILENT_AFTER_S, Bystander, BrokerSilentError
+from coterie.conformance.hostile.bystander import SILENT_AFTER_S, BrokerSilentError, Bystander
 from coterie.conformance.hostile.target import AttackedBroker, MemoryPeak, coterie_target
 
 WORST_S = 1.0
