@@ -87,19 +87,19 @@ class JournalLine:
     owners: dict[str, dict[str, list[int]]] | None = None
 
     def to_json(self) -> str:
-        said = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps({k: v for k, v in said.items() if v not in (None, [])}, separators=(",", ":"))
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({k: v for k, v in fields.items() if v not in (None, [])}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, line: str | bytes) -> JournalLine:
         """Raises ValueError for a line that is not a journal's; unknown fields of later versions are passed over."""
         try:
-            said = json.loads(line)
+            fields = json.loads(line)
         except RecursionError as error:
             raise ValueError("not a journal line: it is nested too deeply") from error
-        if not isinstance(said, dict):
+        if not isinstance(fields, dict):
             raise ValueError("not a journal line")
-        values = {k: v for k, v in said.items() if k in cls.__slots__}
+        values = {k: v for k, v in fields.items() if k in cls.__slots__}
         wrong = [k for k, kind in _REQUIRED.items() if not isinstance(values.get(k), kind)]
         wrong += [k for k, kind in _OPTIONAL.items() if k in values and not isinstance(values[k], kind)]
         if wrong or not all(isinstance(c, dict) and _is_text(c) and "kind" in c for c in values.get("causes", [])):

@@ -1,10 +1,10 @@
-"""A machine written as a course of steps: a generator yields what it wants done and is resumed with what came of it.
+"""A machine written as a course of steps: a generator yields an effect and is resumed with its result.
 
 For protocols that one party runs from top to bottom, waiting for each answer: the code then reads as the protocol does.
-There is no IO here and no clock: whoever drives it carries the effects out and says what time it is.
+There is no IO here and no clock: the driver carries the effects out and passes the time in.
 
     machine.next(now_ms) -> an effect to carry out, or None     (one effect is out at a time)
-    machine.answer(value) | machine.refuse(error)               (what came of it)
+    machine.answer(value) | machine.refuse(error)               (the effect's result)
     machine.nudge()                                             (something happened: a `Wait` ends)
 """
 

@@ -57,9 +57,9 @@ def connect(address: str, session_timeout_ms: int, connection_timeout_ms: int) -
 
 def _quiet() -> logging.Logger:
     """What kazoo says of lost connections is said by the machine's own steps."""
-    found = logging.getLogger("coterie.kazoo")
-    found.setLevel(logging.ERROR)
-    return found
+    logger = logging.getLogger("coterie.kazoo")
+    logger.setLevel(logging.ERROR)
+    return logger
 
 
 class ZooKeeperSession:

@@ -25,64 +25,64 @@ class Claims:
         self.released: dict[tuple[str, int], int] = {}
         self._generations = [m.generation for m in members]
         self._partly = bytearray(len(members))  # members of whose claims not all hold
-        for place, member in enumerate(members):
+        for index, member in enumerate(members):
             for topic, partitions in member.owned.items():
                 if topic in self.holders and topic in member.topics:
-                    self._claim(topic, partitions, place)
+                    self._claim(topic, partitions, index)
                 else:
-                    self._partly[place] = 1
+                    self._partly[index] = 1
         for topic, partition in self.contested:
             self.holders[topic][partition] = NOBODY
-        for place, member in enumerate(members):
-            if self._partly[place]:
-                self._release_unsubscribed(member, place)
+        for index, member in enumerate(members):
+            if self._partly[index]:
+                self._release_unsubscribed(member, index)
 
-    def _release_unsubscribed(self, member: Subscriber, place: int) -> None:
+    def _release_unsubscribed(self, member: Subscriber, index: int) -> None:
         """What it owns and no longer wants; it has to give that up before another may have it."""
         for topic in (member.owned.keys() - member.topics) & self.holders.keys():
             holders = self.holders[topic]
             for partition in member.owned[topic]:
                 if 0 <= partition < len(holders) and holders[partition] == NOBODY:
-                    self.released.setdefault((topic, partition), place)
+                    self.released.setdefault((topic, partition), index)
 
-    def _claim(self, topic: str, partitions: Sequence[int], place: int) -> None:
+    def _claim(self, topic: str, partitions: Sequence[int], index: int) -> None:
         holders = self.holders[topic]
         count = len(holders)
         for partition in partitions:
             if 0 <= partition < count and holders[partition] == NOBODY:
-                holders[partition] = place
+                holders[partition] = index
             else:
-                self._partly[place] = 1
-                if 0 <= partition < count and holders[partition] != place:
-                    self._settle(topic, partition, holders[partition], place)
+                self._partly[index] = 1
+                if 0 <= partition < count and holders[partition] != index:
+                    self._settle(topic, partition, holders[partition], index)
 
-    def _settle(self, topic: str, partition: int, other: int, place: int) -> None:
-        mine, theirs = self._generations[place], self._generations[other]
+    def _settle(self, topic: str, partition: int, other: int, index: int) -> None:
+        mine, theirs = self._generations[index], self._generations[other]
         if mine >= theirs:
             self._partly[other] = 1
         if mine > theirs:
-            self.holders[topic][partition] = place
+            self.holders[topic][partition] = index
             self.contested.discard((topic, partition))
         elif mine == theirs:
             self.contested.add((topic, partition))
 
     def release(self, topic: str, partition: int) -> None:
         """Takes the partition from its holder."""
-        place = self.holders[topic][partition]
-        self.released[topic, partition] = place
-        self._partly[place] = 1
+        index = self.holders[topic][partition]
+        self.released[topic, partition] = index
+        self._partly[index] = 1
         self.holders[topic][partition] = NOBODY
 
-    def kept_by(self, place: int, owned: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    def kept_by(self, index: int, owned: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
         """Those of its claims that hold."""
-        if not self._partly[place]:
+        if not self._partly[index]:
             return {topic: [*partitions] for topic, partitions in owned.items()}
         kept: dict[str, list[int]] = {}
         for topic, partitions in owned.items():
             holders = self.holders.get(topic)
             if holders is not None:
                 count = len(holders)
-                held = {p for p in partitions if 0 <= p < count and holders[p] == place}
+                held = {p for p in partitions if 0 <= p < count and holders[p] == index}
                 if held:
                     kept[topic] = sorted(held)
         return kept

@@ -1,7 +1,7 @@
 """Sticky where all members subscribe to the same topics: everyone's share is known beforehand, so one pass is enough.
 
-N partitions for M members: each gets N // M, and N % M of them one more. A member keeps what it had up to its share; what
-is left over goes to whoever has fewest, so that nothing moves that does not have to.
+N partitions for M members: each gets N // M, and N % M of them one more. A member keeps its partitions up to its
+share; the rest goes to the members with the fewest, so that no partition moves without need.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ def share_equally(topics: Topics, members: Sequence[Subscriber], claims: Claims)
     by_rack = racks_matter(members, (r for t in claims.holders for r in topics.racks.get(t, ())))
     if by_rack:
         _give_up_distant(topics, members, claims)
-    shares = [claims.kept_by(place, m.owned) for place, m in enumerate(members)]
+    shares = [claims.kept_by(index, m.owned) for index, m in enumerate(members)]
     counts = [sum(map(len, share.values())) for share in shares]
-    for place, count in enumerate(counts):
+    for index, count in enumerate(counts):
         most = each + 1 if count > each and extra else each
         if count > each:
             extra -= most > each
         if count > most:
-            shares[place] = _first(shares[place], most, claims)
-            counts[place] = most
+            shares[index] = _first(shares[index], most, claims)
+            counts[index] = most
     free = claims.free()
     if by_rack:
         extra = _deal_close(topics, members, shares, counts, free, each, extra)
@@ -54,23 +54,23 @@ def _takers(counts: list[int], each: int, extra: int) -> list[int]:
     """Who takes the next free partition, in turn: always one that has fewest, in the members' order."""
     takers: list[int] = []
     waiting: dict[int, list[int]] = {}
-    for place, count in enumerate(counts):
+    for index, count in enumerate(counts):
         if count < each:
-            waiting.setdefault(count, []).append(place)
+            waiting.setdefault(count, []).append(index)
     filling: list[int] = []
     for level in range(min(waiting, default=each), each):
         if level in waiting:
             filling = sorted(filling + waiting[level])
         takers += filling
-    takers += islice((place for place, count in enumerate(counts) if count <= each), extra)
+    takers += islice((index for index, count in enumerate(counts) if count <= each), extra)
     return takers
 
 
 def _deal(shares: Shares, free: dict[str, list[int]], takers: list[int]) -> None:
     turn = iter(takers)
     for topic in sorted(free):
-        for partition, place in zip(free[topic], turn):  # noqa: B905 - the takers go on with the next topic
-            share = shares[place]
+        for partition, index in zip(free[topic], turn):  # noqa: B905 - the takers go on with the next topic
+            share = shares[index]
             if topic in share:
                 share[topic].append(partition)
             else:
@@ -88,8 +88,8 @@ def _give_up_distant(topics: Topics, members: Sequence[Subscriber], claims: Clai
     """A partition without a replica on its holder's rack is given up, if someone is closer."""
     racks = {m.rack for m in members if m.rack}
     for topic, holders in claims.holders.items():
-        for partition, (place, close) in enumerate(zip(holders, topics.racks.get(topic, ()), strict=False)):
-            if place >= 0 and close & racks and members[place].rack and members[place].rack not in close:
+        for partition, (index, close) in enumerate(zip(holders, topics.racks.get(topic, ()), strict=False)):
+            if index >= 0 and close & racks and members[index].rack and members[index].rack not in close:
                 claims.release(topic, partition)
 
 
@@ -105,9 +105,9 @@ def _deal_close(
     """Free partitions to members on one of their racks, within everyone's share, those with the fewest racks to choose
     from first; what found nobody stays in ``free``. Returns how many members may still have one more than ``each``."""
     heaps: dict[str, list[tuple[int, int]]] = {}
-    for place, member in enumerate(members):
+    for index, member in enumerate(members):
         if member.rack:
-            heaps.setdefault(member.rack, []).append((counts[place], place))
+            heaps.setdefault(member.rack, []).append((counts[index], index))
     for heap in heaps.values():
         heapify(heap)
     order = []
@@ -118,11 +118,11 @@ def _deal_close(
         nearby = [heaps[r][0] for r in topics.racks[topic][partition] if r in heaps]
         if not nearby:
             continue
-        count, place = min(nearby)
+        count, index = min(nearby)
         if count < each or (count == each and extra > 0):
             extra -= count == each
-            counts[place] += 1
-            heapreplace(heaps[members[place].rack or ""], (count + 1, place))
-            shares[place].setdefault(topic, []).append(partition)
+            counts[index] += 1
+            heapreplace(heaps[members[index].rack or ""], (count + 1, index))
+            shares[index].setdefault(topic, []).append(partition)
             free[topic].remove(partition)
     return extra

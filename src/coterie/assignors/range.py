@@ -73,8 +73,8 @@ def assign_range(topics: Topics, subscribers: Sequence[Subscriber]) -> Assignmen
 def _deal_runs(name: str, count: int, members: list[Subscriber], assignment: Assignment) -> None:
     each, extra = divmod(count, len(members))
     start = 0
-    for place, member in enumerate(members):
-        size = each + (place < extra)
+    for index, member in enumerate(members):
+        size = each + (index < extra)
         if size:
             assignment[member.member_id][name] = list(range(start, start + size))
         start += size

@@ -32,8 +32,8 @@ def assign_cooperative_sticky(topics: Topics, subscribers: Sequence[Subscriber])
     held_back: dict[str, dict[int, str | None]] = {}  # topic -> partition -> the only one who may have it now
     for topic, partition in claims.contested:
         held_back.setdefault(topic, {})[partition] = None
-    for (topic, partition), place in claims.released.items():
-        held_back.setdefault(topic, {})[partition] = members[place].member_id
+    for (topic, partition), index in claims.released.items():
+        held_back.setdefault(topic, {})[partition] = members[index].member_id
     for member_id, share in assignment.items():
         for topic in held_back.keys() & share.keys():
             only = held_back[topic]

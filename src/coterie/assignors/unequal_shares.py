@@ -1,6 +1,6 @@
 """Sticky where subscriptions differ: a flow of partitions from members with many to members with few.
 
-Everyone keeps what it had; what is free goes to whoever may take it and has fewest. Then, as long as a member has two
+Every member keeps its partitions; a free one goes to the subscribed member with the fewest. Then, as long as a member has two
 more than another that its partitions can reach, perhaps over others in between, partitions move along the way that
 costs the fewest moves of what somebody had before. When no such way is left, no assignment is better balanced (an
 optimal semi-matching: Harvey, Ladner, Lovasz, Tamir 2003). A region from which no way led out is not searched again.
@@ -25,13 +25,13 @@ class _Flow:
     def __init__(self, topics: Topics, members: Sequence[Subscriber], claims: Claims) -> None:
         self.claims = claims
         self.takers: dict[str, list[int]] = {t: [] for t in claims.holders}
-        for place, member in enumerate(members):
+        for index, member in enumerate(members):
             for topic in member.topics:
                 if topic in self.takers:
-                    self.takers[topic].append(place)
+                    self.takers[topic].append(index)
         self.held = [
-            {t: set(ps) for t, ps in claims.kept_by(place, member.owned).items()}
-            for place, member in enumerate(members)
+            {t: set(ps) for t, ps in claims.kept_by(index, member.owned).items()}
+            for index, member in enumerate(members)
         ]
         self.loads = [sum(map(len, held.values())) for held in self.held]
         self._members = members
@@ -51,22 +51,22 @@ class _Flow:
             if not takers:
                 continue
             racks = self._racks.get(topic)
-            heap = [self.loads[place] * width + place for place in takers]
+            heap = [self.loads[index] * width + index for index in takers]
             heapify(heap)
             for partition in free[topic]:
-                load, place = divmod(heap[0], width)
+                load, index = divmod(heap[0], width)
                 if racks is not None:
-                    place = self._closest(takers, load, racks[partition], place)
-                self.loads[place] += 1
-                self.held[place].setdefault(topic, set()).add(partition)
+                    index = self._closest(takers, load, racks[partition], index)
+                self.loads[index] += 1
+                self.held[index].setdefault(topic, set()).add(partition)
                 if racks is None:
                     heapreplace(heap, heap[0] + width)
                 else:
-                    heap[heap.index(load * width + place)] += width
+                    heap[heap.index(load * width + index)] += width
                     heapify(heap)
 
     def _closest(self, takers: list[int], load: int, racks: frozenset[str], first: int) -> int:
-        """Of those that have fewest, one on a rack of the partition."""
+        """Among the takers with the lowest load, one on a rack of the partition; ``first`` where there is none."""
         near = (p for p in takers if self.loads[p] == load and self._members[p].rack in racks)
         return next(near, first)
 
@@ -74,16 +74,16 @@ class _Flow:
 
     def balance(self) -> None:
         """Highest first, until nobody has two more than anyone within reach."""
-        heap = [(-load, place) for place, load in enumerate(self.loads)]
+        heap = [(-load, index) for index, load in enumerate(self.loads)]
         heapify(heap)
         while heap:
-            load, place = heappop(heap)
-            if -load != self.loads[place] or self._closed[place]:
+            load, index = heappop(heap)
+            if -load != self.loads[index] or self._closed[index]:
                 continue
-            way = self._way_down(place)
+            way = self._way_down(index)
             if way:
                 self._move_along(way)
-                heappush(heap, (-self.loads[place], place))
+                heappush(heap, (-self.loads[index], index))
                 taker = way[-1][2]
                 heappush(heap, (-self.loads[taker], taker))
 
@@ -111,8 +111,8 @@ class _Flow:
                 taker = self._reach(giver, topic, came, here, self.loads[source] - 2)
                 if taker >= 0:
                     return self._traced(came, taker)
-        for place in came:
-            self._closed[place] = 1
+        for index in came:
+            self._closed[index] = 1
         self._closed_topics |= seen
         return []
 
@@ -122,7 +122,7 @@ class _Flow:
         return any(holders[p] != giver for p in partitions)
 
     def _reach(self, giver: int, topic: str, came: dict[int, tuple[int, str]], here: deque[int], enough: int) -> int:
-        """Enters the topic's takers; of those that have few enough the one that has fewest, -1 if none has."""
+        """Enters the topic's takers; returns the one with the fewest partitions if it has few enough, otherwise -1."""
         loads, best, step = self.loads, -1, (giver, topic)
         for taker in self.takers[topic]:
             if taker not in came:
@@ -164,21 +164,21 @@ class _Flow:
     def bring_home(self) -> None:
         """A partition that moved goes back where it can be exchanged for one that nobody had."""
         takers = {t: set(places) for t, places in self.takers.items()}
-        for place, held in enumerate(self.held):
+        for index, held in enumerate(self.held):
             away = [
                 (t, p, self.claims.holders[t][p])
                 for t, partitions in held.items()
                 for p in partitions
-                if self.claims.holders[t][p] not in (NOBODY, place)
+                if self.claims.holders[t][p] not in (NOBODY, index)
             ]
             for topic, partition, home in away:
-                if self.loads[place] > self.loads[home]:
-                    self._pass_on(place, topic, partition, home)
+                if self.loads[index] > self.loads[home]:
+                    self._pass_on(index, topic, partition, home)
                     continue
-                spare = self._spare(home, place, takers)
+                spare = self._spare(home, index, takers)
                 if spare is not None:
-                    self._pass_on(place, topic, partition, home)
-                    self._pass_on(home, *spare, place)
+                    self._pass_on(index, topic, partition, home)
+                    self._pass_on(home, *spare, index)
 
     def _spare(self, giver: int, taker: int, takers: dict[str, set[int]]) -> tuple[str, int] | None:
         """A partition that the giver has but never had, and the taker could have."""
@@ -191,11 +191,11 @@ class _Flow:
         return None
 
     def release_moved(self) -> None:
-        for place, held in enumerate(self.held):
+        for index, held in enumerate(self.held):
             for topic, partitions in held.items():
                 holders = self.claims.holders[topic]
                 for partition in partitions:
-                    if holders[partition] not in (NOBODY, place):
+                    if holders[partition] not in (NOBODY, index):
                         self.claims.release(topic, partition)
 
 

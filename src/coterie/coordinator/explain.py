@@ -76,25 +76,25 @@ def _client(group: Group, member_id: str) -> str | None:
 
 def _next_timeout(group: Group, now_ms: int) -> dict[str, Any] | None:
     """The timeout that acts first: its name, whose it is, the time left, and what happens then."""
-    found: list[tuple[int, str, str | None, str]] = []
+    timeouts: list[tuple[int, str, str | None, str]] = []
     if group.phase == Phase.PREPARING and group.join_deadline_ms is not None:
         if group.initial_delay_left_ms is not None:
             then = "the first generation is formed with those who are there, or the wait goes on if more have just come"
-            found.append((group.join_deadline_ms, "group.initial.rebalance.delay.ms", None, then))
+            timeouts.append((group.join_deadline_ms, "group.initial.rebalance.delay.ms", None, then))
         else:
-            found.append((group.join_deadline_ms, "rebalance timeout", None, _at_join_deadline(group)))
+            timeouts.append((group.join_deadline_ms, "rebalance timeout", None, _at_join_deadline(group)))
     if group.sync_deadline_ms is not None:
         then = "those who owe a SyncGroup are removed, and a new rebalance begins"
-        found.append((group.sync_deadline_ms, "rebalance timeout", None, then))
+        timeouts.append((group.sync_deadline_ms, "rebalance timeout", None, then))
     for member in group.members.values():
         if not group.is_waiting(member.member_id):
-            found.append((member.deadline_ms, "session timeout", member.member_id, _at_session_end(group, member)))
+            timeouts.append((member.deadline_ms, "session timeout", member.member_id, _at_session_end(group, member)))
     for member_id, reservation in group.reservations.items():
         then = "the id is given up" + (", and the rebalance waits for it no longer" if group.members else "")
-        found.append((reservation.deadline_ms, "session timeout", member_id, then))
-    if not found:
+        timeouts.append((reservation.deadline_ms, "session timeout", member_id, then))
+    if not timeouts:
         return None
-    deadline_ms, name, whose, then = min(found, key=lambda f: f[0])
+    deadline_ms, name, whose, then = min(timeouts, key=lambda f: f[0])
     return {"name": name, "member_id": whose, "left_ms": max(deadline_ms - now_ms, 0), "then": then}
 
 

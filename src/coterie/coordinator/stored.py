@@ -120,16 +120,16 @@ class KeyReader:
 
     def offset_key(self, key: bytes) -> tuple[str, TopicPartition] | None:
         """(group, (topic, partition)) of an offset's key, None for any other. Raises WireError."""
-        found = self._offset_keys.get(key)
-        if found is None:
+        cached = self._offset_keys.get(key)
+        if cached is None:
             if len(key) < 2 or key[0] or key[1] > 1:
                 return None
             read = OffsetCommitKey.decode(key, key[1], 2)
-            found = (read.group, (read.topic, read.partition))
+            cached = (read.group, (read.topic, read.partition))
             if len(self._offset_keys) >= self.REMEMBERED:
                 self._offset_keys.clear()
-            self._offset_keys[key] = found
-        return found
+            self._offset_keys[key] = cached
+        return cached
 
 
 def committed_offset(value: bytes) -> CommittedOffset:
@@ -177,8 +177,10 @@ def say_record(key: bytes, value: bytes | None) -> str:
             return f"offset {group_id} {topic}-{partition} = {committed.offset}{epoch}{note}{when}"
         case GroupStored(stored):
             members = ", ".join(_say_member(m) for m in stored.members)
-            said = f"{stored.protocol_type or 'no type'}, generation {stored.generation}, protocol {stored.protocol}"
-            return f"group {group_id} {said}, leader {stored.leader}, members [{members}]"
+            protocol = (
+                f"{stored.protocol_type or 'no type'}, generation {stored.generation}, protocol {stored.protocol}"
+            )
+            return f"group {group_id} {protocol}, leader {stored.leader}, members [{members}]"
         case _:
             return f"group {group_id} tombstone"
 

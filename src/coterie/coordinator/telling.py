@@ -123,14 +123,14 @@ def _since(start_ms: int | None, now_ms: int | None) -> int | None:
 
 
 def _cause(cause: Cause) -> dict[str, str]:
-    said = {
+    fields = {
         "kind": cause.kind,
         "member_id": cause.member_id,
         "client_id": cause.client_id,
         "group_instance_id": cause.group_instance_id,
         "reason": cause.reason,
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def owners_of(assignments: Iterable[tuple[str, bytes]]) -> dict[TopicPartition, str]:

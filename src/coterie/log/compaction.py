@@ -145,7 +145,7 @@ def _undo_unfinished(log: PartitionLog) -> None:
 
 
 def _exchange(log: PartitionLog, group: list[Segment]) -> Segment:
-    """The marks are Kafka's: whoever opens the log after a crash sees from the names how far this came."""
+    """The suffixes are Kafka's: after a crash, loading reads from the names of the files how far the exchange came."""
     fs, path = log.fs, group[0].stem + ".log"
     segment = Segment(fs, log.directory, group[0].base_offset, CLEANED)
     gone: list[str] = []

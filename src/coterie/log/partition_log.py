@@ -332,9 +332,9 @@ class PartitionLog:
                 if segment.unverified and not segment.verify(position, end - position):
                     self._recover(slot, None)
                     break
-                found = self._first_at(segment, position, end, timestamp)
-                if found is not None:
-                    return found
+                first = self._first_at(segment, position, end, timestamp)
+                if first is not None:
+                    return first
                 position = end
             else:
                 slot += 1

@@ -58,7 +58,7 @@ def cut_short(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
 
 def offsets_before(log: PartitionLog, timestamp: int, limit: int, now_ms: int) -> list[int]:
     """What ListOffsets 0 returns: up to ``limit`` of the segments' start offsets and the log's end, the newest first, of
-    those that were last written at ``timestamp`` (ms) or before; -1 stands for the end, -2 for the start. Raises Refusal
+    the segments last written at ``timestamp`` (ms) or before; -1 stands for the end, -2 for the start. Raises Refusal
     for a negative limit. Source: Kafka 2.6's Log.legacyFetchOffsetsBefore."""
     if limit < 0:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"max_num_offsets is {limit}")

@@ -68,9 +68,9 @@ def decode_columns(data: bytes, *, with_headers: bool = False) -> Columns | None
 def unfold(data: bytes, *, with_headers: bool = False) -> tuple[Columns | None, list[int]]:
     """The same, and where the control batches begin."""
     if not COMPILED:
-        found = list(batches(data))
-        stored = [(data, at, h) for at, h in found if not h.is_control]
-        return columns_of(stored, with_headers=with_headers), [at for at, h in found if h.is_control]
+        headers = list(batches(data))
+        stored = [(data, at, h) for at, h in headers if not h.is_control]
+        return columns_of(stored, with_headers=with_headers), [at for at, h in headers if h.is_control]
     unfolder = compiled.Unfolder(decompress, with_headers)
     try:
         unfolder.add(data, 0, len(data))

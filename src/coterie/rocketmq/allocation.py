@@ -36,32 +36,32 @@ class AllocationError(ValueError):
     """Nothing can be allocated out of that."""
 
 
-def _place(client_id: str, queues: Queues, clients: Sequence[str]) -> int | None:
+def _index(client_id: str, queues: Queues, clients: Sequence[str]) -> int | None:
     """Where a client stands; None where the others do not know it (yet). Raises AllocationError for empty lists."""
     if not client_id or not queues or not clients:
         raise AllocationError("a client id, queues and clients are needed")
-    place = bisect_left(clients, client_id)
-    return place if place < len(clients) and clients[place] == client_id else None
+    index = bisect_left(clients, client_id)
+    return index if index < len(clients) and clients[index] == client_id else None
 
 
 def averagely(client_id: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
     """Neighbours together, the remainder one each to the first clients: 8 queues, 3 clients: q0-q2, q3-q5, q6-q7."""
-    place = _place(client_id, queues, clients)
-    if place is None:
+    index = _index(client_id, queues, clients)
+    if index is None:
         return []
     each, more = divmod(len(queues), len(clients))
-    begin = each * place + min(place, more)
-    return list(queues[begin : begin + each + (place < more)])
+    begin = each * index + min(index, more)
+    return list(queues[begin : begin + each + (index < more)])
 
 
 def averagely_by_circle(client_id: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
     """One to each client in turn."""
-    place = _place(client_id, queues, clients)
-    return [] if place is None else list(queues[place :: len(clients)])
+    index = _index(client_id, queues, clients)
+    return [] if index is None else list(queues[index :: len(clients)])
 
 
 def by_config(mine: Iterable[MessageQueue]) -> Strategy:
-    """What the configuration says, whoever else is there."""
+    """The configured queues, whatever other clients exist."""
     fixed = list(mine)
 
     def allocate(client_id: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
@@ -75,14 +75,14 @@ def by_machine_room(rooms: Iterable[str]) -> Strategy:
     wanted = frozenset(rooms)
 
     def allocate(client_id: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-        place = _place(client_id, queues, clients)
-        if place is None:
+        index = _index(client_id, queues, clients)
+        if index is None:
             return []
         near = [q for q in queues if q.broker_name.count("@") == 1 and q.broker_name.partition("@")[0] in wanted]
         near = [q for q in near if not q.broker_name.endswith("@")]
         each, more = divmod(len(near), len(clients))
-        mine = near[each * place : each * (place + 1)]
-        return mine + ([near[place + each * len(clients)]] if more > place else [])
+        mine = near[each * index : each * (index + 1)]
+        return mine + ([near[index + each * len(clients)]] if more > index else [])
 
     return allocate
 
@@ -93,37 +93,37 @@ def machine_room_nearby(
     """The queues of a room to its clients, by another strategy; those of rooms without a client to everyone."""
 
     def allocate(client_id: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-        if _place(client_id, queues, clients) is None:
+        if _index(client_id, queues, clients) is None:
             return []
         queues_in = _grouped(queues, room_of_broker)
         clients_in = _grouped(clients, room_of_client)
         here = room_of_client(client_id)
-        found = inner(client_id, queues_in.pop(here), clients_in[here]) if here in queues_in else []
+        allocated = inner(client_id, queues_in.pop(here), clients_in[here]) if here in queues_in else []
         for room in sorted(queues_in.keys() - clients_in.keys()):
-            found += inner(client_id, queues_in[room], clients)
-        return found
+            allocated += inner(client_id, queues_in[room], clients)
+        return allocated
 
     return allocate
 
 
 def _grouped(items: Iterable[T], room_of: Callable[[T], str]) -> dict[str, list[T]]:
-    found: dict[str, list[T]] = {}
+    groups: dict[str, list[T]] = {}
     for item in items:
         room = room_of(item)
         if not room:
             raise AllocationError(f"the machine room of {item} is not known")
-        found.setdefault(room, []).append(item)
-    return found
+        groups.setdefault(room, []).append(item)
+    return groups
 
 
 def consistent_hash(virtual_nodes: int = VIRTUAL_NODES) -> Strategy:
     """A ring of virtual nodes: a client that comes or goes moves only queues next to its own."""
 
     def allocate(client_id: str, queues: Queues, clients: Sequence[str]) -> list[MessageQueue]:
-        if _place(client_id, queues, clients) is None:
+        if _index(client_id, queues, clients) is None:
             return []
-        places, owners = _ring(tuple(clients), virtual_nodes)
-        return [q for q in queues if owners[bisect_left(places, _hash(str(q))) % len(places)] == client_id]
+        points, owners = _ring(tuple(clients), virtual_nodes)
+        return [q for q in queues if owners[bisect_left(points, _hash(str(q))) % len(points)] == client_id]
 
     return allocate
 
@@ -135,8 +135,8 @@ def _ring(clients: tuple[str, ...], virtual_nodes: int) -> tuple[list[int], list
     for client in clients:
         for number in range(virtual_nodes):
             ring[_hash(f"{client}-{number}")] = client
-    places = sorted(ring)
-    return places, [ring[place] for place in places]
+    points = sorted(ring)
+    return points, [ring[point] for point in points]
 
 
 @lru_cache(maxsize=65_536)
@@ -144,7 +144,7 @@ def _hash(key: str) -> int:
     return int.from_bytes(hashlib.md5(key.encode(), usedforsecurity=False).digest()[:4], "big")
 
 
-# Those that need nothing but the two lists, by RocketMQ's names for them.
+# The strategies that need nothing but the two lists, by RocketMQ's names for them.
 STRATEGIES: Mapping[str, Strategy] = {
     "AVG": averagely,
     "AVG_BY_CIRCLE": averagely_by_circle,

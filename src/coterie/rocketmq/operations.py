@@ -46,7 +46,7 @@ class FindConsumers:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Ask their brokers. -> a set of those that are ours now, for the broker's 60 s."""
+    """LOCK_BATCH_MQ to their brokers. -> the set of queues locked for this client, for the broker's 60 s."""
 
     queues: tuple[MessageQueue, ...]
 

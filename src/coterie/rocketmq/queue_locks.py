@@ -19,14 +19,14 @@ class QueueLocks:
         self._held: dict[tuple[str, MessageQueue], tuple[str, int]] = {}  # -> client id, when it last asked
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> set[MessageQueue]:
-        """Those that are the client's now, taken or renewed."""
-        found: set[MessageQueue] = set()
+        """The queues that the client holds now, locked or renewed."""
+        locked: set[MessageQueue] = set()
         for queue in queues:
             holder, since_ms = self._held.get((group, queue), (client_id, now_ms))
             if holder == client_id or now_ms - since_ms > LOCK_MAX_LIVE_MS:
                 self._held[group, queue] = client_id, now_ms
-                found.add(queue)
-        return found
+                locked.add(queue)
+        return locked
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Only its own."""

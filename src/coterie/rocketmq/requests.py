@@ -43,16 +43,16 @@ def route(topic: str) -> Command:
 
 def route_of(topic: str, answer: Command) -> Route:
     """Raises FrameError."""
-    said = read_body(answer.body)
+    body = read_body(answer.body)
     try:
         addresses = {
             b["brokerName"]: next(address for number, address in b["brokerAddrs"].items() if int(number) == MASTER)
-            for b in said["brokerDatas"]
+            for b in body["brokerDatas"]
             if any(int(number) == MASTER for number in b["brokerAddrs"])
         }
         queues = [
             MessageQueue(topic, q["brokerName"], number)
-            for q in said["queueDatas"]
+            for q in body["queueDatas"]
             if int(q["perm"]) & READABLE and q["brokerName"] in addresses
             for number in range(int(q["readQueueNums"]))
         ]
@@ -108,22 +108,22 @@ def _queues(queues: Iterable[MessageQueue]) -> list[dict[str, object]]:
 
 
 def lock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Command:
-    said = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
-    return Command(LOCK, {}, _json(said))
+    body = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
+    return Command(LOCK, {}, _json(body))
 
 
 def locked_of(answer: Command) -> set[MessageQueue]:
     """Raises FrameError."""
-    found = read_body(answer.body).get("lockOKMQSet") or ()
+    queues = read_body(answer.body).get("lockOKMQSet") or ()
     try:
-        return {MessageQueue(q["topic"], q["brokerName"], int(q["queueId"])) for q in found}
+        return {MessageQueue(q["topic"], q["brokerName"], int(q["queueId"])) for q in queues}
     except (KeyError, TypeError, ValueError) as error:
         raise FrameError("a lock's answer cannot be read") from error
 
 
 def unlock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Command:
-    said = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
-    return Command(UNLOCK, {}, _json(said), flag=ONEWAY_FLAG)
+    body = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
+    return Command(UNLOCK, {}, _json(body), flag=ONEWAY_FLAG)
 
 
 def query_offset(group: str, queue: MessageQueue) -> Command:

@@ -174,8 +174,8 @@ class _EncoderText(_Writer):
         if not specs:
             self.line("out.append(b'\\0')")
             return
-        found, body = self.fresh("t"), self.fresh("b")
-        self.line(f"{found} = []")
+        fields, body = self.fresh("t"), self.fresh("b")
+        self.line(f"{fields} = []")
         for spec in sorted(specs, key=lambda s: s.tag or 0):
             default = self.constant(f"default_{shape.__name__}_{spec.name}", _default_of(spec))
             self.line(f"if {target}.{spec.name} != {default}:")
@@ -184,10 +184,10 @@ class _EncoderText(_Writer):
             self.value(spec.kind, f"{target}.{spec.name}", self.version in spec.nullable, spec.name)
             self.flush()
             self.line(f"out, {body} = {body}, b''.join(out)")
-            self.line(f"{found} += [uv({spec.tag}), uv(len({body})), {body}]")
+            self.line(f"{fields} += [uv({spec.tag}), uv(len({body})), {body}]")
             self.indent -= 1
-        self.line(f"out.append(uv(len({found}) // 3))")
-        self.line(f"out += {found}")
+        self.line(f"out.append(uv(len({fields}) // 3))")
+        self.line(f"out += {fields}")
 
 
 def _default_of(spec: FieldSpec) -> Any:

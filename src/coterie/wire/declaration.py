@@ -167,7 +167,7 @@ def struct(cls: type[S]) -> type[S]:
 
 @dataclass_transform()  # without specifiers a checker takes every field for one with a default, which it is
 def message(*, versions: str, flexible: str = "", api_key: int = -1) -> Callable[[type[M]], type[M]]:
-    """Declares a message: the versions that exist here and those that are flexible (KIP-482)."""
+    """Declares a message: the versions that exist here and the flexible ones (KIP-482)."""
 
     def declare(cls: type[M]) -> type[M]:
         made = _as_dataclass(cls)

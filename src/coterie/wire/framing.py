@@ -76,11 +76,11 @@ _ANSWERS: dict[tuple[type[Message], int], tuple[Encoder, bool]] = {}
 def encode_response(correlation_id: int, response: Message, version: int) -> bytes:
     """The whole frame of an answer, size included."""
     key = (type(response), version)
-    found = _ANSWERS.get(key)
-    if found is None:
+    cached = _ANSWERS.get(key)
+    if cached is None:
         tagged = version in response.flexible and response.api_key != API_VERSIONS_KEY
-        found = _ANSWERS[key] = (encoder(type(response), version), tagged)
-    encode, tagged = found
+        cached = _ANSWERS[key] = (encoder(type(response), version), tagged)
+    encode, tagged = cached
     pieces: list[bytes] = [b""]
     encode(response, pieces)
     size = sum(map(len, pieces))

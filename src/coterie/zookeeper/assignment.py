@@ -17,20 +17,20 @@ def threads_of(consumer_id: str, count: int) -> list[str]:
 
 def threads_by_topic(subscriptions: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
     """Consumer id -> (topic -> threads), turned round: topic -> all threads that read it, in order."""
-    found: dict[str, list[str]] = {}
+    by_topic: dict[str, list[str]] = {}
     for consumer_id, threads in subscriptions.items():
         for topic, count in threads.items():
-            found.setdefault(topic, []).extend(threads_of(consumer_id, count))
-    for threads_found in found.values():
-        threads_found.sort()
-    return found
+            by_topic.setdefault(topic, []).extend(threads_of(consumer_id, count))
+    for topic_threads in by_topic.values():
+        topic_threads.sort()
+    return by_topic
 
 
 def share(partitions: Sequence[int], threads: Sequence[str], thread: str) -> Sequence[int]:
     """What of a topic's sorted partitions that one of its sorted threads reads; nothing if it is not among them."""
-    place = bisect_left(threads, thread)
-    if place == len(threads) or threads[place] != thread:
+    index = bisect_left(threads, thread)
+    if index == len(threads) or threads[index] != thread:
         return ()
     each, more = divmod(len(partitions), len(threads))
-    begin = each * place + min(place, more)
-    return partitions[begin : begin + each + (place < more)]
+    begin = each * index + min(index, more)
+    return partitions[begin : begin + each + (index < more)]

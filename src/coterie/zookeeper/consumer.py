@@ -2,7 +2,7 @@
 
 Every change that a member sees makes it rebalance by itself, out of what it reads in ZooKeeper; that no partition has two
 readers rests on the owners' nodes, which only one can make. A step that fails is tried again after the backoff, since
-whoever still owns a partition will give it up when it sees the same change.
+the owner of a partition releases it when it sees the same change.
 
 Inputs beside those of `ScriptMachine`: `changed` (a watch fired), `connected`, `suspended`, `expired`, `close`.
 """
@@ -57,7 +57,7 @@ class ConnectorConfig:
 
 
 class ConsumerMachine(ScriptMachine):
-    """One consumer connector. The counts are for whoever wants to know what a change costs."""
+    """One consumer connector. The counts measure the cost of a change."""
 
     def __init__(self, config: ConnectorConfig, now_ms: int) -> None:
         super().__init__(self._life(), now_ms)
@@ -125,10 +125,10 @@ class ConsumerMachine(ScriptMachine):
     def _register(self) -> Steps[None]:
         c = self.config
         path = paths.member(c.group_id, c.consumer_id)
-        said = paths.registration(c.threads, self.now_ms)
+        registration = paths.registration(c.threads, self.now_ms)
         while not self._closing:
             try:
-                yield from self._ask(Create(path, said))
+                yield from self._ask(Create(path, registration))
                 return
             except NodeExists:
                 node: Znode | None = yield from self._ask(Read(path))
@@ -206,8 +206,8 @@ class ConsumerMachine(ScriptMachine):
 
     def _wait_for_brokers(self) -> Steps[bool]:
         """Nothing to read from: the coming of a broker is the next change."""
-        found = yield from self._ask(List(paths.BROKERS, watch=True))
-        self._changed = self._changed or bool(found)
+        brokers = yield from self._ask(List(paths.BROKERS, watch=True))
+        self._changed = self._changed or bool(brokers)
         return True
 
     def _stop_and_commit(self) -> Steps[None]:
@@ -270,9 +270,9 @@ class ConsumerMachine(ScriptMachine):
         where = tuple(paths.offset(group_id, topic, partition) for topic, partition in mine)
         for (topic, partition), thread in mine.items():  # owned already, whatever becomes of the read
             self.registry[topic, partition] = PartitionInfo(topic, partition, thread, INVALID_OFFSET)
-        found: list[str | None] = (yield from self._ask(ReadEach(where))) if where else []
-        for ((topic, partition), thread), said in zip(mine.items(), found, strict=True):
-            offset = INVALID_OFFSET if said is None else paths.offset_of(said)
+        offsets: list[str | None] = (yield from self._ask(ReadEach(where))) if where else []
+        for ((topic, partition), thread), node in zip(mine.items(), offsets, strict=True):
+            offset = INVALID_OFFSET if node is None else paths.offset_of(node)
             self.registry[topic, partition] = PartitionInfo(topic, partition, thread, offset)
             self._committed[topic, partition] = offset
         yield StartFetchers(tuple(self.registry.values()))
@@ -314,5 +314,5 @@ def _subscribed(
     everyone: tuple[str, ...], nodes: tuple[str, ...]
 ) -> tuple[Mapping[str, Mapping[str, int]], Mapping[str, Sequence[str]]]:
     """Each consumer's subscription, and each topic's threads. In one process many may read the same (the laboratory)."""
-    subscriptions = {consumer: paths.subscription_of(said) for consumer, said in zip(everyone, nodes, strict=True)}
+    subscriptions = {consumer: paths.subscription_of(node) for consumer, node in zip(everyone, nodes, strict=True)}
     return subscriptions, threads_by_topic(subscriptions)

@@ -66,28 +66,28 @@ def broker(broker_id: int) -> str:
     return f"{BROKERS}/{broker_id}"
 
 
-def _said(value: object) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
 def registration(threads: Mapping[str, int], now_ms: int) -> str:
     """A member's node: how many threads read each topic."""
-    return _said({"version": VERSION, "subscription": dict(threads), "pattern": "static", "timestamp": str(now_ms)})
+    return _json({"version": VERSION, "subscription": dict(threads), "pattern": "static", "timestamp": str(now_ms)})
 
 
 @lru_cache(maxsize=65_536)
 def subscription_of(text: str) -> Mapping[str, int]:
     """A member's node read: topic -> threads. Raises Corrupt."""
     try:
-        found = json.loads(text)["subscription"]
-        return {str(name): int(count) for name, count in found.items()}
+        subscription = json.loads(text)["subscription"]
+        return {str(name): int(count) for name, count in subscription.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt(f"a member's node holds {text[:200]!r}") from error
 
 
 def partitions(replicas: Mapping[int, Iterable[int]]) -> str:
     """A topic's node: partition -> the brokers that hold it."""
-    return _said({"version": VERSION, "partitions": {str(p): list(ids) for p, ids in sorted(replicas.items())}})
+    return _json({"version": VERSION, "partitions": {str(p): list(ids) for p, ids in sorted(replicas.items())}})
 
 
 @lru_cache(maxsize=4_096)
@@ -101,22 +101,22 @@ def partitions_of(text: str) -> tuple[int, ...]:
 
 def state(leader: int) -> str:
     """A partition's state with one broker."""
-    return _said({"controller_epoch": 1, "leader": leader, "version": VERSION, "leader_epoch": 0, "isr": [leader]})
+    return _json({"controller_epoch": 1, "leader": leader, "version": VERSION, "leader_epoch": 0, "isr": [leader]})
 
 
 def broker_address(host: str, port: int, now_ms: int) -> str:
     """A broker's node."""
-    return _said({"jmx_port": -1, "timestamp": str(now_ms), "host": host, "version": VERSION, "port": port})
+    return _json({"jmx_port": -1, "timestamp": str(now_ms), "host": host, "version": VERSION, "port": port})
 
 
 def address_of(text: str) -> tuple[str, int]:
     """A broker's node read, of any version: host and port. Raises Corrupt."""
     try:
-        said = json.loads(text)
-        if said.get("host") is None:  # since 0.9 a listener without a plain address has its endpoints only
-            host, _, port = str(said["endpoints"][0]).rpartition("://")[2].rpartition(":")
+        node = json.loads(text)
+        if node.get("host") is None:  # since 0.9 a listener without a plain address has its endpoints only
+            host, _, port = str(node["endpoints"][0]).rpartition("://")[2].rpartition(":")
             return host, int(port)
-        return str(said["host"]), int(said["port"])
+        return str(node["host"]), int(node["port"])
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise Corrupt(f"a broker's node holds {text[:200]!r}") from error
 

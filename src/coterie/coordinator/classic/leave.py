@@ -13,7 +13,7 @@ from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 BATCH_FROM = 3
-# Since Kafka 4 whoever leaves one of these phases begins a rebalance, a pending id too (`./run conformance` shows it).
+# Since Kafka 4 every departure from one of these phases begins a rebalance, a pending id's too (`./run conformance` shows it).
 REBALANCED_BY_PENDING_LEAVE = (Phase.STABLE, Phase.COMPLETING)
 
 

@@ -34,7 +34,7 @@ def settle(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome | No
 
 def _start_rebalance(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
     waiting = [Reply(token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)) for token in group.waiting_syncs.values()]
-    # Whoever waited could not heartbeat meanwhile, so its session starts anew with the answer.
+    # A waiting member could not heartbeat, so its session starts anew with the response.
     sessions = [(m, now_ms + group.members[m].session_timeout_ms) for m in group.waiting_syncs]
     causes = tuple(group.wanted)
     if group.phase != Phase.EMPTY:

@@ -56,8 +56,8 @@ def _keep_assignment(group: Group, request: SyncGroupRequest, ctx: Context, supe
 
     def failed(code: ErrorCode) -> Outcome:
         answer = sync_refused(group_store_error(code))
-        told = [*superseded, *(Reply(token, answer) for token in waiting.values())]
-        return Outcome([e.AssignmentLost(cause)], told, deadlines)
+        replies = [*superseded, *(Reply(token, answer) for token in waiting.values())]
+        return Outcome([e.AssignmentLost(cause)], replies, deadlines)
 
     return Outcome(
         [e.SyncReceived(request.member_id), group_stored(group, assignments, ctx.now_ms)],

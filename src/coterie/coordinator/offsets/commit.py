@@ -36,7 +36,7 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 
 
 def commit_store_error(code: ErrorCode) -> ErrorCode:
-    """How a failed append of offsets sounds to whoever commits (scenario testCommitOffsetFailure)."""
+    """The error of an OffsetCommit whose append failed (scenario testCommitOffsetFailure)."""
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else group_store_error(code)
 
 

@@ -24,16 +24,16 @@ def fetch_offsets(
         topics = asked
     answer: dict[str, list[OffsetFetchResponsePartition]] = {}
     for topic, partitions in topics.items():
-        found = answer[topic] = []
+        fetched = answer[topic] = []
         for partition in partitions:
             committed = offsets.get((topic, partition))
             if require_stable and group is not None and group.has_pending_offset((topic, partition)):
                 unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
-                found.append(OffsetFetchResponsePartition(partition, NO_OFFSET, -1, "", unstable))
+                fetched.append(OffsetFetchResponsePartition(partition, NO_OFFSET, -1, "", unstable))
             elif committed is None:
-                found.append(OffsetFetchResponsePartition(partition, NO_OFFSET, -1, "", 0))
+                fetched.append(OffsetFetchResponsePartition(partition, NO_OFFSET, -1, "", 0))
             else:
-                found.append(
+                fetched.append(
                     OffsetFetchResponsePartition(
                         partition, committed.offset, committed.leader_epoch, committed.metadata, 0
                     )

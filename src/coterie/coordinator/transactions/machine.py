@@ -2,7 +2,7 @@
 
 The broker and the laboratory drive the same machine. A transaction is decided once its prepared state is appended; its
 markers follow within the same call, and the end is appended last. Where the disk fails in between, the transaction stays
-prepared: whoever comes next is answered CONCURRENT_TRANSACTIONS, and `complete_prepared` tries again.
+prepared: the next request receives CONCURRENT_TRANSACTIONS, and `complete_prepared` tries again.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class TransactionMachine:
     # -- upkeep ---------------------------------------------------------------------------------------------------
 
     def abort_timed_out(self, now_ms: int) -> list[Transaction]:
-        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms; returns those that it aborted."""
+        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms; returns the aborted transactions."""
         aborted = []
         for transaction in [t for t in self.by_id.values() if timed_out(t, now_ms)]:
             with suppress(Refusal):  # of a disk that fails: the next time, then

@@ -32,35 +32,37 @@ def offsets_claim(request: TxnOffsetCommitRequest, version: int) -> Claim:
     return Claim(request.producer_id, request.producer_epoch, says_fenced=False, says_abortable=abortable)
 
 
-def check_producer(found: Transaction | None, claim: Claim) -> Transaction:
+def check_producer(transaction: Transaction | None, claim: Claim) -> Transaction:
     """The transactional id's state, if that producer may go on with it. Raises Refusal."""
-    if found is None or found.producer_id != claim.producer_id:
+    if transaction is None or transaction.producer_id != claim.producer_id:
         raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if found.epoch != claim.epoch:
+    if transaction.epoch != claim.epoch:
         raise Refusal(ErrorCode.PRODUCER_FENCED if claim.says_fenced else ErrorCode.INVALID_PRODUCER_EPOCH)
-    return found
+    return transaction
 
 
-def add_partitions(found: Transaction, partitions: Iterable[TopicPartition], now_ms: int) -> Transaction:
+def add_partitions(transaction: Transaction, partitions: Iterable[TopicPartition], now_ms: int) -> Transaction:
     """The transaction begins with its first partition. Raises Refusal while another comes to its end."""
-    if found.status in PREPARED:
+    if transaction.status in PREPARED:
         raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if found.status == Status.ONGOING:
-        return replace(found, partitions=found.partitions | set(partitions), updated_ms=now_ms)
-    return replace(found, status=Status.ONGOING, partitions=frozenset(partitions), updated_ms=now_ms, started_ms=now_ms)
+    if transaction.status == Status.ONGOING:
+        return replace(transaction, partitions=transaction.partitions | set(partitions), updated_ms=now_ms)
+    return replace(
+        transaction, status=Status.ONGOING, partitions=frozenset(partitions), updated_ms=now_ms, started_ms=now_ms
+    )
 
 
-def prepare_end(found: Transaction, committed: bool, now_ms: int) -> Transaction:
+def prepare_end(transaction: Transaction, committed: bool, now_ms: int) -> Transaction:
     """Decided from here on, whatever happens. The same state where it had ended just so. Raises Refusal."""
     wanted = Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT
-    if found.status == PREPARED[wanted]:
-        return found
-    if found.status in PREPARED:
-        code = ErrorCode.CONCURRENT_TRANSACTIONS if found.status == wanted else ErrorCode.INVALID_TXN_STATE
+    if transaction.status == PREPARED[wanted]:
+        return transaction
+    if transaction.status in PREPARED:
+        code = ErrorCode.CONCURRENT_TRANSACTIONS if transaction.status == wanted else ErrorCode.INVALID_TXN_STATE
         raise Refusal(code)
-    if found.status != Status.ONGOING:
+    if transaction.status != Status.ONGOING:
         raise Refusal(ErrorCode.INVALID_TXN_STATE)
-    return replace(found, status=wanted, updated_ms=now_ms)
+    return replace(transaction, status=wanted, updated_ms=now_ms)
 
 
 def complete(prepared: Transaction, now_ms: int) -> Transaction:
@@ -68,14 +70,16 @@ def complete(prepared: Transaction, now_ms: int) -> Transaction:
     return replace(prepared, status=PREPARED[prepared.status], partitions=frozenset(), updated_ms=now_ms)
 
 
-def fence(found: Transaction, now_ms: int) -> Transaction:
+def fence(transaction: Transaction, now_ms: int) -> Transaction:
     """Aborts an open transaction under the next epoch, so that its producer can do no more."""
-    epoch = min(found.epoch + 1, MAX_EPOCH + 1)
-    return replace(found, epoch=epoch, last_epoch=found.epoch, status=Status.PREPARE_ABORT, updated_ms=now_ms)
+    epoch = min(transaction.epoch + 1, MAX_EPOCH + 1)
+    return replace(
+        transaction, epoch=epoch, last_epoch=transaction.epoch, status=Status.PREPARE_ABORT, updated_ms=now_ms
+    )
 
 
 def init_producer(
-    found: Transaction | None,
+    transaction: Transaction | None,
     transactional_id: str,
     timeout_ms: int,
     claimed: tuple[int, int] | None,
@@ -84,32 +88,32 @@ def init_producer(
 ) -> Transaction:
     """The producer that now has the transactional id (KIP-360; Kafka's prepareInitProducerIdTransit). ``claimed``: the
     producer id and epoch that it says it had; a repeated request gets the answer of the first. Raises Refusal."""
-    if found is None:
+    if transaction is None:
         return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
-    check_claimed_id(found, claimed)
-    assert found.status not in OPEN, "what is open was ended before"
-    fresh = replace(found, status=Status.EMPTY, timeout_ms=timeout_ms, started_ms=-1, updated_ms=now_ms)
-    if found.epoch >= MAX_EPOCH and (claimed is None or claimed[1] == found.epoch):
-        last = (-1, -1) if claimed is None else (found.producer_id, found.epoch)
+    check_claimed_id(transaction, claimed)
+    assert transaction.status not in OPEN, "what is open was ended before"
+    fresh = replace(transaction, status=Status.EMPTY, timeout_ms=timeout_ms, started_ms=-1, updated_ms=now_ms)
+    if transaction.epoch >= MAX_EPOCH and (claimed is None or claimed[1] == transaction.epoch):
+        last = (-1, -1) if claimed is None else (transaction.producer_id, transaction.epoch)
         new_id = new_producer_id()
         return replace(fresh, producer_id=new_id, epoch=0, last_producer_id=last[0], last_epoch=last[1])
     if claimed is None:
-        return replace(fresh, epoch=found.epoch + 1, last_epoch=-1)
-    if claimed[1] == found.epoch:
-        return replace(fresh, epoch=found.epoch + 1, last_epoch=found.epoch)
-    if claimed[1] == found.last_epoch:
+        return replace(fresh, epoch=transaction.epoch + 1, last_epoch=-1)
+    if claimed[1] == transaction.epoch:
+        return replace(fresh, epoch=transaction.epoch + 1, last_epoch=transaction.epoch)
+    if claimed[1] == transaction.last_epoch:
         return fresh
     raise Refusal(ErrorCode.PRODUCER_FENCED)
 
 
-def check_claimed_id(found: Transaction, claimed: tuple[int, int] | None) -> None:
+def check_claimed_id(transaction: Transaction, claimed: tuple[int, int] | None) -> None:
     """Raises Refusal for a producer id that the transactional id neither has nor gave up for want of epochs."""
-    if claimed is None or claimed[0] == found.producer_id:
+    if claimed is None or claimed[0] == transaction.producer_id:
         return
-    if claimed[0] != found.last_producer_id or claimed[1] < MAX_EPOCH:
+    if claimed[0] != transaction.last_producer_id or claimed[1] < MAX_EPOCH:
         raise Refusal(ErrorCode.PRODUCER_FENCED)
 
 
-def timed_out(found: Transaction, now_ms: int) -> bool:
+def timed_out(transaction: Transaction, now_ms: int) -> bool:
     """Whether it was open for longer than its producer asked for (transaction.timeout.ms)."""
-    return found.status == Status.ONGOING and now_ms - found.started_ms > found.timeout_ms
+    return transaction.status == Status.ONGOING and now_ms - transaction.started_ms > transaction.timeout_ms
