@@ -107,11 +107,11 @@ def persisted(shard: Shard) -> dict[str, tuple[object, object]]:
 def check_replay(shard: Shard, again: Shard) -> None:
     """``again``, loaded from the log, has the state: settled groups whole, of the others their offsets."""
     lived, loaded = persisted(shard), persisted(again)
-    for group_id, (said, offsets) in lived.items():
+    for group_id, (described, offsets) in lived.items():
         assert group_id in loaded, f"{group_id} is not in the log"
         other, other_offsets = loaded[group_id]
         assert other_offsets == offsets, f"{group_id}: the log gives other offsets"
-        assert said is None or other == said, f"{group_id}: the log says {other}, the group {said}"
+        assert described is None or other == described, f"{group_id}: the log says {other}, the group {described}"
 
 
 class OffsetChecker:

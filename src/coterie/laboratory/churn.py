@@ -72,22 +72,22 @@ def shortened(changes: Sequence[Change], quiet_ms: int) -> list[Change]:
     """The same changes, stretches without any cut to ``quiet_ms``: a group at rest does nothing that is counted."""
     if not changes:
         return []
-    found, now_ms = [changes[0]], changes[0].time_ms
+    kept, now_ms = [changes[0]], changes[0].time_ms
     for before, change in pairwise(changes):
         now_ms += min(change.time_ms - before.time_ms, quiet_ms)
-        found.append(Change(now_ms, change.joins, change.member))
-    return found
+        kept.append(Change(now_ms, change.joins, change.member))
+    return kept
 
 
 def at_most(changes: Iterable[Change], members: int) -> list[Change]:
     """The same, of members who come while there are so many already nothing is heard."""
     up: set[str] = set()
-    found: list[Change] = []
+    kept: list[Change] = []
     for change in changes:
         if change.joins and len(up) < members:
             up.add(change.member)
-            found.append(change)
+            kept.append(change)
         elif not change.joins and change.member in up:
             up.discard(change.member)
-            found.append(change)
-    return found
+            kept.append(change)
+    return kept

@@ -148,8 +148,8 @@ class _Story:
             if was_alive:
                 member.start()
 
-        for place, member in enumerate(self.members):
-            self.world.after(place * 2_000, lambda member=member: one(member))  # type: ignore[misc]
+        for index, member in enumerate(self.members):
+            self.world.after(index * 2_000, lambda member=member: one(member))  # type: ignore[misc]
 
     def _one_trouble(self) -> None:
         world, rng = self.world, self.world.random
@@ -185,7 +185,7 @@ class _Story:
 
     def _start_the_failed(self) -> bool:
         """A static member may rightly be fenced by a late request of its own former process, or where a disk forgot
-        its newest id: whoever watches over it starts it again. Nothing else may have ended a member."""
+        its newest id: its supervisor starts it again. Nothing else may have ended a member."""
         ended = [m for m in self.members if not m.alive]
         for member in ended:
             assert member.failed is not None, f"{member.name} ended without a word"

@@ -158,7 +158,7 @@ class MemberActor:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case FindCoordinator():
-                self._later(self._found)
+                self._later(self._look_up)
             case Send(request):
                 self._send(request)
             case Revoke(partitions, lost):
@@ -221,8 +221,8 @@ class MemberActor:
         for topic, partition in added:
             asked.setdefault(topic, []).append(partition)
         if self.broker.up:
-            for topic, found in fetch_offsets(self.broker.shard.groups.get(self.config.group_id), asked).items():
-                for p in found:
+            for topic, committed in fetch_offsets(self.broker.shard.groups.get(self.config.group_id), asked).items():
+                for p in committed:
                     self.positions[topic, p.partition_index] = max(p.committed_offset, 0)
 
     def _later(self, action: Callable[[], None]) -> None:
@@ -238,7 +238,7 @@ class MemberActor:
 
         self.world.after(delay_ms, run)
 
-    def _found(self) -> None:
+    def _look_up(self) -> None:
         if self.broker.up and not self._cut_off() and self.machine.stage != Stage.OUTSIDE:
             self.machine.coordinator_found()
         else:

@@ -126,6 +126,6 @@ class ReadingMember(MemberActor):
         for topic, partition in added:
             asked.setdefault(topic, []).append(partition)
         group = self.broker.shard.groups.get(GROUP)
-        for topic, found in fetch_offsets(group, asked).items():
-            for p in found:
+        for topic, committed in fetch_offsets(group, asked).items():
+            for p in committed:
                 self.reader.begin((topic, p.partition_index), max(p.committed_offset, 0))

@@ -165,7 +165,7 @@ class RocketMQActor(ScriptActor):
             case Heartbeat(client_id, group, topics):
                 for broker in cluster.brokers.values():
                     traffic.command(requests.heartbeat(client_id, group, topics, 1), ANSWER_BYTES)
-                    broker.heartbeat(client_id, self._told())
+                    broker.heartbeat(client_id, self._notify())
                     ready_ms = max(ready_ms, broker.ready_ms())
             case Unregister(client_id, group):
                 for broker in cluster.brokers.values():
@@ -199,7 +199,7 @@ class RocketMQActor(ScriptActor):
         names = sorted({queue.broker_name for queue in self.cluster.routes[topic]})
         return self.cluster.brokers[self.world.random.choice(names)]
 
-    def _told(self) -> Callable[[], None]:
+    def _notify(self) -> Callable[[], None]:
         life = self._life
 
         def notified() -> None:

@@ -23,10 +23,10 @@ REQUESTS_PER_S = 20_000  # small ones, of one broker
 
 @dataclass(slots=True)
 class Channel:
-    """A client's connection to one broker. ``told`` hears that the group changed."""
+    """A client's connection to one broker. ``notify`` is called when the group changes."""
 
     client_id: str
-    told: Callable[[], None]
+    notify: Callable[[], None]
     last_heard_ms: int
     reachable: bool = True
     notice_pending: bool = False
@@ -68,7 +68,7 @@ class Broker:
         self.locks = QueueLocks()
         self.notifications = 0
         self.on_removed: Callable[[str], None] = lambda _: None
-        self.told_of_changes = True  # whether this broker's notices get through
+        self.sends_notices = True  # whether this broker's notices get through
         self._clients = _Group()
         self._service = Service(world, REQUESTS_PER_S)
         self._scanning = False
@@ -80,13 +80,13 @@ class Broker:
 
     # -- clients --------------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, client_id: str, told: Callable[[], None]) -> None:
+    def heartbeat(self, client_id: str, notify: Callable[[], None]) -> None:
         """A new one makes the group change."""
         known = self._clients.channels.get(client_id)
         if known is not None:
             known.last_heard_ms, known.reachable = self.world.now_ms, True
             return
-        self._clients.channels[client_id] = Channel(client_id, told, self.world.now_ms)
+        self._clients.channels[client_id] = Channel(client_id, notify, self.world.now_ms)
         self._changed()
         if not self._scanning:
             self._scanning = True
@@ -118,12 +118,12 @@ class Broker:
 
     def _changed(self) -> None:
         self._clients.sorted_ids = None
-        told = list(self._clients.channels.values())
-        if not self.told_of_changes:
+        channels = list(self._clients.channels.values())
+        if not self.sends_notices:
             return
-        self.notifications += len(told)
-        self.traffic.passed(len(told), _NOTICE_BYTES * len(told))
-        for channel in told:
+        self.notifications += len(channels)
+        self.traffic.passed(len(channels), _NOTICE_BYTES * len(channels))
+        for channel in channels:
             if channel.reachable and not channel.notice_pending:  # those on their way say the same
                 channel.notice_pending = True
                 self.world.after(self.world.delay_ms(), lambda channel=channel: _arrive(channel))  # type: ignore[misc]
@@ -138,7 +138,7 @@ class Broker:
 
 def _arrive(channel: Channel) -> None:
     channel.notice_pending = False
-    channel.told()
+    channel.notify()
 
 
 _NOTICE_BYTES = len(encode(requests.consumers_changed("group")))
@@ -156,14 +156,14 @@ class Cluster:
     def create_topic(self, topic: str, queues: int) -> None:
         """``queues`` in all; also gives a topic more."""
         names = list(self.brokers)
-        found = [MessageQueue(topic, names[n % len(names)], n // len(names)) for n in range(queues)]
-        self.routes[topic] = tuple(sorted(found))
+        created = [MessageQueue(topic, names[n % len(names)], n // len(names)) for n in range(queues)]
+        self.routes[topic] = tuple(sorted(created))
 
     def of(self, queue: MessageQueue) -> Broker:
         return self.brokers[queue.broker_name]
 
     def by_broker(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
-        found: dict[str, list[MessageQueue]] = {}
+        by_broker: dict[str, list[MessageQueue]] = {}
         for queue in queues:
-            found.setdefault(queue.broker_name, []).append(queue)
-        return found
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+        return by_broker

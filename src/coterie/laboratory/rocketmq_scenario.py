@@ -55,7 +55,7 @@ class RocketMQScenario(ScriptScenario):
 
     def _quiet(self, words: list[str], _: dict[str, str]) -> None:
         """From here on only what changes who consumes what is told."""
-        self.told = (Drop, Lock, StartPulling, Unlock, Unregister)
+        self.shown_effects = (Drop, Lock, StartPulling, Unlock, Unregister)
 
     def _brokers(self, words: list[str], _: dict[str, str]) -> None:
         self.cluster = Cluster(self.world, GROUP, int(words[0]))
@@ -77,7 +77,7 @@ class RocketMQScenario(ScriptScenario):
     def _notices(self, words: list[str], _: dict[str, str]) -> None:
         """on, or off: what brokers tell of changes is lost."""
         for broker in self.cluster.brokers.values():
-            broker.told_of_changes = words[0] == "on"
+            broker.sends_notices = words[0] == "on"
 
     def _every_queue(self) -> list[MessageQueue]:
         return [queue for route in self.cluster.routes.values() for queue in route]

@@ -20,8 +20,8 @@ def say(response: Message) -> str:
         case JoinGroupResponse():
             return _join(response)
         case SyncGroupResponse():
-            said = f"SyncGroup {_code(response.error_code)}"
-            return said if response.error_code else f"{said} assignment={response.assignment.decode() or '-'}"
+            text = f"SyncGroup {_code(response.error_code)}"
+            return text if response.error_code else f"{text} assignment={response.assignment.decode() or '-'}"
         case HeartbeatResponse():
             return f"Heartbeat {_code(response.error_code)}"
         case LeaveGroupResponse():
@@ -50,12 +50,12 @@ def _partitions(response: OffsetCommitResponse | OffsetDeleteResponse | TxnOffse
 
 
 def _join(response: JoinGroupResponse) -> str:
-    said = f"JoinGroup {_code(response.error_code)}"
+    text = f"JoinGroup {_code(response.error_code)}"
     if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-        return f"{said} member={response.member_id}"
+        return f"{text} member={response.member_id}"
     if response.error_code:
-        return said
+        return text
     members = ",".join(m.group_instance_id or m.member_id for m in response.members)
-    said += f" generation={response.generation_id} protocol={response.protocol_name} leader={response.leader}"
-    said += f" member={response.member_id}" + (f" members=[{members}]" if members else "")
-    return said + (" skip-assignment" if response.skip_assignment else "")
+    text += f" generation={response.generation_id} protocol={response.protocol_name} leader={response.leader}"
+    text += f" member={response.member_id}" + (f" members=[{members}]" if members else "")
+    return text + (" skip-assignment" if response.skip_assignment else "")

@@ -49,13 +49,13 @@ class Scenario:
 
 def parse_scenarios(text: str) -> list[Scenario]:
     """The scenarios of a file; what stands before the first "==" is the file's own comment."""
-    found: list[Scenario] = []
+    scenarios: list[Scenario] = []
     for line in text.splitlines():
         if line.startswith("== "):
-            found.append(Scenario(line[3:].replace(",", " ").split()))
-        elif found:
-            found[-1].lines.append(line)
-    return found
+            scenarios.append(Scenario(line[3:].replace(",", " ").split()))
+        elif scenarios:
+            scenarios[-1].lines.append(line)
+    return scenarios
 
 
 class ScenarioError(ValueError):
@@ -217,8 +217,8 @@ class ScenarioRun:
             topic, _, partition = word.rpartition("-")
             asked.setdefault(topic, []).append(int(partition))
         group = self.shard.groups.get(plain(options.get("group", "g")))
-        found = fetch_offsets(group, asked if words else None, require_stable="stable" in options)
-        for topic, partitions in found.items():
+        fetched = fetch_offsets(group, asked if words else None, require_stable="stable" in options)
+        for topic, partitions in fetched.items():
             for p in partitions:
                 if p.error_code:
                     self.trace.append(f"{topic}-{p.partition_index}: {error_of(p.error_code).name}")
@@ -226,7 +226,7 @@ class ScenarioRun:
                 more = f" metadata={p.metadata}" if p.metadata else ""
                 more += f" epoch={p.committed_leader_epoch}" if p.committed_leader_epoch >= 0 else ""
                 self.trace.append(f"{topic}-{p.partition_index}: {p.committed_offset}{more}")
-        if not found:
+        if not fetched:
             self.trace.append("no offsets")
 
     def _txn_end(self, words: list[str], options: dict[str, str]) -> None:
@@ -275,10 +275,12 @@ class ScenarioRun:
 
     def _describe(self, words: list[str], options: dict[str, str]) -> None:
         group_id = plain(options.get("group", "g"))
-        said = describe_group(self.shard.groups.get(group_id), group_id, int(options.get("version", 5)))
-        kind, protocol = said.protocol_type or "-", said.protocol_data or "-"
-        self.trace.append(f"{error_of(said.error_code).name} {said.group_state} type={kind} protocol={protocol}")
-        for m in said.members:
+        described = describe_group(self.shard.groups.get(group_id), group_id, int(options.get("version", 5)))
+        kind, protocol = described.protocol_type or "-", described.protocol_data or "-"
+        self.trace.append(
+            f"{error_of(described.error_code).name} {described.group_state} type={kind} protocol={protocol}"
+        )
+        for m in described.members:
             static = f" instance={m.group_instance_id}" if m.group_instance_id else ""
             metadata = "yes" if m.member_metadata else "none"
             self.trace.append(
@@ -307,7 +309,7 @@ class ScenarioRun:
         self._fail_append = ErrorCode[words[0]]
 
     def _restart(self, words: list[str], options: dict[str, str]) -> None:
-        """The broker dies and comes back: whoever waited is gone, the log is replayed, sessions start anew."""
+        """The broker dies and comes back: waiting requests are lost, the log is replayed, sessions start anew."""
         self.ledger.forgotten(set(self.ledger.open))
         self.shard = self._loaded()
         self.transactions.reload(self.shard)
@@ -335,5 +337,5 @@ def run_scenario(scenario: Scenario, world: Callable[[], Run] = ScenarioRun) -> 
             continue
         lines.append(line.rstrip())
         if line.strip() and not line.startswith("#"):
-            lines += [INDENT + said for said in run.step(line)]
+            lines += [INDENT + entry for entry in run.step(line)]
     return lines

@@ -41,7 +41,7 @@ class ScriptScenario(ABC):
         self.consumers: dict[str, Any] = {}
         self.log: Log = []
         self.trace: list[str] = []
-        self.told: tuple[type, ...] = (object,)  # kinds of effects
+        self.shown_effects: tuple[type, ...] = (object,)  # kinds of effects
         self.verbs: dict[str, Verb] = {
             "kill": lambda words, _: self._actor(words[0]).crash(),
             "close": lambda words, _: self._actor(words[0]).leave(),
@@ -63,17 +63,17 @@ class ScriptScenario(ABC):
         self.trace, before = [], len(self.log)
         options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
         self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
-        since = [item for item in self.log[before:] if isinstance(item[2], self.told)]
-        told = [f"@{at - self.world.start_ms} {who}: {self.say(effect)}" for at, who, effect in since]
-        return told + self.trace
+        since = [item for item in self.log[before:] if isinstance(item[2], self.shown_effects)]
+        printed = [f"@{at - self.world.start_ms} {who}: {self.say(effect)}" for at, who, effect in since]
+        return printed + self.trace
 
     def readers(self) -> dict[TopicPartition, list[str]]:
         """Who reads what."""
-        found: dict[TopicPartition, list[str]] = {}
+        readers: dict[TopicPartition, list[str]] = {}
         for name, actor in sorted(self.consumers.items()):
             for where in actor.owned:
-                found.setdefault(where, []).append(name)
-        return found
+                readers.setdefault(where, []).append(name)
+        return readers
 
     def _actor(self, name: str) -> Actor:
         actor: Actor = self.consumers[name]

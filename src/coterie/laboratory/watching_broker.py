@@ -23,7 +23,7 @@ class Removals:
     longest_detection_ms: int = 0
     false_alarms: int = 0
     killed_ms: dict[str, int] = field(default_factory=dict)  # member id -> when its process ended
-    closed: set[str] = field(default_factory=set)  # member ids of those that left; a static one is silent about it
+    closed: set[str] = field(default_factory=set)  # ids of departed members; a static one sends no LeaveGroup
 
     def noticed(self, killed_ms: int, now_ms: int) -> None:
         took_ms = now_ms - killed_ms

@@ -60,8 +60,8 @@ class ZooKeeperScenario(ScriptScenario):
         return say(effect)
 
     def _broker(self, words: list[str], _: dict[str, str]) -> None:
-        said = paths.broker_address("127.0.0.1", 9092, self.world.now_ms)
-        self.server.apply(self._admin, Create(paths.broker(int(words[0])), said))
+        address = paths.broker_address("127.0.0.1", 9092, self.world.now_ms)
+        self.server.apply(self._admin, Create(paths.broker(int(words[0])), address))
 
     def _broker_gone(self, words: list[str], _: dict[str, str]) -> None:
         self.server.apply(self._admin, Delete(paths.broker(int(words[0]))))
@@ -135,9 +135,9 @@ class ZooKeeperScenario(ScriptScenario):
         self.trace.append(f"events={self.server.events} expirations={self.server.expirations}")
 
     def _names(self, path: str) -> list[str]:
-        found = self.server.apply(self._admin, List(path))
-        assert isinstance(found, list)
-        return found
+        names = self.server.apply(self._admin, List(path))
+        assert isinstance(names, list)
+        return names
 
     def _data(self, path: str) -> str:
         node = self.server.apply(self._admin, Read(path))
@@ -155,8 +155,8 @@ def say(effect: Effect) -> str:
             return f"delete {_short(path)}"
         case Read(path, watch):
             return f"read {_short(path)}" + (" and watch" if watch else "")
-        case ReadEach(found):
-            return "read " + " ".join(_short(path) for path in found)
+        case ReadEach(nodes):
+            return "read " + " ".join(_short(path) for path in nodes)
         case List(path, watch):
             return f"list {_short(path)}" + (" and watch" if watch else "")
         case StopFetchers():
@@ -164,8 +164,8 @@ def say(effect: Effect) -> str:
         case ConsumedOffsets():
             return "how far are we?"
         case StartFetchers(infos):
-            said = " ".join(f"{i.topic}/{i.partition}->{i.thread_id}{_from(i.offset)}" for i in infos)
-            return f"start fetchers {said or 'for nothing'}"
+            fetchers = " ".join(f"{i.topic}/{i.partition}->{i.thread_id}{_from(i.offset)}" for i in infos)
+            return f"start fetchers {fetchers or 'for nothing'}"
         case GiveUp(message):
             return f"GIVE UP: {message}"
 

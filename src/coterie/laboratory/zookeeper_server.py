@@ -68,7 +68,7 @@ class _LastRead:
     paths: tuple[str, ...]
     parent: str
     revision: int
-    found: list[str | None]
+    values: list[str | None]
     size: int
 
 
@@ -165,15 +165,15 @@ class ZooKeeperServer:
         if last is None or last.paths is not paths or last.revision != self._revisions.get(last.parent, 0):
             last = self._read_anew(paths)
         self._served(len(paths), last.size)
-        return last.found
+        return last.values
 
     def _read_anew(self, paths: tuple[str, ...]) -> _LastRead:
-        found = [self._nodes[path].data if path in self._nodes else None for path in paths]
-        answers = sum(len(data) + _STAT_BYTES for data in found if data is not None)
+        values = [self._nodes[path].data if path in self._nodes else None for path in paths]
+        answers = sum(len(data) + _STAT_BYTES for data in values if data is not None)
         size = sum(len(path) for path in paths) + len(paths) * (_HEADER_BYTES + 5 + _REPLY_BYTES) + answers
         parents = {path.rpartition("/")[0] for path in paths}
         parent = min(parents, default="")
-        read = _LastRead(paths, parent, self._revisions.get(parent, 0), found, size)
+        read = _LastRead(paths, parent, self._revisions.get(parent, 0), values, size)
         if len(parents) == 1:
             self._last_read = read
         return read

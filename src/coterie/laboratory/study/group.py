@@ -100,7 +100,7 @@ class StudyGroup(ABC, Generic[M]):
         """What the brokers tell of changes is lost."""
 
     def alive(self) -> set[str]:
-        """The names of those that are up."""
+        """The names of the running members."""
         return {name for name, member in self._members.items() if member.alive}
 
     @abstractmethod

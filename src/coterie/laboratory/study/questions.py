@@ -1,6 +1,6 @@
 """What the study asks: per question the workloads, the settings, and how many seeds each.
 
-The questions are those that the literature on rebalances raises. Settings are each system's defaults unless the
+The questions come from the literature on rebalances. Settings are each system's defaults unless the
 name says otherwise, except that offsets are kept every 5 s everywhere: ZooKeeper's consumer of Kafka 0.8 does so every
 60 s by default, which would only multiply its duplicates by twelve.
 """
@@ -158,16 +158,16 @@ def growth(seeds: int, largest: int) -> Iterator[Point]:
 
 def traces(changes: dict[str, Sequence[Change]], seeds: int) -> Iterator[Point]:
     """Churn as it was somewhere: each trace under each protocol."""
-    for name, found in changes.items():
-        plan = w.from_trace(found, PARTITIONS)
+    for name, churn in changes.items():
+        plan = w.from_trace(churn, PARTITIONS)
         for setting in EVERY:
-            yield Point(TRACES, name, setting, len({c.member for c in found}), _always(plan), seeds)
+            yield Point(TRACES, name, setting, len({c.member for c in churn}), _always(plan), seeds)
 
 
 def points(seeds: int, largest: int, changes: dict[str, Sequence[Change]] | None = None) -> list[Point]:
     """All of them; ``largest``: the largest group of the question about growth."""
-    found = [*blocking(seeds), *join_protocol(seeds), *kafka_and_rocketmq(seeds), *timeouts(seeds)]
-    return [*found, *growth(seeds, largest), *traces(changes or {}, seeds)]
+    points = [*blocking(seeds), *join_protocol(seeds), *kafka_and_rocketmq(seeds), *timeouts(seeds)]
+    return [*points, *growth(seeds, largest), *traces(changes or {}, seeds)]
 
 
 def run_point(point: Point, seed: int) -> Row:

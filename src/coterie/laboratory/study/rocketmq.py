@@ -66,11 +66,11 @@ class RocketMQGroup(StudyGroup[RocketMQActor]):
 
     def deaf(self, ms: int) -> None:
         for broker in self.cluster.brokers.values():
-            broker.told_of_changes = False
+            broker.sends_notices = False
 
         def again() -> None:
             for broker in self.cluster.brokers.values():
-                broker.told_of_changes = True
+                broker.sends_notices = True
 
         self.load.world.after(ms, again)
 

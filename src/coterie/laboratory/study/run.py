@@ -65,9 +65,9 @@ class _Run:
         last_ms = max((event.time_ms for event in plan.events), default=0)
         world.run_until(begin_ms + last_ms + plan.tail_ms)
         self._agreed()
-        found = self._sum_up(begin_ms, rebalances, messages, size, duplicates)
-        found.idle_per_s, found.formed = idle_per_s, int(formed)
-        return found
+        measures = self._sum_up(begin_ms, rebalances, messages, size, duplicates)
+        measures.idle_per_s, measures.formed = idle_per_s, int(formed)
+        return measures
 
     def _settle(self) -> float:
         """Until the group is at rest, but not for ever; what it sends in a second then."""

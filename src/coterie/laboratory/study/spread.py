@@ -1,4 +1,4 @@
-"""Many runs side by side, and what each measure spread over: the same seeds give the same table, whoever runs them."""
+"""Many runs side by side, and what each measure spread over: the same seeds give the same table on every machine."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Study:
 
     def jobs(self) -> list[tuple[int, int]]:
         """(point, seed); the largest groups first, so that no worker ends with one of them."""
-        found = [(place, seed) for place, point in enumerate(self.points()) for seed in range(point.seeds)]
-        return sorted(found, key=lambda job: -self.points()[job[0]].members)
+        jobs = [(index, seed) for index, point in enumerate(self.points()) for seed in range(point.seeds)]
+        return sorted(jobs, key=lambda job: -self.points()[job[0]].members)
 
 
 @lru_cache(maxsize=4)
 def _points(study: Study) -> tuple[Point, ...]:
-    found = points(study.seeds, study.largest, dict(study.traces))
+    every = points(study.seeds, study.largest, dict(study.traces))
     asked = {*study.questions, TRACES}  # who gives a trace wants it run
-    return tuple(p for p in found if not study.questions or p.question in asked)
+    return tuple(p for p in every if not study.questions or p.question in asked)
 
 
 def run_job(study: Study, job: tuple[int, int]) -> Row:
     """In any process: a job is a number, since the points of a study are the same everywhere."""
-    place, seed = job
-    return run_point(study.points()[place], seed)
+    index, seed = job
+    return run_point(study.points()[index], seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +63,22 @@ class Cell:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, said: dict[str, Any]) -> Cell:
-        return cls(**{**said, "measures": {name: tuple(found) for name, found in said["measures"].items()}})
+    def from_json(cls, fields: dict[str, Any]) -> Cell:
+        return cls(**{**fields, "measures": {name: tuple(spread) for name, spread in fields["measures"].items()}})
 
 
 def summarise(rows: Iterable[Row]) -> list[Cell]:
     """In the order in which the points first come by name."""
-    found: dict[tuple[int, str, str, int], list[Row]] = {}
+    cells: dict[tuple[int, str, str, int], list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.seed):
-        found.setdefault((row.question, row.workload, row.setting, row.members), []).append(row)
-    return [_cell(same) for same in found.values()]
+        cells.setdefault((row.question, row.workload, row.setting, row.members), []).append(row)
+    return [_cell(same) for same in cells.values()]
 
 
 def ordered(study: Study, cells: Iterable[Cell]) -> list[Cell]:
     """As the study asks for them."""
-    place = {(p.question, p.workload, p.setting.name, p.members): n for n, p in enumerate(study.points())}
-    return sorted(cells, key=lambda c: place[c.question, c.workload, c.setting, c.members])
+    index = {(p.question, p.workload, p.setting.name, p.members): n for n, p in enumerate(study.points())}
+    return sorted(cells, key=lambda c: index[c.question, c.workload, c.setting, c.members])
 
 
 def _cell(rows: Sequence[Row]) -> Cell:
