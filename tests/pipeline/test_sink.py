@@ -12,7 +12,7 @@ import pytest
 
 from coterie.client import Admin, Consumer, KafkaError
 from coterie.client.offsets import list_offsets
-from coterie.pipeline.sink import SinkTarget, TaskPlace, WriteAborted, abort_write, write_transaction
+from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_transaction
 from tests.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.spark  # the sink's module imports PySpark; no session is started
@@ -51,7 +51,7 @@ def test_a_killed_task_that_starts_after_the_abort_begins_no_transaction(
         await create(broker)
         await abort_write(to, [None, None], query_id=to.write_id)
         with pytest.raises(WriteAborted):
-            await write_transaction(to, TaskPlace(to.write_id, -1, 1), iter([rows(b"late")]))
+            await write_transaction(to, TaskId(to.write_id, -1, 1), iter([rows(b"late")]))
         return await first_unstable_offset(broker, "out")
 
     assert asyncio.run(story()) == 0
@@ -69,7 +69,7 @@ def test_a_killed_task_that_has_begun_is_fenced_by_the_abort(broker: BrokerProce
     async def story() -> int:
         await create(broker)
         with pytest.raises(KafkaError):
-            await write_transaction(to, TaskPlace(to.write_id, -1, 0), batches())
+            await write_transaction(to, TaskId(to.write_id, -1, 0), batches())
         return await first_unstable_offset(broker, "out")
 
     assert asyncio.run(story()) == 0
@@ -83,7 +83,7 @@ def test_a_stream_batch_that_failed_holds_back_its_own_tasks_only(broker: Broker
         await create(broker)
         await abort_write(failed, [None], query_id=None)
         with pytest.raises(WriteAborted):
-            await write_transaction(failed, TaskPlace("query", 7, 0), iter([rows(b"late")]))
-        return (await write_transaction(again, TaskPlace("query", 7, 0), iter([rows(b"again")]))).records
+            await write_transaction(failed, TaskId("query", 7, 0), iter([rows(b"late")]))
+        return (await write_transaction(again, TaskId("query", 7, 0), iter([rows(b"again")]))).records
 
     assert asyncio.run(story()) == 1

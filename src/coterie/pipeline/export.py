@@ -34,10 +34,10 @@ def tables_in(history: Path) -> Iterator[tuple[str, Any]]:
 def export(history: Path, form: str, out: Path) -> dict[str, int]:
     """Writes all tables; returns their row counts. Raises ExportError, and ExtraMissing without the format's package."""
     out.mkdir(parents=True, exist_ok=True)
-    found = list(tables_in(history))
+    tables = list(tables_in(history))
     write = _delta(out) if form == "delta" else _iceberg(out)
     counts: dict[str, int] = {}
-    for name, dataset in found:
+    for name, dataset in tables:
         write(name, dataset)
         counts[name] = dataset.count_rows()
     return counts

@@ -207,7 +207,7 @@ def to_arrow(columns: Columns, topic: str, partition: int, schema: pa.Schema) ->
 
 def _header_array(columns: Columns, kind: pa.DataType) -> pa.Array:
     """A record without headers has null, as Spark's Kafka source has it."""
-    found = columns.headers
-    if found is None:
+    headers = columns.headers
+    if headers is None:
         return pa.nulls(len(columns), kind)
-    return pc.if_else(pc.greater(pc.list_value_length(found), 0), found, pa.scalar(None, found.type)).cast(kind)
+    return pc.if_else(pc.greater(pc.list_value_length(headers), 0), headers, pa.scalar(None, headers.type)).cast(kind)

@@ -143,11 +143,11 @@ class GroupMember:
         if not added:
             return
         assert self._committer is not None
-        found = {tp: said.offset for tp, said in self._run(self._committer.committed(added)).items()}
-        new = [tp for tp in added if found[tp] < 0]
-        begin = found | (self._starting(new) if new else {})
+        committed = {tp: stored.offset for tp, stored in self._run(self._committer.committed(added)).items()}
+        new = [tp for tp in added if committed[tp] < 0]
+        begin = committed | (self._starting(new) if new else {})
         for tp in added:
-            self.positions[tp], self.committed[tp] = begin[tp], found[tp]
+            self.positions[tp], self.committed[tp] = begin[tp], committed[tp]
 
     def leave(self, reason: str) -> None:
         """Tells the group and ends the thread; waits at most some seconds."""

@@ -130,7 +130,7 @@ def ranges_of(offset: Offset) -> Ranges:
 
 
 def _ranges_as_json(ranges: Ranges) -> dict[str, dict[str, list[int]]]:
-    found: dict[str, dict[str, list[int]]] = {}
+    by_topic: dict[str, dict[str, list[int]]] = {}
     for (topic, partition), (first, end) in sorted(ranges.items()):
-        found.setdefault(topic, {})[str(partition)] = [first, end]
-    return found
+        by_topic.setdefault(topic, {})[str(partition)] = [first, end]
+    return by_topic

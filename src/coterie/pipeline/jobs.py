@@ -79,13 +79,13 @@ def run_aggregation(
         aggregation.partial(frame).coalesce(1).write.mode("overwrite").parquet(str(parts / f"batch_id={batch_id}"))
 
     _run(source.load(spark).writeStream.foreachBatch(write), source, out, control)
-    found = (
+    totals = (
         spark.read.parquet(str(parts)) if parts.exists() else aggregation.partial(spark.createDataFrame([], COLUMNS))
     )
     if parts.exists():
-        aggregation.combine(found).coalesce(1).write.mode("overwrite").parquet(str(out / "table"))
-        found = spark.read.parquet(str(out / "table"))
-    return int(found.count())
+        aggregation.combine(totals).coalesce(1).write.mode("overwrite").parquet(str(out / "table"))
+        totals = spark.read.parquet(str(out / "table"))
+    return int(totals.count())
 
 
 def run_table(spark: Any, source: Source, out: Path, control: Control = TO_THE_END) -> int:

@@ -31,19 +31,19 @@ class FileRange:
 
 def partition_folders(folder: Path) -> dict[tuple[str, int], Path]:
     """The partitions in a broker's data folder, by topic and number; or that folder itself, if it is a partition's."""
-    found: dict[tuple[str, int], Path] = {}
+    folders: dict[tuple[str, int], Path] = {}
     for path in sorted([folder, *folder.iterdir()]):
         named = _FOLDER.match(path.name)
         if named is not None and path.is_dir() and any(path.glob("*.log")):
-            found[named[1], int(named[2])] = path
-    return found
+            folders[named[1], int(named[2])] = path
+    return folders
 
 
 def file_ranges(folder: Path, since: int = 0) -> Iterator[FileRange]:
-    """The partition's segments in ranges of about RANGE_BYTES; those that hold only offsets below ``since`` are left out."""
+    """The partition's segments in ranges of about RANGE_BYTES; ranges wholly below ``since`` are left out."""
     files = sorted(folder.glob("*.log"))
-    for place, file in enumerate(files):
-        if place + 1 < len(files) and int(files[place + 1].stem) <= since:
+    for index, file in enumerate(files):
+        if index + 1 < len(files) and int(files[index + 1].stem) <= since:
             continue
         size = file.stat().st_size
         borders = _borders(file, size, since)

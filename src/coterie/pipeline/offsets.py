@@ -14,10 +14,10 @@ TopicOffsets = dict[str, dict[str, int]]  # topic -> partition (as text) -> offs
 
 def as_json(offsets: Mapping[TopicPartition, int]) -> TopicOffsets:
     """Sorted, because Spark compares offsets by their text."""
-    found: TopicOffsets = {}
+    by_topic: TopicOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
+        by_topic.setdefault(topic, {})[str(partition)] = offset
+    return by_topic
 
 
 def from_json(offsets: TopicOffsets) -> dict[TopicPartition, int]:

@@ -54,7 +54,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "subscribePattern", Y, Y, _, Kind.PATTERN, "", "All topics whose name has a match in it, internal ones never."
     ),
-    Option("assign", Y, Y, _, Kind.PARTITIONS, "", "The partitions to read; those that do not exist are left out."),
+    Option(
+        "assign", Y, Y, _, Kind.PARTITIONS, "", "The partitions to read; partitions that do not exist are left out."
+    ),
     Option(
         "startingOffsets",
         Y,

@@ -144,7 +144,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def _parsed(options: Mapping[str, str], what: str) -> tuple[dict[str, Any], list[str]]:
-    """The values of the options that count in ``what`` (batch, stream or sink), and warnings of those that do not."""
+    """The values of the options with an effect in ``what`` (batch, stream or sink), and warnings of the others."""
     table = {o.name.lower(): o for o in OPTIONS if _use(o, what) is not Use.UNKNOWN}
     used: dict[str, Any] = {}
     warnings: list[str] = []
@@ -185,7 +185,7 @@ def _unknown(name: str, what: str, names: list[str]) -> str:
 
 
 def _client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The options kafka.… that the client has, and warnings of those that it has not. Raises OptionError."""
+    """The options kafka.… that the client has, and warnings of the others. Raises OptionError."""
     client = {n.removeprefix("kafka."): v for n, v in options.items() if n.startswith("kafka.")}
     for name, instead in refused.items():
         if name in client:

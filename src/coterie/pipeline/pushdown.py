@@ -32,43 +32,43 @@ class Bounds:
 
 def bounds(filters: Iterable[Filter]) -> Bounds:
     """What a conjunction of filters says about topic, partition, offset and timestamp; the others are passed over."""
-    found = Bounds()
+    narrowed = Bounds()
     for one in filters:
         column = ".".join(getattr(one, "attribute", ()))
         value = getattr(one, "value", None)
         if isinstance(one, In | EqualTo) and column in ("topic", "partition"):
-            _narrow(found, column, set(one.value) if isinstance(one, In) else {value})
+            _narrow(narrowed, column, set(one.value) if isinstance(one, In) else {value})
         elif column == "offset" and isinstance(value, int):
-            _bound_offset(found, one, value)
+            _bound_offset(narrowed, one, value)
         elif column == "timestamp" and isinstance(one, GreaterThan | GreaterThanOrEqual | EqualTo):
             since_ms = _milliseconds(value)
             if since_ms is not None:
-                found.since_ms = since_ms if found.since_ms is None else max(since_ms, found.since_ms)
-    return found
+                narrowed.since_ms = since_ms if narrowed.since_ms is None else max(since_ms, narrowed.since_ms)
+    return narrowed
 
 
-def _narrow(found: Bounds, column: str, values: set[Any]) -> None:
+def _narrow(narrowed: Bounds, column: str, values: set[Any]) -> None:
     if column == "topic":
-        found.topics = values if found.topics is None else found.topics & values
+        narrowed.topics = values if narrowed.topics is None else narrowed.topics & values
     else:
-        found.partitions = values if found.partitions is None else found.partitions & values
+        narrowed.partitions = values if narrowed.partitions is None else narrowed.partitions & values
 
 
-def _bound_offset(found: Bounds, one: Filter, value: int) -> None:
+def _bound_offset(narrowed: Bounds, one: Filter, value: int) -> None:
     match one:
         case EqualTo():
             first, end = value, value + 1
         case GreaterThan():
-            first, end = value + 1, found.end_offset
+            first, end = value + 1, narrowed.end_offset
         case GreaterThanOrEqual():
-            first, end = value, found.end_offset
+            first, end = value, narrowed.end_offset
         case LessThan():
-            first, end = found.first_offset, value
+            first, end = narrowed.first_offset, value
         case LessThanOrEqual():
-            first, end = found.first_offset, value + 1
+            first, end = narrowed.first_offset, value + 1
         case _:
             return
-    found.first_offset, found.end_offset = max(first, found.first_offset), min(end, found.end_offset)
+    narrowed.first_offset, narrowed.end_offset = max(first, narrowed.first_offset), min(end, narrowed.end_offset)
 
 
 def _milliseconds(value: Any) -> int | None:

@@ -28,18 +28,18 @@ def lag(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 
 def _parsed(offset: Any) -> dict[str, Any]:
-    found = json.loads(offset) if isinstance(offset, str) else offset
-    return found if isinstance(found, dict) else {}
+    parsed = json.loads(offset) if isinstance(offset, str) else offset
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def progress_line(progress: Any) -> str:
     """One line of a query's progress: batch, rows, rows/s, and the lag, the partitions farthest behind by name."""
-    told = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
-    behind = {tp: n for source in told["sources"] for tp, n in lag(source).items()}
-    line = f"batch {told['batchId']}: {told['numInputRows']:,} rows"
-    seconds = told.get("durationMs", {}).get("triggerExecution", 0) / 1000
+    fields = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
+    behind = {tp: n for source in fields["sources"] for tp, n in lag(source).items()}
+    line = f"batch {fields['batchId']}: {fields['numInputRows']:,} rows"
+    seconds = fields.get("durationMs", {}).get("triggerExecution", 0) / 1000
     if seconds:
-        line += f" in {seconds:.1f} s ({told['numInputRows'] / seconds:,.0f} rows/s)"
+        line += f" in {seconds:.1f} s ({fields['numInputRows'] / seconds:,.0f} rows/s)"
     line += f", lag {sum(behind.values()):,}"
     worst = sorted((tp for tp, n in behind.items() if n), key=lambda tp: -behind[tp])[:FARTHEST]
     if worst:
@@ -85,6 +85,6 @@ def _commit_last(options: SourceOptions, end: dict[str, Any]) -> None:
         offsets = {tp: last for tp, (_, last) in ranges_of(end).items()}
         reader.commit(offsets, end["member"], end["generation"])
     except KafkaError:
-        pass  # the group has moved on; whoever has the partitions reads from the last commit
+        pass  # the group has moved on; the new owners of the partitions read from the last commit
     finally:
         reader.close()

@@ -67,7 +67,7 @@ class SinkTarget:
 
     client: dict[str, str] = field(repr=False)
     topic: str | None
-    columns: tuple[str, ...]  # those that become part of a record
+    columns: tuple[str, ...]  # the columns that become part of a record
     exactly_once: bool
     write_id: str  # of this run of the write; stands for the query in a batch write, which has no id of its own
 
@@ -84,7 +84,7 @@ class SinkTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPlace:
+class TaskId:
     """Which part of which write a task is; ``batch_id`` -1 for a batch write."""
 
     query_id: str
@@ -111,15 +111,15 @@ def target(options: SinkOptions, schema: StructType) -> SinkTarget:
     return SinkTarget(options.client, options.topic, tuple(columns), options.exactly_once, uuid.uuid4().hex)
 
 
-def _place(write_id: str) -> TaskPlace:
+def _task_id(write_id: str) -> TaskId:
     from pyspark import TaskContext
 
     context = TaskContext.get()
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch_id = context.getLocalProperty("streaming.sql.batchId")
     if query_id is None or batch_id is None:
-        return TaskPlace(write_id, -1, context.partitionId())
-    return TaskPlace(query_id, int(batch_id), context.partitionId())
+        return TaskId(write_id, -1, context.partitionId())
+    return TaskId(query_id, int(batch_id), context.partitionId())
 
 
 async def write_rows(to: SinkTarget, batches: Iterator[Any]) -> Written:
@@ -128,25 +128,25 @@ async def write_rows(to: SinkTarget, batches: Iterator[Any]) -> Written:
         return Written(await _send_all(producer, to, batches, []))
 
 
-async def write_transaction(to: SinkTarget, place: TaskPlace, batches: Iterator[Any]) -> Written:
+async def write_transaction(to: SinkTarget, task_id: TaskId, batches: Iterator[Any]) -> Written:
     """All rows of the task in a transaction that is left open; none, where a former run of the batch has committed it.
     Raises KafkaError, OptionError."""
-    async with Producer(to.producer_settings(place.name)) as producer:
+    async with Producer(to.producer_settings(task_id.name)) as producer:
         await producer.init_transactions()
         async with _connected(to) as cluster:
             if await _newest_offset(cluster, to.aborted_group) is not None:
-                raise WriteAborted(f"the write of task {place.task} was aborted before it began; nothing is written")
-            recorded = await _newest_offset(cluster, place.name) if place.batch_id >= 0 else None
-        if recorded is not None and recorded.offset >= place.batch_id:
-            return Written(_the_same(recorded, place, sum(batch.num_rows for batch in batches)))
+                raise WriteAborted(f"the write of task {task_id.task} was aborted before it began; nothing is written")
+            recorded = await _newest_offset(cluster, task_id.name) if task_id.batch_id >= 0 else None
+        if recorded is not None and recorded.offset >= task_id.batch_id:
+            return Written(_the_same(recorded, task_id, sum(batch.num_rows for batch in batches)))
         producer.begin_transaction()
         topics: list[str] = []
         try:
             count = await _send_all(producer, to, batches, topics)
-            if place.batch_id >= 0 and topics:
-                group = ConsumerGroupMetadata(place.name)
-                said = OffsetAndMetadata(place.batch_id, -1, f"{count} rows")
-                await producer.send_offsets_to_transaction({(topics[0], 0): said}, group)
+            if task_id.batch_id >= 0 and topics:
+                group = ConsumerGroupMetadata(task_id.name)
+                mark = OffsetAndMetadata(task_id.batch_id, -1, f"{count} rows")
+                await producer.send_offsets_to_transaction({(topics[0], 0): mark}, group)
             return Written(count, await producer.leave_transaction_open())
         except BaseException:
             with contextlib.suppress(KafkaError):
@@ -185,11 +185,11 @@ async def _mark_aborted(to: SinkTarget) -> None:
         await Coordinator(cluster, to.aborted_group).until_done(commit)
 
 
-def _the_same(recorded: OffsetAndMetadata, place: TaskPlace, rows: int) -> int:
+def _the_same(recorded: OffsetAndMetadata, task_id: TaskId, rows: int) -> int:
     """Raises OptionError where the former run had other rows, so that nobody can tell which are missing."""
-    if recorded.offset == place.batch_id and recorded.metadata != f"{rows} rows":
+    if recorded.offset == task_id.batch_id and recorded.metadata != f"{rows} rows":
         raise OptionError(
-            f"task {place.task} of batch {place.batch_id} was committed with {recorded.metadata} and has {rows} rows now: "
+            f"task {task_id.task} of batch {task_id.batch_id} was committed with {recorded.metadata} and has {rows} rows now: "
             "start the query again with the minPartitions and shuffle partitions that it had"
         )
     return rows
@@ -210,12 +210,12 @@ async def _send_all(producer: Producer, to: SinkTarget, batches: Iterator[Any], 
         nothing: Sequence[Any] = [None] * rows
         given = [to.topic] * rows if to.topic is not None else columns["topic"]
         keys, partitions, headers = (columns.get(n, nothing) for n in ("key", "partition", "headers"))
-        for where, key, value, partition, told in zip(given, keys, columns["value"], partitions, headers, strict=True):
+        for where, key, value, partition, pairs in zip(given, keys, columns["value"], partitions, headers, strict=True):
             if where is None:
                 raise OptionError("a row has no topic: give the option topic, or fill the column topic")
             if not topics:
                 topics.append(where)
-            named = [(h["key"], h["value"]) for h in told or ()]
+            named = [(h["key"], h["value"]) for h in pairs or ()]
             await producer.send(
                 where, _bytes(value), _bytes(key), partition=partition, headers=named, on_delivery=report
             )
@@ -252,7 +252,7 @@ async def abort_write(to: SinkTarget, messages: Sequence[Any], query_id: str | N
         await end_transactions(to, messages, committed=False)
         for task, message in enumerate(messages):
             if message is None and query_id is not None:
-                async with Producer(to.producer_settings(TaskPlace(query_id, -1, task).name)) as producer:
+                async with Producer(to.producer_settings(TaskId(query_id, -1, task).name)) as producer:
                     await producer.init_transactions()
 
 
@@ -266,7 +266,7 @@ class _Writer:
     def write(self, iterator: Iterator[Any]) -> Written:
         if not self.target.exactly_once:
             return asyncio.run(write_rows(self.target, iterator))
-        return asyncio.run(write_transaction(self.target, _place(self.target.write_id), iterator))
+        return asyncio.run(write_transaction(self.target, _task_id(self.target.write_id), iterator))
 
     def end(self, messages: Sequence[Any], *, committed: bool) -> None:
         if self.target.exactly_once:

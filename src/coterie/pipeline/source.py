@@ -141,7 +141,7 @@ class FolderReader(DataSourceReader):  # type: ignore[misc]
         self.options, self.schema = options, schema
 
     def partitions(self) -> list[Files]:
-        o, found = self.options, list[Files]()
+        o, files = self.options, list[Files]()
         start, end = (from_json(side) if isinstance(side, dict) else {} for side in (o.starting, o.ending))
         for (topic, partition), path in partition_folders(Path(o.log_folder or "")).items():
             if o.pattern is not None and not re.search(o.pattern, topic):
@@ -152,10 +152,10 @@ class FolderReader(DataSourceReader):  # type: ignore[misc]
                 continue
             first, last = start.get((topic, partition), 0), end.get((topic, partition), -1)
             last = last if last >= 0 else 2**63 - 1
-            found += [Files(topic, partition, [r], max(first, 0), last) for r in file_ranges(path, max(first, 0))]
-        if not found:
+            files += [Files(topic, partition, [r], max(first, 0), last) for r in file_ranges(path, max(first, 0))]
+        if not files:
             raise OptionError(f"there are no records of these topics in {o.log_folder}; give a broker's data folder")
-        return found
+        return files
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from pyspark.sql.pandas.types import to_arrow_schema

@@ -10,8 +10,8 @@ from coterie.pipeline.planning import OffsetRange
 
 
 class Stream(Protocol):
-    """One query's reader. Every method may raise KafkaError; those that take an offset raise DataLossError for one that
-    the other mode wrote."""
+    """One query's reader. Every method may raise KafkaError; a method with an offset as argument raises DataLossError
+    for an offset of the other mode."""
 
     def initial(self) -> Offset:
         """Where a query without a checkpoint begins; the same at each call."""

@@ -19,6 +19,6 @@ def rows_of(
     wanted = None if group is None else pc.field("group") == group
     if wanted is not None and or_of_no_group:
         wanted = wanted | pc.field("group").is_null()
-    found = ds.dataset(path, format="parquet", exclude_invalid_files=True)
-    rows: list[dict[str, Any]] = found.to_table(None if columns is None else list(columns), filter=wanted).to_pylist()
+    dataset = ds.dataset(path, format="parquet", exclude_invalid_files=True)
+    rows: list[dict[str, Any]] = dataset.to_table(None if columns is None else list(columns), filter=wanted).to_pylist()
     return rows

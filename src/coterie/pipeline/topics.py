@@ -32,7 +32,7 @@ class DataLossError(RuntimeError):
     """Records that were to be read are no longer there (failOnDataLoss)."""
 
 
-_MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})  # retriable, but whoever asks wants to hear of it
+_MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})  # retriable, but the caller's query fails by it at once
 
 
 def patiently(
@@ -118,7 +118,7 @@ class TopicReader:
         asked = None if o.pattern else [MetadataRequestTopic(name=n) for n in names]
         response = self._socket().request(MetadataRequest(asked, False))
         brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
-        found: list[TopicPartition] = []
+        partitions: list[TopicPartition] = []
         for topic in response.topics:
             if o.pattern and (topic.is_internal or not re.search(o.pattern, topic.name or "")):
                 continue
@@ -127,9 +127,9 @@ class TopicReader:
                 where = (topic.name or "", p.partition_index)
                 if not o.assign or p.partition_index in o.assign[where[0]]:
                     check(p.error_code if p.leader_id < 0 else 0, f"{where[0]}-{where[1]} has no leader")
-                    found.append(where)
+                    partitions.append(where)
                     self._leaders[where] = brokers[p.leader_id]
-        return sorted(found)
+        return sorted(partitions)
 
     def check(self) -> None:
         """Raises KafkaError for a topic that cannot be read, OptionError for options that do not fit it."""
@@ -148,15 +148,15 @@ class TopicReader:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{partition}")
             entry = by_leader.setdefault(self._leaders[topic, partition], {}).setdefault(topic, ListOffsetsTopic(topic))
             entry.partitions.append(ListOffsetsPartition(partition, timestamp=timestamp))
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         isolation = int(self._settings.committed_only)
         for leader, topics in by_leader.items():
             response = self._socket(leader).request(ListOffsetsRequest(-1, isolation, list(topics.values())))
             for answered in response.topics:
                 for p in answered.partitions:
                     check(p.error_code, f"{answered.name}-{p.partition_index}")
-                    found[answered.name, p.partition_index] = p.offset
-        return found
+                    offsets[answered.name, p.partition_index] = p.offset
+        return offsets
 
     def ends(self) -> dict[TopicPartition, int]:
         """The end of every partition that there is now."""
@@ -226,9 +226,9 @@ class TopicReader:
             max_wait_ms=0, min_bytes=0, max_bytes=SAMPLE_BYTES, topics=[FetchTopic(topic, partitions=[asked])]
         )
         response = self._socket(self._leaders[topic, partition]).request(request, highest=FETCH_NAMES_UP_TO)
-        found = response.responses[0].partitions[0]
-        check(found.error_code, f"{topic}-{partition} at {offset}")
-        headers = [h for _, h in batches(found.records or b"")]
+        partition_data = response.responses[0].partitions[0]
+        check(partition_data.error_code, f"{topic}-{partition} at {offset}")
+        headers = [h for _, h in batches(partition_data.records or b"")]
         records = sum(h.record_count for h in headers)
         return sum(h.size for h in headers) / records if records else 0.0
 
@@ -238,9 +238,9 @@ class TopicReader:
         group_id = self.options.group_id or ""
         if self._coordinator is None:
             response = self._socket().request(FindCoordinatorRequest(group_id, 0, [group_id]))
-            found = response.coordinators[0] if response.coordinators else response
-            check(found.error_code, found.error_message)
-            self._coordinator = (found.host, found.port)
+            coordinator = response.coordinators[0] if response.coordinators else response
+            check(coordinator.error_code, coordinator.error_message)
+            self._coordinator = (coordinator.host, coordinator.port)
         return self._socket(self._coordinator)
 
     def committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -250,7 +250,7 @@ class TopicReader:
     def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         group_id = self.options.group_id or ""
         response = self._group_socket().request(fetch_request(group_id, partitions), highest=NAMES_UP_TO)
-        return {tp: said.offset for tp, said in fetched_offsets(response, f"group {group_id}").items()}
+        return {tp: stored.offset for tp, stored in fetched_offsets(response, f"group {group_id}").items()}
 
     def commit(self, offsets: Mapping[TopicPartition, int], member_id: str = "", generation: int = -1) -> None:
         """For a group without members, or in the name of a member. Raises KafkaError."""

@@ -86,10 +86,10 @@ def run_grid(
     slices: int,
 ) -> Any:
     """-> RUNS, in any order: sorting here would run everything twice, to sample it."""
-    jobs = [(place, json.dumps(asdict(s)), seed) for place, s in enumerate(settings) for seed in seeds]
+    jobs = [(index, json.dumps(asdict(s)), seed) for index, s in enumerate(settings) for seed in seeds]
     # Long runs beside short ones: seeds of a setting are far apart, so that no task gets all of the slow ones.
     jobs.sort(key=lambda job: (job[2], job[0]))
-    frame = spark.createDataFrame(jobs, "place int, setting string, seed bigint").repartition(slices)
+    frame = spark.createDataFrame(jobs, "index int, setting string, seed bigint").repartition(slices)
     trace = list(changes)
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
@@ -98,16 +98,16 @@ def run_grid(
         schema = arrow_schema(RUNS)
         for batch in batches:
             for job in batch.to_pylist():
-                row = run_row(trace, load, job["place"], Setting(**json.loads(job["setting"])), job["seed"])
+                row = run_row(trace, load, job["index"], Setting(**json.loads(job["setting"])), job["seed"])
                 yield pa.RecordBatch.from_pylist([row], schema=schema)
 
     return frame.mapInArrow(work, RUNS)
 
 
-def run_row(changes: Sequence[Change], load: Workload, place: int, setting: Setting, seed: int) -> dict[str, Any]:
+def run_row(changes: Sequence[Change], load: Workload, index: int, setting: Setting, seed: int) -> dict[str, Any]:
     """One row of RUNS."""
     costs: Costs = run(changes, load, setting, seed)
-    return {"place": place, "seed": seed, **asdict(setting), **asdict(costs)}
+    return {"place": index, "seed": seed, **asdict(setting), **asdict(costs)}
 
 
 MEASURES = ("rebalances", "unowned_ms", "moved", "duplicates", "mean_detection_ms", "false_alarms", "requests")
@@ -118,9 +118,9 @@ def by_setting(runs: Any) -> Any:
     fewer than under the first setting (mean of the differences, seed by seed)."""
     from pyspark.sql import functions as f
 
-    said = runs.withColumn("mean_detection_ms", f.try_divide("detection_ms", "detected"))
+    measured = runs.withColumn("mean_detection_ms", f.try_divide("detection_ms", "detected"))
     first = runs.where("place = 0").select("seed", f.col("rebalances").alias("before"))
-    compared = said.join(first, "seed", "left").withColumn("avoided", f.col("before") - f.col("rebalances"))
+    compared = measured.join(first, "seed", "left").withColumn("avoided", f.col("before") - f.col("rebalances"))
     totals = [f.avg("avoided").alias("rebalances_avoided"), f.count("*").alias("seeds")]
     for name in MEASURES:
         totals += [f.avg(name).alias(name), f.min(name).alias(f"{name}_low"), f.max(name).alias(f"{name}_high")]
@@ -131,17 +131,17 @@ def changes_of_history(out: Path, group: str) -> list[Change]:
     """A group's churn from the table `tenures` of a history: who came and who went. Needs no Spark. Raises GridError."""
     if not (out / "tenures").exists():
         raise GridError(f"there is no history in {out}; make one with `coterie pipeline history --out {out}`")
-    found: list[Change] = []
+    changes: list[Change] = []
     for row in rows_of(out / "tenures", group):
         # A static member that comes back under a new id is the same member.
         name = row["group_instance_id"] or row["member_id"]
-        found.append(Change(row["from_ms"], True, name))
+        changes.append(Change(row["from_ms"], True, name))
         if row["until_ms"] is not None:
-            found.append(Change(row["until_ms"], False, name))
-    if not found:
+            changes.append(Change(row["until_ms"], False, name))
+    if not changes:
         raise GridError(f"the history in {out} knows no members of group {group}")
-    begin_ms = min(change.time_ms for change in found)
-    ordered = sorted(found, key=lambda c: (c.time_ms, c.joins))
+    begin_ms = min(change.time_ms for change in changes)
+    ordered = sorted(changes, key=lambda c: (c.time_ms, c.joins))
     return [Change(c.time_ms - begin_ms, c.joins, c.member) for c in ordered]
 
 

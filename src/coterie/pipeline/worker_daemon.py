@@ -1,8 +1,8 @@
 """PySpark's worker daemon (`spark.python.daemon.module`), without a traceback for each worker whose query was stopped.
 
 A query that ends early closes its workers' sockets; PySpark 4.3 prints a BrokenPipeError of each on the terminal. The worker
-ends here as it does there, since it cannot be used again. Spark starts the workers of tasks with this module; for those that
-plan a query it takes PySpark's own, whatever is set."""
+ends here as it does there, since it cannot be used again. Spark starts the workers of tasks with this module; the
+workers that plan a query run PySpark's own, whatever is set."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def progress(commits: Any) -> Any:
         import pyarrow as pa
 
         ordered = table.sort_by("log_offset")
-        said = _progress(ordered["commit_ms"].to_numpy(), ordered["offset"].to_numpy())
-        return pa.Table.from_pylist([{"key": key[0].as_py(), **said}], schema=arrow_schema(keyed))
+        measures = _progress(ordered["commit_ms"].to_numpy(), ordered["offset"].to_numpy())
+        return pa.Table.from_pylist([{"key": key[0].as_py(), **measures}], schema=arrow_schema(keyed))
 
     return (
         rows.groupBy("key").applyInArrow(run, keyed).join(f.broadcast(numbered), "key").select(*column_names(PROGRESS))
@@ -114,9 +114,9 @@ def stalls(progress: Any) -> Any:
     zipped = f.arrays_zip("stall_from_ms", "stall_until_ms", "stall_offset", "stall_moved")
     each = progress.select(*KEYS, "median_interval_ms", f.explode(zipped).alias("s"))
     pause = (f.col("s.stall_until_ms") - f.col("s.stall_from_ms")).alias("pause_ms")
-    said = [f.col("s.stall_from_ms").alias("from_ms"), f.col("s.stall_until_ms").alias("until_ms"), pause]
+    bounds = [f.col("s.stall_from_ms").alias("from_ms"), f.col("s.stall_until_ms").alias("until_ms"), pause]
     more = [f.col("s.stall_offset").alias("offset"), f.col("s.stall_moved").alias("moved")]
-    return each.select(*KEYS, *said, "median_interval_ms", *more)
+    return each.select(*KEYS, *bounds, "median_interval_ms", *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +138,20 @@ def committed_by_time(commits: Any, grid: Grid) -> Any:
     from pyspark.sql import functions as f
 
     late = f.greatest(f.col("commit_ms") - grid.first_ms, f.lit(0))
-    place = f.ceil(late / grid.step_ms).cast("int")  # a commit counts from the first time at or after it
-    said = [f.max_by("offset", "log_offset").alias("offset"), f.max("log_offset").alias("log_offset")]
-    newest = commits.groupBy(*KEYS, place.alias("place")).agg(*said)
-    places = f.explode(f.sequence(f.lit(0), f.lit(grid.count - 1))).alias("place")
-    every = newest.select(*KEYS).distinct().select(*KEYS, places)
-    in_order = Window.partitionBy(*KEYS).orderBy("place")
-    told = f.when(f.col("log_offset").isNotNull(), f.struct("offset"))  # deleted is said too: with a null offset
-    filled = every.join(newest, [*KEYS, "place"], "left").withColumn(
-        "said", f.last(told, ignorenulls=True).over(in_order)
+    step = f.ceil(late / grid.step_ms).cast("int")  # a commit counts from the first time at or after it
+    newest_values = [f.max_by("offset", "log_offset").alias("offset"), f.max("log_offset").alias("log_offset")]
+    newest = commits.groupBy(*KEYS, step.alias("step")).agg(*newest_values)
+    steps = f.explode(f.sequence(f.lit(0), f.lit(grid.count - 1))).alias("step")
+    every = newest.select(*KEYS).distinct().select(*KEYS, steps)
+    in_order = Window.partitionBy(*KEYS).orderBy("step")
+    offset = f.when(
+        f.col("log_offset").isNotNull(), f.struct("offset")
+    )  # not null where the newest record is a deletion
+    filled = every.join(newest, [*KEYS, "step"], "left").withColumn(
+        "newest", f.last(offset, ignorenulls=True).over(in_order)
     )
-    time_ms = (f.lit(grid.first_ms) + f.col("place").cast("long") * grid.step_ms).alias("time_ms")
-    return filled.where("said is not null").select(*KEYS, time_ms, f.col("said.offset").alias("committed"))
+    time_ms = (f.lit(grid.first_ms) + f.col("step").cast("long") * grid.step_ms).alias("time_ms")
+    return filled.where("newest is not null").select(*KEYS, time_ms, f.col("newest.offset").alias("committed"))
 
 
 def lag(committed: Any, ends: Any) -> Any:

@@ -36,25 +36,25 @@ class OffsetsDecoder:
         wanted = pa.array([key is not None for key in known], pa.bool_())
         mask = pc.fill_null(wanted.take(encoded.indices), False)
         indices = encoded.indices.filter(mask)
-        said = _Values(columns.values.filter(mask))
+        values = _Values(columns.values.filter(mask))
         chosen = mask.to_numpy(zero_copy_only=False)
         producers = columns.producer_ids[chosen]
         arrays = {
             "group": _column([k and k[0] for k in known], indices, pa.string()),
             "topic": _column([k and k[1][0] for k in known], indices, pa.string()),
             "partition": _column([k and k[1][1] for k in known], indices, pa.int32()),
-            "offset": pa.array(said.offset, mask=said.missing),
-            "leader_epoch": pa.array(said.epoch, mask=said.missing),
-            "metadata": said.metadata,
-            "commit_ms": pa.array(np.where(said.missing, columns.timestamps[chosen], said.commit_ms)),
-            "expire_ms": pa.array(said.expire_ms, mask=said.missing | (said.expire_ms < 0)),
-            "deleted": pa.array(said.missing),
+            "offset": pa.array(values.offset, mask=values.missing),
+            "leader_epoch": pa.array(values.epoch, mask=values.missing),
+            "metadata": values.metadata,
+            "commit_ms": pa.array(np.where(values.missing, columns.timestamps[chosen], values.commit_ms)),
+            "expire_ms": pa.array(values.expire_ms, mask=values.missing | (values.expire_ms < 0)),
+            "deleted": pa.array(values.missing),
             "producer_id": pa.array(producers, mask=producers < 0),
             "log_partition": pa.array(np.full(len(indices), log_partition, np.int32)),
             "log_offset": pa.array(columns.offsets[chosen]),
         }
         batch = pa.RecordBatch.from_arrays([arrays[f.name] for f in self._commits], schema=self._commits)
-        return batch.filter(pa.array(said.readable)) if not said.readable.all() else batch
+        return batch.filter(pa.array(values.readable)) if not values.readable.all() else batch
 
     def _offset_key(self, key: bytes | None) -> tuple[str, tuple[str, int]] | None:
         try:
@@ -71,21 +71,21 @@ class OffsetsDecoder:
             header = read_header(data, at)
             committed = marker_of(data, at, header)
             if committed is not None:
-                said = {"kind": "marker", "producer_id": header.producer_id, "committed": committed}
-                rows.append(said | {"time_ms": header.max_timestamp, "log_offset": header.base_offset})
+                marker = {"kind": "marker", "producer_id": header.producer_id, "committed": committed}
+                rows.append(marker | {"time_ms": header.max_timestamp, "log_offset": header.base_offset})
         if columns is not None:
             encoded = columns.keys.dictionary_encode()
             groups = [_group_of(key) for key in encoded.dictionary.to_pylist()]
             mask = pa.array([g is not None for g in groups], pa.bool_()).take(encoded.indices)
-            for place in np.nonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))[0]:
-                group = groups[encoded.indices[int(place)].as_py()]
+            for index in np.nonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))[0]:
+                group = groups[encoded.indices[int(index)].as_py()]
                 rows.append(
                     {
                         "kind": "group",
                         "group": group,
-                        "value": columns.values[int(place)].as_py(),
-                        "time_ms": int(columns.timestamps[place]),
-                        "log_offset": int(columns.offsets[place]),
+                        "value": columns.values[int(index)].as_py(),
+                        "time_ms": int(columns.timestamps[index]),
+                        "log_offset": int(columns.offsets[index]),
                     }
                 )
         for row in rows:
@@ -132,15 +132,15 @@ class _Values:
 
     def _read(self, values: pa.Array, others: Any) -> None:
         metadata: list[str | None] = [None if gone else "" for gone in self.missing]
-        for place, value in zip(others.tolist(), values.take(pa.array(others)).to_pylist(), strict=True):
+        for index, value in zip(others.tolist(), values.take(pa.array(others)).to_pylist(), strict=True):
             try:
-                said: CommittedOffset = committed_offset(value)
+                committed: CommittedOffset = committed_offset(value)
             except WireError:
-                self.readable[place] = False
+                self.readable[index] = False
                 continue
-            self.offset[place], self.epoch[place] = said.offset, said.leader_epoch
-            self.commit_ms[place], self.expire_ms[place] = said.commit_timestamp_ms, said.expire_timestamp_ms
-            metadata[place] = said.metadata
+            self.offset[index], self.epoch[index] = committed.offset, committed.leader_epoch
+            self.commit_ms[index], self.expire_ms[index] = committed.commit_timestamp_ms, committed.expire_timestamp_ms
+            metadata[index] = committed.metadata
         self.metadata = pa.array(metadata, pa.string())
 
 

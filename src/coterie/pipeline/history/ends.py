@@ -25,7 +25,7 @@ def broker_ends(client: Mapping[str, str], partitions: Iterable[TopicPartition],
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
-    found: list[Row] = []
+    rows: list[Row] = []
     for topic, numbers in topics.items():
         reader = TopicReader(SourceOptions(dict(client), assign={topic: numbers}))
         try:
@@ -33,13 +33,13 @@ def broker_ends(client: Mapping[str, str], partitions: Iterable[TopicPartition],
             ends = reader.offsets_of(dict.fromkeys(there, LATEST))
             for time_ms in times_ms:
                 at = reader.offsets_of(dict.fromkeys(there, time_ms + 1))
-                found += [(*tp, time_ms, at[tp] if at[tp] >= 0 else ends[tp]) for tp in there]
+                rows += [(*tp, time_ms, at[tp] if at[tp] >= 0 else ends[tp]) for tp in there]
         except KafkaError as error:
             if error.code.retriable and error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
                 raise  # the broker is away; a topic that is gone only has no lag any more
         finally:
             reader.close()
-    return found
+    return rows
 
 
 def folder_ends(data: Path, partitions: Iterable[TopicPartition], times_ms: list[int]) -> Iterator[Row]:
@@ -51,8 +51,8 @@ def folder_ends(data: Path, partitions: Iterable[TopicPartition], times_ms: list
             newest_ms = [time_ms for time_ms, _ in reached]
             for time_ms in times_ms:
                 # The first batch with a later record: everything before it was there.
-                place = bisect_left(newest_ms, time_ms + 1)
-                yield topic, partition, time_ms, reached[place - 1][1] if place else 0
+                count = bisect_left(newest_ms, time_ms + 1)
+                yield topic, partition, time_ms, reached[count - 1][1] if count else 0
 
 
 def _reached(folder: Path) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMet
 from coterie.wire.primitives import WireError
 
 Row = tuple[Any, ...]
-Place = tuple[int, int, int]  # time_ms, log_partition, log_offset
+LogPosition = tuple[int, int, int]  # time_ms, log_partition, log_offset
 
 
 def generations(group_log: Any) -> Any:
@@ -38,7 +38,7 @@ def stored_value(value: bytes | None) -> GroupMetadataValue | None:
         return None
 
 
-def _rows(group_log: Any, schema: str, make: Callable[[str, bytes | None, Place], Iterator[Row]]) -> Any:
+def _rows(group_log: Any, schema: str, make: Callable[[str, bytes | None, LogPosition], Iterator[Row]]) -> Any:
     """Maps each record of a group to any number of rows, in Arrow batches."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -50,7 +50,9 @@ def _rows(group_log: Any, schema: str, make: Callable[[str, bytes | None, Place]
                 batch.column(n).to_pylist() for n in ("group", "value", "time_ms", "log_partition", "log_offset")
             ]
             rows = [
-                row for group, value, *place in zip(*columns, strict=True) for row in make(group, value, tuple(place))
+                row
+                for group, value, *position in zip(*columns, strict=True)
+                for row in make(group, value, tuple(position))
             ]
             turned = zip(*rows, strict=True) if rows else ([] for _ in wanted)
             yield pa.RecordBatch.from_arrays(
@@ -60,27 +62,34 @@ def _rows(group_log: Any, schema: str, make: Callable[[str, bytes | None, Place]
     return group_log.where("kind = 'group'").mapInArrow(run, schema)
 
 
-def _generation_rows(group: str, value: bytes | None, place: Place) -> Iterator[Row]:
+def _generation_rows(group: str, value: bytes | None, position: LogPosition) -> Iterator[Row]:
     if value is None:
-        yield (group, None, None, None, None, 0, True, *place)
+        yield (group, None, None, None, None, 0, True, *position)
         return
     v = stored_value(value)
     if v is not None:
-        yield (group, v.generation, v.protocol_type, v.protocol, v.leader, len(v.members), False, *place)
+        yield (group, v.generation, v.protocol_type, v.protocol, v.leader, len(v.members), False, *position)
 
 
-def _member_rows(group: str, value: bytes | None, place: Place) -> Iterator[Row]:
+def _member_rows(group: str, value: bytes | None, position: LogPosition) -> Iterator[Row]:
     v = stored_value(value)
     for m in v.members if v is not None else ():
-        said = (m.member_id, m.group_instance_id, m.client_id, m.client_host, m.session_timeout, m.rebalance_timeout)
-        yield (group, v.generation if v else 0, *said, topics_of(v, m), *place)
+        described = (
+            m.member_id,
+            m.group_instance_id,
+            m.client_id,
+            m.client_host,
+            m.session_timeout,
+            m.rebalance_timeout,
+        )
+        yield (group, v.generation if v else 0, *described, topics_of(v, m), *position)
 
 
-def _assignment_rows(group: str, value: bytes | None, place: Place) -> Iterator[Row]:
+def _assignment_rows(group: str, value: bytes | None, position: LogPosition) -> Iterator[Row]:
     v = stored_value(value)
     for m in v.members if v is not None else ():
         for topic, partition in assigned(v, m):
-            yield (group, v.generation if v else 0, m.member_id, m.client_id, topic, partition, *place)
+            yield (group, v.generation if v else 0, m.member_id, m.client_id, topic, partition, *position)
 
 
 def topics_of(value: GroupMetadataValue | None, member: MemberMetadata) -> list[str] | None:

@@ -49,10 +49,10 @@ class Progress:
     @classmethod
     def load(cls, out: Path) -> Progress:
         try:
-            said = json.loads((out / "progress.json").read_text())
+            fields = json.loads((out / "progress.json").read_text())
         except FileNotFoundError:
             return cls()
-        return cls(said["runs"], {int(p): o for p, o in said["offsets"].items()}, said["journal"])
+        return cls(fields["runs"], {int(p): o for p, o in fields["offsets"].items()}, fields["journal"])
 
     def save(self, out: Path) -> None:
         part = out / "progress.json.part"
@@ -177,15 +177,15 @@ def _make_tables(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
 
 
 def _rebalances(spark: Any, sources: Sources, out: Path, group_log: Any) -> Any:
-    told = rebalances.from_generations(group_log)
-    told = told.unionByName(rebalances.from_journal(_read(spark, out / "journal", JOURNAL)))
+    events = rebalances.from_generations(group_log)
+    events = events.unionByName(rebalances.from_journal(_read(spark, out / "journal", JOURNAL)))
     lines = out / "server_lines"
     if sources.server_logs:
         frame = server_log.lines_of(spark, list(sources.server_logs))
         frame.write.mode("overwrite").parquet(str(lines))
     if lines.exists():
-        told = told.unionByName(server_log.from_lines(_read(spark, lines, server_log.LINES)))
-    return told
+        events = events.unionByName(server_log.from_lines(_read(spark, lines, server_log.LINES)))
+    return events
 
 
 def _lag(spark: Any, sources: Sources, counting: Any, cadence: Any) -> Any:

@@ -11,8 +11,8 @@ SHORT_LIFE_MS = 5 * 60 * 1000
 FLAPPING_LIVES = 3
 
 
-def _with_places(generations: Any) -> Any:
-    """Each stored state with its place among its group's, and when the next one begins."""
+def _with_ordinals(generations: Any) -> Any:
+    """Each stored state with its ordinal among its group's, and when the next one begins."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -21,7 +21,7 @@ def _with_places(generations: Any) -> Any:
         "group",
         "log_offset",
         "members",
-        f.row_number().over(in_order).alias("place"),
+        f.row_number().over(in_order).alias("ordinal"),
         f.lead("time_ms").over(in_order).alias("next_ms"),
     )
 
@@ -31,11 +31,11 @@ def _runs(rows: Any, generations: Any, keys: list[str], more: list[Any]) -> Any:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    placed = rows.join(_with_places(generations), ["group", "log_offset"])
-    island = f.col("place") - f.row_number().over(Window.partitionBy(*keys).orderBy("place"))
-    ends = f.max(f.struct("place", "next_ms")).alias("end")
+    numbered = rows.join(_with_ordinals(generations), ["group", "log_offset"])
+    island = f.col("ordinal") - f.row_number().over(Window.partitionBy(*keys).orderBy("ordinal"))
+    ends = f.max(f.struct("ordinal", "next_ms")).alias("end")
     return (
-        placed.withColumn("island", island)
+        numbered.withColumn("island", island)
         .groupBy(*keys, "island")
         .agg(f.min("time_ms").alias("from_ms"), ends, *more)
         .withColumn("until_ms", f.col("end.next_ms"))

@@ -57,12 +57,14 @@ class LogRange:
 
 def log_ranges(folders: list[Path], since: Mapping[int, int]) -> list[LogRange]:
     """``folders``: those of the partitions, or ones that hold them (a broker's log.dirs). Raises NothingToRead."""
-    found = {tp: path for folder in folders for tp, path in partition_folders(folder).items() if tp[0] == TOPIC}
-    if not found:
+    folders_by_partition = {
+        tp: path for folder in folders for tp, path in partition_folders(folder).items() if tp[0] == TOPIC
+    }
+    if not folders_by_partition:
         named = ", ".join(map(str, folders))
         raise NothingToRead(f"there is no folder {TOPIC}-N in {named}; give a broker's data folder")
     ranges: list[LogRange] = []
-    for (_, number), path in sorted(found.items()):
+    for (_, number), path in sorted(folders_by_partition.items()):
         done = since.get(number, 0)
         ranges += [LogRange(r.path, None, None, number, r.first, r.last, done) for r in file_ranges(path, done)]
     return ranges
@@ -79,12 +81,12 @@ def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogR
         ranges = reader.plan_ranges(wanted)
     finally:
         reader.close()
-    found: list[LogRange] = []
+    pieces: list[LogRange] = []
     for r in ranges:
         for first in range(r.start, r.end, RANGE_RECORDS):
             last = min(first + RANGE_RECORDS, r.end)
-            found.append(LogRange(None, r.host, r.port, r.partition, first, last, first))
-    return found
+            pieces.append(LogRange(None, r.host, r.port, r.partition, first, last, first))
+    return pieces
 
 
 def as_frame(spark: Any, ranges: list[LogRange]) -> Any:

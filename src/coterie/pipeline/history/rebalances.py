@@ -1,4 +1,4 @@
-"""Rebalances, from whoever tells of them: the journal, a broker's log, or the stored generations. DataFrame -> DataFrame.
+"""Rebalances, from the journal, a broker's log, or the stored generations. DataFrame -> DataFrame.
 
 The journal is exact. A broker's log (`server_log`) knows causes and phases, and nothing of partitions. The generations
 alone know who came and went and what moved, and no more of the time than when the new assignment was stored.

@@ -72,34 +72,34 @@ def rebalances(lines: Iterable[str]) -> Iterator[Row]:
         if time is None:
             continue
         now_ms = _milliseconds(time)
-        if found := _PREPARING.search(line.rstrip()):
-            story = stories.setdefault(found["group"], _Story())
+        if match := _PREPARING.search(line.rstrip()):
+            story = stories.setdefault(match["group"], _Story())
             story.started_ms = now_ms if story.started_ms is None else story.started_ms
-            story.reasons.append(found["reason"])
-        elif found := _STABILIZED.search(line):
-            stories.setdefault(found["group"], _Story()).formed_ms = now_ms
-        elif found := _ASSIGNED.search(line):
-            story = stories.pop(found["group"], _Story())
-            yield _row(found, "stable", now_ms, story, found["members"], found["leader"])
-        elif found := _EMPTY.search(line):
-            story = stories.pop(found["group"], _Story())
-            yield _row(found, "empty", now_ms, story, "0", None)
-        elif found := _FAILED.search(line):
-            story = stories.setdefault(found["group"], _Story())
+            story.reasons.append(match["reason"])
+        elif match := _STABILIZED.search(line):
+            stories.setdefault(match["group"], _Story()).formed_ms = now_ms
+        elif match := _ASSIGNED.search(line):
+            story = stories.pop(match["group"], _Story())
+            yield _row(match, "stable", now_ms, story, match["members"], match["leader"])
+        elif match := _EMPTY.search(line):
+            story = stories.pop(match["group"], _Story())
+            yield _row(match, "empty", now_ms, story, "0", None)
+        elif match := _FAILED.search(line):
+            story = stories.setdefault(match["group"], _Story())
             if story.started_ms is not None:  # one more, while the group is rebalancing anyway
-                story.reasons.append(f"removing member {found['member']} on heartbeat expiration")
-        elif found := _DELETED.search(line):
-            for group in found["groups"].split(","):
+                story.reasons.append(f"removing member {match['member']} on heartbeat expiration")
+        elif match := _DELETED.search(line):
+            for group in match["groups"].split(","):
                 stories.pop(group.strip(), None)
 
 
-def _row(found: re.Match[str], event: str, now_ms: int, story: _Story, members: str | None, leader: str | None) -> Row:
+def _row(match: re.Match[str], event: str, now_ms: int, story: _Story, members: str | None, leader: str | None) -> Row:
     kinds = [cause_of(reason) for reason in story.reasons]
     formed_ms = story.formed_ms if event == "stable" else now_ms
     began = story.started_ms is not None and formed_ms is not None
     return {
-        "group": found["group"],
-        "generation": int(found["generation"]),
+        "group": match["group"],
+        "generation": int(match["generation"]),
         "source": "server_log",
         "event": event,
         "time_ms": now_ms,
@@ -131,14 +131,14 @@ def coordinator_lines(path: Path) -> Iterator[tuple[int, str, str]]:
             if "roup " not in line:
                 continue
             for pattern in (_PREPARING, _STABILIZED, _ASSIGNED, _EMPTY, _FAILED):
-                found = pattern.search(line.rstrip())
+                match = pattern.search(line.rstrip())
                 time = _TIME.search(line)
-                if found and time:
-                    yield _milliseconds(time), found["group"], line.rstrip()
+                if match and time:
+                    yield _milliseconds(time), match["group"], line.rstrip()
                     break
 
 
-LINES = "group string, time_ms bigint, place bigint, line string"
+LINES = "group string, time_ms bigint, number bigint, line string"
 
 
 def lines_of(spark: Any, paths: list[Path]) -> Any:
@@ -151,8 +151,8 @@ def lines_of(spark: Any, paths: list[Path]) -> Any:
         for batch in batches:
             for path in batch.column("path").to_pylist():
                 rows = [
-                    {"group": group, "time_ms": time_ms, "place": place, "line": line}
-                    for place, (time_ms, group, line) in enumerate(coordinator_lines(Path(path)))
+                    {"group": group, "time_ms": time_ms, "number": number, "line": line}
+                    for number, (time_ms, group, line) in enumerate(coordinator_lines(Path(path)))
                 ]
                 yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(LINES))
 
@@ -165,7 +165,7 @@ def from_lines(lines: Any) -> Any:
     def run(table: Any) -> Any:
         import pyarrow as pa
 
-        ordered = table.sort_by([("time_ms", "ascending"), ("place", "ascending")])
+        ordered = table.sort_by([("time_ms", "ascending"), ("number", "ascending")])
         return pa.Table.from_pylist(
             list(rebalances(ordered.column("line").to_pylist())), schema=arrow_schema(REBALANCES)
         )

@@ -80,8 +80,8 @@ def _record(row: dict[str, Any]) -> StoredRecord:
         made = to_record(row["group"], OffsetRemoved(topic, partition))
     else:
         expires_ms = -1 if row["expire_ms"] is None else row["expire_ms"]
-        said = CommittedOffset(row["offset"], row["leader_epoch"], row["metadata"], row["commit_ms"], expires_ms)
-        made = to_record(row["group"], OffsetStored(topic, partition, said))
+        committed = CommittedOffset(row["offset"], row["leader_epoch"], row["metadata"], row["commit_ms"], expires_ms)
+        made = to_record(row["group"], OffsetStored(topic, partition, committed))
     assert made is not None
     return made
 
@@ -94,8 +94,8 @@ def groups(log: Any) -> Any:
 
         rows = table.sort_by("log_offset").to_pylist()
         last = {row["group"]: row["log_offset"] for row in rows if row["group"] is not None}
-        found = [_group_row(group, last.get(group.group_id)) for group in replayed(rows).groups.values()]
-        return pa.Table.from_pylist(found, schema=arrow_schema(GROUPS))
+        records = [_group_row(group, last.get(group.group_id)) for group in replayed(rows).groups.values()]
+        return pa.Table.from_pylist(records, schema=arrow_schema(GROUPS))
 
     return newest(log).groupBy("log_partition").applyInArrow(run, GROUPS)
 
