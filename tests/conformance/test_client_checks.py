@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from coterie.conformance.client import CHECKS, Place
+from coterie.conformance.client import CHECKS, BrokerUnderTest
 from coterie.testing import LocalBroker
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_our_client_on_our_broker(check: Callable[[Place], Awaitable[None]], coterie_broker: LocalBroker) -> None:
-    asyncio.run(check(Place(coterie_broker.bootstrap_servers, "c")))
+def test_our_client_on_our_broker(
+    check: Callable[[BrokerUnderTest], Awaitable[None]], coterie_broker: LocalBroker
+) -> None:
+    asyncio.run(check(BrokerUnderTest(coterie_broker.bootstrap_servers, "c")))

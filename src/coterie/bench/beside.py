@@ -53,17 +53,17 @@ def kafka(folder: Path, delay_ms: int) -> Iterator[Address]:
 def _rates(address: Address) -> dict[str, float]:
     """What the groups' requests come to per second."""
     load.create_topic(address)
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     members = load.groups_of_one(address, max(CONNECTIONS))
     load.heartbeats(address, members[:100], WARM_UP_S)
     load.commits(address, members[:100], WARM_UP_S)
     load.joins(address, 100, WARM_UP_S)
     for connections in CONNECTIONS:
-        found[f"heartbeats, {connections} connections"] = load.heartbeats(address, members[:connections], SECONDS)
+        rates[f"heartbeats, {connections} connections"] = load.heartbeats(address, members[:connections], SECONDS)
     for connections in CONNECTIONS:
-        found[f"commits, {connections} connections"] = load.commits(address, members[:connections], SECONDS)
-    found["joins, 100 groups"] = load.joins(address, 100, SECONDS)
-    return found
+        rates[f"commits, {connections} connections"] = load.commits(address, members[:connections], SECONDS)
+    rates["joins, 100 groups"] = load.joins(address, 100, SECONDS)
+    return rates
 
 
 def beside(folder: Path) -> Iterator[Row]:

@@ -147,12 +147,12 @@ def clients(folder: Path) -> Iterator[Row]:
                 rate("produce", "coterie", f"{host}:{port}", CONSUMED)
             names = [n for n in RUNNERS[verb] if n.startswith("coterie") or n in there]
             best = {n: max(rate(verb, n, f"{host}:{port}", count) for _ in range(RUNS)) for n in names}
-            for name, found in best.items():
+            for name, per_second in best.items():
                 ours = name.startswith("coterie")
                 for peer in (p for p in there if ours):
-                    yield Row(f"{verb} with {name}", found, "1/s", best[peer], peer=peer)
+                    yield Row(f"{verb} with {name}", per_second, "1/s", best[peer], peer=peer)
                 if not ours or not there:
-                    yield Row(f"{verb} with {name}", found, "1/s")
+                    yield Row(f"{verb} with {name}", per_second, "1/s")
 
 
 def rate(verb: str, name: str, address: str, count: int) -> float:

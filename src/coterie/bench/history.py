@@ -49,7 +49,7 @@ def _write_partition(folder: Path, log_partition: int, batches: int) -> int:
                 last_delta = offset - base + block[1] - 1
                 index += struct.pack(">ii", last_delta, len(segment))
             filled = bytearray(block[0])
-            _place(filled, offset, block[2])
+            _fill_in(filled, offset, block[2])
             segment += filled
             offset += block[1]
         (folder / f"{base:020}.log").write_bytes(segment)
@@ -59,7 +59,7 @@ def _write_partition(folder: Path, log_partition: int, batches: int) -> int:
     return written
 
 
-def _place(block: bytearray, offset: int, size: int) -> None:
+def _fill_in(block: bytearray, offset: int, size: int) -> None:
     import numpy as np
 
     rows = np.frombuffer(block, np.uint8).reshape(-1, size)
@@ -74,8 +74,8 @@ def _blocks(log_partition: int, per_group: int, rounds: int, turn: int) -> Itera
     step = 200
     for first in range(0, rounds, step):
         count = min(step, rounds - first)
-        for place in range(per_group):
-            group = f"group-{place * LOG_PARTITIONS + log_partition:04}"
+        for index in range(per_group):
+            group = f"group-{index * LOG_PARTITIONS + log_partition:04}"
             template, spots = _template(group)
             rows = np.tile(np.frombuffer(template, np.uint8), (count, 1))
             turns: Any = turn + first + np.arange(count, dtype=np.int64)

@@ -113,11 +113,11 @@ def joins(address: tuple[str, int], groups: int, seconds: float) -> float:
             if inside.pop(s, False):
                 s.sendall(join)
                 continue
-            told = decode_response(JoinGroupResponse, answer[4:], JOIN_VERSION)
-            check(told.error_code)
+            joined = decode_response(JoinGroupResponse, answer[4:], JOIN_VERSION)
+            check(joined.error_code)
             answered += 1
             inside[s] = True
-            s.sendall(_frame(LeaveGroupRequest(group, told.member_id), LEAVE_VERSION))
+            s.sendall(_frame(LeaveGroupRequest(group, joined.member_id), LEAVE_VERSION))
     rate = answered / (time.perf_counter() - started)
     for key in list(selector.get_map().values()):
         key.data[0].close()

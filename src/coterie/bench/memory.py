@@ -36,10 +36,10 @@ def _family(root: int) -> set[int]:
             parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):
             continue
-    found = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
-        found |= more
-    return found
+    family = {root}
+    while more := {pid for pid, parent in parents.items() if parent in family and pid not in family}:
+        family |= more
+    return family
 
 
 def _resident_kib(pid: int) -> int:

@@ -87,8 +87,8 @@ class Crew:
         _, leader, self.ids[number] = texts
         self.generation, shares = generation, []
         if leader == self.ids[number]:
-            told = decode_response(JoinGroupResponse, frame, JOIN)
-            shares = [SyncGroupRequestAssignment(m.member_id, SHARE) for m in told.members]
+            response = decode_response(JoinGroupResponse, frame, JOIN)
+            shares = [SyncGroupRequestAssignment(m.member_id, SHARE) for m in response.members]
         self.send(number, SyncGroupRequest(self.group, generation, self.ids[number], assignments=shares), SYNC)
 
     def _gather(self, waiting: set[int], answered: Callable[[int, bytes], bool]) -> None:
@@ -130,7 +130,7 @@ def settled_crew(address: tuple[str, int], members: int) -> Crew:
     crew.hire(members)
     for number in range(members):
         crew.join(number)
-    # The initial delay lets all of them in at once; whoever came later only makes a second round.
+    # The initial delay lets all of them in at once; a later member only makes a second round.
     crew.round(list(range(members)))
     return crew
 

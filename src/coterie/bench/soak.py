@@ -25,7 +25,7 @@ TOPIC, GROUP, PARTITIONS = "soak", "crew", 12
 DRAIN_S = 120.0
 APPS, CONSUMERS, PRODUCERS = 2, 2, 2
 COMMIT_LATE_MS = 15_000  # a kill explains what its victim had delivered and, in this time, not committed
-Place = tuple[int, int]
+PartitionOffset = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Delivery:
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of it."""
+    """The result of a soak, as `count` computes it."""
 
     records: int = 0
-    missing: list[Place] = field(default_factory=list)
+    missing: list[PartitionOffset] = field(default_factory=list)
     acknowledged_lost: int = 0
     delivered_twice: int = 0
     unexplained: list[str] = field(default_factory=list)
@@ -201,14 +201,14 @@ def _lag(address: str) -> int | None:
         committed = await admin.group_offsets(GROUP)
         return sum(end - committed.get(tp, 0) for tp, end in ends.items())
 
-    found: int | None = _ask(address, question)
-    return found
+    lag: int | None = _ask(address, question)
+    return lag
 
 
 def _ends(address: str) -> dict[int, int]:
     async def question(admin: Any) -> dict[int, int]:
-        found = await admin.offsets({(TOPIC, p): -1 for p in range(PARTITIONS)})
-        return {p: end for (_, p), end in found.items()}
+        ends = await admin.offsets({(TOPIC, p): -1 for p in range(PARTITIONS)})
+        return {p: end for (_, p), end in ends.items()}
 
     ends: dict[int, int] | None = _ask(address, question)
     assert ends is not None
@@ -249,15 +249,15 @@ def _app_deliveries(folder: Path, apps: list[str]) -> list[Delivery]:
 
     spark = make_session("local[2]", "coterie-soak", folder / "verify", short=True)
     try:
-        found: list[Delivery] = []
+        deliveries: list[Delivery] = []
         for name in apps:
             if not (folder / name / "table" / "_spark_metadata").exists():
                 continue
             table = spark.read.parquet(str(folder / name / "table"))
             written = "unix_millis(_metadata.file_modification_time) as written_ms"
             for row in table.selectExpr("partition", "offset", written).toArrow().to_pylist():
-                found.append(Delivery(name, row["written_ms"], row["partition"], row["offset"], row["offset"]))
-        return found
+                deliveries.append(Delivery(name, row["written_ms"], row["partition"], row["offset"], row["offset"]))
+        return deliveries
     finally:
         spark.stop()
 
@@ -265,31 +265,33 @@ def _app_deliveries(folder: Path, apps: list[str]) -> list[Delivery]:
 def count(deliveries: list[Delivery], ends: dict[int, int], kills: list[tuple[str, int]]) -> Verdict:
     """Every (partition, offset) must have been delivered; one delivered twice is explained by a kill of the one who had it
     first, or of the broker, between shortly before that delivery and the second one."""
-    by_place: dict[Place, list[tuple[int, str]]] = defaultdict(list)
+    by_offset: dict[PartitionOffset, list[tuple[int, str]]] = defaultdict(list)
     for d in deliveries:
         for offset in range(d.first, d.last + 1):
-            by_place[d.partition, offset].append((d.time_ms, d.who))
+            by_offset[d.partition, offset].append((d.time_ms, d.who))
     verdict = Verdict(records=sum(ends.values()))
     verdict.missing = [
-        (p, offset) for p, end in sorted(ends.items()) for offset in range(end) if (p, offset) not in by_place
+        (p, offset) for p, end in sorted(ends.items()) for offset in range(end) if (p, offset) not in by_offset
     ]
     for name, _ in kills:
         kind = name.split("-")[0]
         verdict.kills[kind] = verdict.kills.get(kind, 0) + 1
-    for place, times in by_place.items():
+    for position, times in by_offset.items():
         for _, who in times:
             verdict.by_app[who] = verdict.by_app.get(who, 0) + 1
         if len(times) > 1:
             verdict.delivered_twice += 1
-            _explain(place, sorted(times), kills, verdict)
+            _explain(position, sorted(times), kills, verdict)
     return verdict
 
 
-def _explain(place: Place, times: list[tuple[int, str]], kills: list[tuple[str, int]], verdict: Verdict) -> None:
+def _explain(
+    position: PartitionOffset, times: list[tuple[int, str]], kills: list[tuple[str, int]], verdict: Verdict
+) -> None:
     for (first_ms, who), (second_ms, by) in pairwise(times):
         explained = any(
             name in (who, by, "broker") and first_ms - COMMIT_LATE_MS <= killed_ms <= second_ms
             for name, killed_ms in kills
         )
         if not explained:
-            verdict.unexplained.append(f"{place[0]}@{place[1]}: {who} at {first_ms}, {by} at {second_ms}")
+            verdict.unexplained.append(f"{position[0]}@{position[1]}: {who} at {first_ms}, {by} at {second_ms}")

@@ -99,12 +99,12 @@ class Crew:
     def _listen(self, name: str, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            said = json.loads(line)
+            report = json.loads(line)
             # RocketMQ's queues are (topic, broker, number)
-            owned = {("@".join(where[:-1]), where[-1]) for where in said["owned"]}
+            owned = {("@".join(where[:-1]), where[-1]) for where in report["owned"]}
             with self._lock:
                 if self._processes.get(name) is process:
-                    self._changed(name, owned, said["ms"])
+                    self._changed(name, owned, report["ms"])
 
     def _changed(self, name: str, owned: set[tuple[str, int]], now_ms: int) -> None:
         self.meter.changed(name, self._owned[name], owned, now_ms)
@@ -179,7 +179,7 @@ def _simulated(question: Question) -> list[float]:
 
 def measure(tell: Tell) -> list[RealPoint]:
     """All questions; those whose servers cannot be had here are told and left out."""
-    found: list[RealPoint] = []
+    points: list[RealPoint] = []
     with tempfile.TemporaryDirectory(prefix="coterie-study-") as folder:
         for servers, protocols in (
             (_kafka, ("eager", "cooperative")),
@@ -189,10 +189,10 @@ def measure(tell: Tell) -> list[RealPoint]:
             mine = [q for q in QUESTIONS if q.setting.protocol in protocols]
             try:
                 with servers(Path(folder)) as start:
-                    found += [_point(question, start, tell) for question in mine]
+                    points += [_point(question, start, tell) for question in mine]
             except (CannotRun, RuntimeError) as reason:
                 tell(f"SKIPPED {protocols[0]}: {reason}")
-    return found
+    return points
 
 
 def _point(question: Question, start: Callable[[Question], Start], tell: Tell) -> RealPoint:

@@ -253,7 +253,7 @@ def _tell_check(check: Check) -> None:
 def _tell_difference(result: StoryResult) -> None:
     write_line(err=True)
     write_line(f"seed {result.seed} ({result.kind}), step {result.steps}, the steps before:", err=True)
-    for line in result.told[-STEPS_SHOWN:]:
+    for line in result.log[-STEPS_SHOWN:]:
         write_line(f"  {line}", err=True)
     write_lines(result.difference.split("\n"), color="red", err=True)
 

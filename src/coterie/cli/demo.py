@@ -73,12 +73,12 @@ def _tell(checks: list[object], out: Path, seconds: float, as_json: bool) -> Non
     right = all(c.right for c in found)
     report = out / "report.html"
     if as_json:
-        told = [{"check": c.name, "right": c.right, "said": c.said} for c in found]
+        told = [{"check": c.name, "right": c.right, "said": c.detail} for c in found]
         write_json({"right": right, "seconds": round(seconds, 1), "report": str(report), "checks": told}, indent=2)
     else:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for c in found:
-            table.add_row("[green]right[/]" if c.right else "[bold red]WRONG[/]", text_of(c.name), text_of(c.said))
+            table.add_row("[green]right[/]" if c.right else "[bold red]WRONG[/]", text_of(c.name), text_of(c.detail))
         write_drawing(table, PIPED_WIDTH)
         write_line(f"{len(found)} checks, {sum(c.right for c in found)} right, {seconds:.0f} s")
         write_line(f"data and tables: {out}")

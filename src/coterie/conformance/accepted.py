@@ -31,8 +31,8 @@ def tied_vote(story: GroupStory, ours: Response, theirs: Response) -> bool:
     names = (ours.get("protocol_name"), theirs.get("protocol_name"))
     if None in names or names[0] == names[1]:
         return False
-    told = {m["member_id"] for m in ours["members"]}  # the leader hears who is in it; others may have left by now
-    rejoined = [a for a in story.actors.values() if a.name in story.joining or a.member in told]
+    members = {m["member_id"] for m in ours["members"]}  # the leader hears who is in it; others may have left by now
+    rejoined = [a for a in story.actors.values() if a.name in story.joining or a.member in members]
     known = [a for a in story.actors.values() if a.member in story.ask.members or a in rejoined]
     return any(_is_tie(str(names[0]), str(names[1]), [a.protocols for a in joined]) for joined in (rejoined, known))
 
@@ -87,7 +87,7 @@ def leave_one_by_one(story: GroupStory, ours: Response, theirs: Response) -> boo
 def refused_for_room(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 forgets which static member is who when it refuses that member's join for want of room, and keeps a
     pending id that it refused."""
-    return story.version < (3,) and any("GROUP_MAX_SIZE_REACHED" in line for line in story.result.told)
+    return story.version < (3,) and any("GROUP_MAX_SIZE_REACHED" in line for line in story.result.log)
 
 
 def plain_commit_unstable(story: GroupStory, ours: Response, theirs: Response) -> bool:
@@ -109,16 +109,16 @@ def case_of_states(story: GroupStory, ours: Response, theirs: Response) -> bool:
 def full_group_waits(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """A pending id that finds the group full is gone, and may have been all that the others waited for: here they are
     answered at once; Kafka looks again at the next request or at the rebalance timeout."""
-    told = theirs.get("answers", {})
-    full = [a for a, said in told.items() if said["error_code"] == "GROUP_MAX_SIZE_REACHED"]
-    return bool(full) and len(ours["answers"]) > len(told) and ours["answers"][full[0]] == told[full[0]]
+    answers = theirs.get("answers", {})
+    full = [a for a, answer in answers.items() if answer["error_code"] == "GROUP_MAX_SIZE_REACHED"]
+    return bool(full) and len(ours["answers"]) > len(answers) and ours["answers"][full[0]] == answers[full[0]]
 
 
 def removed_while_syncing(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """A removed member's SyncGroup that waits is answered UNKNOWN_MEMBER_ID here; Kafka leaves it without an answer."""
     here, there = ours.get("answers", {}), theirs.get("answers", {})
-    more = {a: said for a, said in here.items() if a not in there}
-    same = all(here.get(a) == said for a, said in there.items())
+    more = {a: answer for a, answer in here.items() if a not in there}
+    same = all(here.get(a) == answer for a, answer in there.items())
     return (
         bool(more) and same and all(s["error_code"] == "UNKNOWN_MEMBER_ID" and "assignment" in s for s in more.values())
     )
@@ -127,12 +127,12 @@ def removed_while_syncing(story: GroupStory, ours: Response, theirs: Response) -
 def commit_to_unknown(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Since Kafka 4 a commit of a member to a group that nobody knows is told so: OffsetCommit v9 GROUP_ID_NOT_FOUND, where
     it was ILLEGAL_GENERATION, and TxnOffsetCommit ILLEGAL_GENERATION, where it was UNKNOWN_MEMBER_ID."""
-    told = (
+    refusals = (
         ("* OffsetCommit v9", "GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"),
         ("* TxnOffsetCommit", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
     )
     asked = story.last_question.replace(":", "")
-    return story.version < (4,) and any(q in asked and o in str(ours) and t in str(theirs) for q, o, t in told)
+    return story.version < (4,) and any(q in asked and o in str(ours) and t in str(theirs) for q, o, t in refusals)
 
 
 def described_as(group: Response, version: tuple[int, ...]) -> Response:

@@ -83,16 +83,18 @@ def compare(version: str, name: str, cases: int, seed: int) -> Comparison:
     """Raises CannotRun. Needs a JDK, since it starts a source file."""
     source = Path(__file__).with_name("Allocate.java")
     command = ["java", "-cp", f"{jars(version)}/*", str(source)]
-    rng, found = random.Random(f"{name} {seed}"), Comparison()
+    rng, comparison = random.Random(f"{name} {seed}"), Comparison()
     wanted = [random_case(rng, name) for _ in range(cases)]
     asked = "".join(case.line() + "\n" for case in wanted)
     done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300, check=False)
     answers = [line[2:] for line in done.stdout.splitlines() if line.startswith("= ")]
     if len(answers) != len(wanted):
-        found.failures.append(f"RocketMQ's classes gave {len(answers)} answers to {len(wanted)}: {done.stderr[:300]}")
+        comparison.failures.append(
+            f"RocketMQ's classes gave {len(answers)} answers to {len(wanted)}: {done.stderr[:300]}"
+        )
     for case, theirs in zip(wanted, answers, strict=False):
-        found.cases += 1
+        comparison.cases += 1
         ours = case.ours()
         if ours != theirs:
-            found.failures.append(f"{case.line()}: ours {ours or 'nothing'}, theirs {theirs or 'nothing'}")
-    return found
+            comparison.failures.append(f"{case.line()}: ours {ours or 'nothing'}, theirs {theirs or 'nothing'}")
+    return comparison

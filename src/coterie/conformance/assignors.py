@@ -191,33 +191,33 @@ def _twice(what: str, topics: Topics, members: list[Subscriber]) -> Iterator[tup
 
 def compare(version: str, assignor: str, cases: Iterable[Case], *, settle: bool = True) -> Comparison:
     """Asks both about every case, cooperative ones until nothing is held back (``settle``). Raises CannotRun."""
-    java, found = JavaAssignors(version), Comparison()
+    java, comparison = JavaAssignors(version), Comparison()
 
     def ask_java(case: Case) -> Assignment:
         assignment, took_ms = java.ask(case)
-        found.their_ms += took_ms
+        comparison.their_ms += took_ms
         return assignment
 
     def ask_us(case: Case) -> Assignment:
         started = time.perf_counter()
         assignment = case.ours()
-        found.our_ms += (time.perf_counter() - started) * 1000
+        comparison.our_ms += (time.perf_counter() - started) * 1000
         return assignment
 
     try:
         for case in cases:
-            found.cases += 1
+            comparison.cases += 1
             if settle:
-                _judge(found, case, settled(case, ask_us), settled(case, ask_java))
+                _judge(comparison, case, settled(case, ask_us), settled(case, ask_java))
             else:
                 ask_us(case)
                 try:
                     ask_java(case)
                 except TooSlow:
-                    found.their_ms = float("inf")
+                    comparison.their_ms = float("inf")
     finally:
         java.close()
-    return found
+    return comparison
 
 
 def settled(case: Case, ask: Callable[[Case], Assignment]) -> Assignment:
@@ -233,28 +233,28 @@ def settled(case: Case, ask: Callable[[Case], Assignment]) -> Assignment:
     return given
 
 
-def _judge(found: Comparison, case: Case, ours: Assignment, theirs: Assignment) -> None:
+def _judge(comparison: Comparison, case: Case, ours: Assignment, theirs: Assignment) -> None:
     mine, other = _sorted(ours), _sorted(theirs)
-    found.same += mine == other
+    comparison.same += mine == other
     asked = "; ".join(case.lines())
     if "sticky" not in case.assignor:
         if mine != other:
-            found.failures.append(f"ours {mine}, theirs {other}: {asked}")
+            comparison.failures.append(f"ours {mine}, theirs {other}: {asked}")
         return
     problem = invalid(case, ours)
     if problem:
-        found.failures.append(f"{problem}: {asked}")
+        comparison.failures.append(f"{problem}: {asked}")
     if invalid(case, theirs):
-        found.theirs_invalid += 1
+        comparison.theirs_invalid += 1
         return
     our_balance, their_balance = balance(ours), balance(theirs)
     our_moves, their_moves = moves(case, ours), moves(case, theirs)
     if our_balance > their_balance:
-        found.failures.append(f"balance {our_balance}, theirs {their_balance}: {asked}")
+        comparison.failures.append(f"balance {our_balance}, theirs {their_balance}: {asked}")
     elif our_balance == their_balance and our_moves > their_moves:
-        found.failures.append(f"{our_moves} moves, theirs {their_moves}: {asked}")
-    found.better_balanced += our_balance < their_balance
-    found.fewer_moves += our_balance == their_balance and our_moves < their_moves
+        comparison.failures.append(f"{our_moves} moves, theirs {their_moves}: {asked}")
+    comparison.better_balanced += our_balance < their_balance
+    comparison.fewer_moves += our_balance == their_balance and our_moves < their_moves
 
 
 def _sorted(assignment: Mapping[str, Owned]) -> dict[str, list[tuple[str, int]]]:

@@ -22,8 +22,8 @@ HEADERS = (("h", b"x"), ("n", None))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a check works."""
+class BrokerUnderTest:
+    """The broker that a check runs against; ``prefix`` keeps its topics and groups apart from other checks'."""
 
     bootstrap_servers: str
     prefix: str
@@ -69,14 +69,14 @@ async def until(done: Callable[[], Awaitable[bool]], what: str, patience_s: floa
 
 async def read(consumer: Consumer, count: int) -> list[Any]:
     """The next records, at least so many."""
-    found: list[Any] = []
+    received: list[Any] = []
 
     async def once() -> bool:
-        found.extend(r for records in (await consumer.poll(100)).values() for r in records)
-        return len(found) >= count
+        received.extend(r for records in (await consumer.poll(100)).values() for r in records)
+        return len(received) >= count
 
     await until(once, f"{count} records")
-    return found
+    return received
 
 
 async def share(consumers: Iterable[Consumer], sizes: list[int]) -> None:
@@ -90,16 +90,16 @@ async def share(consumers: Iterable[Consumer], sizes: list[int]) -> None:
     await until(once, f"the group shares its partitions as {sizes}")
 
 
-async def records_and_compression(place: Place) -> None:
+async def records_and_compression(broker: BrokerUnderTest) -> None:
     """Keys, values, headers, timestamps and every codec come back as they went."""
-    topic = await place.topic("records", 3)
+    topic = await broker.topic("records", 3)
     for codec in CODECS:
-        async with place.producer(compression_type=codec) as producer:
+        async with broker.producer(compression_type=codec) as producer:
             for n in range(50):
                 value = b"%s-%d" % (codec.encode(), n)
                 await producer.send(topic, value, b"k%d" % n, timestamp_ms=1_000 + n, headers=HEADERS)
             await producer.send(topic, None, b"tombstone")
-    async with place.consumer(None) as consumer:
+    async with broker.consumer(None) as consumer:
         await consumer.assign([(topic, p) for p in range(3)])
         records = await read(consumer, len(CODECS) * 51)
     assert len(records) == len(CODECS) * 51
@@ -109,22 +109,22 @@ async def records_and_compression(place: Place) -> None:
     assert (sample.key, sample.timestamp, sample.headers) == (b"k7", 1_007, HEADERS)
 
 
-async def groups_with_every_assignor(place: Place) -> None:
+async def groups_with_every_assignor(broker: BrokerUnderTest) -> None:
     """Two members share, a third comes and goes, cooperatively where that is the assignor's way."""
-    topic = await place.topic("shared", 6)
+    topic = await broker.topic("shared", 6)
     for assignor in ASSIGNORS:
         group = f"by-{assignor}"
         revoked: list[TopicPartition] = []
 
         class Listener(RebalanceListener):
-            def __init__(self, told: list[TopicPartition]) -> None:
-                self.told = told
+            def __init__(self, revocations: list[TopicPartition]) -> None:
+                self.revocations = revocations
 
             def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-                self.told.extend(partitions)
+                self.revocations.extend(partitions)
 
         settings = {"partition_assignment_strategy": assignor}
-        one, two, three = (place.consumer(group, **settings) for _ in range(3))
+        one, two, three = (broker.consumer(group, **settings) for _ in range(3))
         one.subscribe([topic], Listener(revoked))
         await share([one], [6])
         two.subscribe([topic])
@@ -138,11 +138,11 @@ async def groups_with_every_assignor(place: Place) -> None:
         await three.close()
 
 
-async def mixed_assignors(place: Place) -> None:
+async def mixed_assignors(broker: BrokerUnderTest) -> None:
     """Members that list range and cooperative-sticky, in either order, are one eager group."""
-    topic = await place.topic("mixed", 4)
-    one = place.consumer("mixed", partition_assignment_strategy="cooperative-sticky,range")
-    two = place.consumer("mixed", partition_assignment_strategy="range")
+    topic = await broker.topic("mixed", 4)
+    one = broker.consumer("mixed", partition_assignment_strategy="cooperative-sticky,range")
+    two = broker.consumer("mixed", partition_assignment_strategy="range")
     one.subscribe([topic])
     two.subscribe([topic])
     await share([one, two], [2, 2])
@@ -150,25 +150,25 @@ async def mixed_assignors(place: Place) -> None:
     await two.close()
 
 
-async def patterns(place: Place) -> None:
+async def patterns(broker: BrokerUnderTest) -> None:
     """Topics that match a pattern, now and later."""
-    first = await place.topic("pattern-a")
-    async with place.consumer("pattern") as consumer:
-        consumer.subscribe(re.compile(re.escape(place.name("pattern-")) + "[a-z]"))
+    first = await broker.topic("pattern-a")
+    async with broker.consumer("pattern") as consumer:
+        consumer.subscribe(re.compile(re.escape(broker.name("pattern-")) + "[a-z]"))
         await share([consumer], [1])
-        second = await place.topic("pattern-b", 2)
+        second = await broker.topic("pattern-b", 2)
         await share([consumer], [3])
         assert consumer.subscription() == {first, second}
 
 
-async def commits_and_positions(place: Place) -> None:
-    """Sync and async commits, committed offsets, seeking by place and by time, lag."""
-    topic = await place.topic("positions")
+async def commits_and_positions(broker: BrokerUnderTest) -> None:
+    """Sync and async commits, committed offsets, seeking by offset and by time, lag."""
+    topic = await broker.topic("positions")
     where = (topic, 0)
-    async with place.producer() as producer:
+    async with broker.producer() as producer:
         for n in range(100):
             await producer.send(topic, b"%d" % n, timestamp_ms=10_000 + n * 10)
-    async with place.consumer("positions", enable_auto_commit=False) as consumer:
+    async with broker.consumer("positions", enable_auto_commit=False) as consumer:
         consumer.subscribe([topic])
         await read(consumer, 100)
         await consumer.commit({where: 40})
@@ -181,22 +181,22 @@ async def commits_and_positions(place: Place) -> None:
         await consumer.seek_to_beginning()
         assert (await read(consumer, 1))[0].offset == 0
         assert await consumer.end_offsets([where]) == {where: 100}
-    async with place.consumer("positions") as again:
+    async with broker.consumer("positions") as again:
         again.subscribe([topic])
         assert (await read(again, 1))[0].offset == 41
 
 
-async def static_members(place: Place) -> None:
+async def static_members(broker: BrokerUnderTest) -> None:
     """Back under its group.instance.id within the session, a member has what it had, and nobody rebalanced."""
-    topic = await place.topic("static", 4)
-    one = place.consumer("static", group_instance_id="one")
-    two = place.consumer("static", group_instance_id="two")
+    topic = await broker.topic("static", 4)
+    one = broker.consumer("static", group_instance_id="one")
+    two = broker.consumer("static", group_instance_id="two")
     one.subscribe([topic])
     two.subscribe([topic])
     await share([one, two], [2, 2])
     generation, held = one.generation, two.assignment()
     await two.close()
-    two = place.consumer("static", group_instance_id="two")
+    two = broker.consumer("static", group_instance_id="two")
     two.subscribe([topic])
     await share([one, two], [2, 2])
     assert (one.generation, two.assignment()) == (generation, held)
@@ -204,31 +204,31 @@ async def static_members(place: Place) -> None:
     await two.close()
 
 
-async def transactions(place: Place) -> None:
+async def transactions(broker: BrokerUnderTest) -> None:
     """Records and offsets of committed transactions count, those of aborted ones do not, and a newer producer fences."""
-    source, target = await place.topic("source"), await place.topic("target")
-    async with place.producer() as producer:
+    source, target = await broker.topic("source"), await broker.topic("target")
+    async with broker.producer() as producer:
         for n in range(10):
             await producer.send(source, b"%d" % n)
-    reader = place.consumer("mover", enable_auto_commit=False)
+    reader = broker.consumer("mover", enable_auto_commit=False)
     reader.subscribe([source])
     taken = await read(reader, 10)
-    settings = {"transactional_id": place.name("mover"), "default_api_timeout_ms": 40_000}
-    async with place.producer(**settings) as mover:
+    settings = {"transactional_id": broker.name("mover"), "default_api_timeout_ms": 40_000}
+    async with broker.producer(**settings) as mover:
         await mover.init_transactions()
         for n, record in enumerate(taken):
             mover.begin_transaction()
             await mover.send(target, record.value)
             await mover.send_offsets_to_transaction({(source, 0): record.offset + 1}, reader.group_metadata())
             await (mover.abort_transaction() if n % 3 == 2 else mover.commit_transaction())
-        async with place.producer(**settings) as newer:
+        async with broker.producer(**settings) as newer:
             await newer.init_transactions()
             mover.begin_transaction()
             await mover.send(target, b"late")
             (fenced,) = await asyncio.gather(mover.commit_transaction(), return_exceptions=True)
             assert isinstance(fenced, KafkaError), f"the older producer was not fenced: {fenced}"
             assert fenced.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH), fenced
-    async with place.consumer(None, isolation_level="read_committed") as check:
+    async with broker.consumer(None, isolation_level="read_committed") as check:
         await check.assign([(target, 0)])
         values = [r.value for r in await read(check, 7)]
         assert values == [b"%d" % n for n in range(10) if n % 3 != 2], values
@@ -237,10 +237,10 @@ async def transactions(place: Place) -> None:
     await reader.close()
 
 
-async def administration(place: Place) -> None:
+async def administration(broker: BrokerUnderTest) -> None:
     """Topics, partitions, settings, groups, offsets and records, with a future per key."""
-    one, two = place.name("admin-one"), place.name("admin-two")
-    async with place.admin() as admin:
+    one, two = broker.name("admin-one"), broker.name("admin-two")
+    async with broker.admin() as admin:
         created = admin.each.create_topics([NewTopic(one, 2), NewTopic(two, 1, {"retention.ms": "7777"})])
         await asyncio.gather(*created.values())
         exists = await asyncio.gather(*admin.each.create_topics([NewTopic(one, 2)]).values(), return_exceptions=True)
@@ -259,27 +259,27 @@ async def administration(place: Place) -> None:
             return len(await admin.partitions([one])) == 3
 
         await until(grown, "the topic has grown")
-        group = place.name("simple")
+        group = broker.name("simple")
         await admin.commit_group_offsets(group, {(one, 0): 3, (one, 1): 4})
         assert await admin.group_offsets(group) == {(one, 0): 3, (one, 1): 4}
         await admin.delete_group_offsets(group, [(one, 0)])
         assert await admin.group_offsets(group) == {(one, 1): 4}
         await admin.delete_group(group)
-        async with place.consumer("removed", group_instance_id="i") as consumer:
+        async with broker.consumer("removed", group_instance_id="i") as consumer:
             consumer.subscribe([one])
             await share([consumer], [3])
-            described = await admin.describe_group(place.name("removed"))
+            described = await admin.describe_group(broker.name("removed"))
             assert (described.group_state, len(described.members)) == ("Stable", 1)
-            advice = await admin.lint_group(place.name("removed"))
+            advice = await admin.lint_group(broker.name("removed"))
             assert advice[0].safe
-            assert await admin.remove_members(place.name("removed"), ["i"]) == {"i": ErrorCode.NONE}
+            assert await admin.remove_members(broker.name("removed"), ["i"]) == {"i": ErrorCode.NONE}
         await asyncio.gather(*admin.each.delete_topics([one, two]).values())
 
 
-async def a_topic_that_grows(place: Place) -> None:
+async def a_topic_that_grows(broker: BrokerUnderTest) -> None:
     """The leader sees new partitions and has the group share them."""
-    topic = await place.topic("grows", 2)
-    async with place.consumer("grows") as one, place.consumer("grows") as two, place.admin() as admin:
+    topic = await broker.topic("grows", 2)
+    async with broker.consumer("grows") as one, broker.consumer("grows") as two, broker.admin() as admin:
         one.subscribe([topic])
         two.subscribe([topic])
         await share([one, two], [1, 1])
@@ -287,14 +287,14 @@ async def a_topic_that_grows(place: Place) -> None:
         await share([one, two], [3, 3])
 
 
-async def many_records(place: Place) -> None:
+async def many_records(broker: BrokerUnderTest) -> None:
     """Prefetching over several partitions with fetch sessions, pauses in between: nothing lost, nothing twice, in order."""
-    topic = await place.topic("many", 4)
+    topic = await broker.topic("many", 4)
     total = 20_000
-    async with place.producer(compression_type="lz4") as producer:
+    async with broker.producer(compression_type="lz4") as producer:
         for n in range(total):
             await producer.send(topic, b"%d" % n, partition=n % 4)
-    async with place.consumer(None, max_partition_fetch_bytes=20_000) as consumer:
+    async with broker.consumer(None, max_partition_fetch_bytes=20_000) as consumer:
         await consumer.assign([(topic, p) for p in range(4)])
         seen: dict[int, list[int]] = {p: [] for p in range(4)}
 
@@ -310,7 +310,7 @@ async def many_records(place: Place) -> None:
         assert all(offsets == list(range(total // 4)) for offsets in seen.values())
 
 
-CHECKS: tuple[Callable[[Place], Awaitable[None]], ...] = (
+CHECKS: tuple[Callable[[BrokerUnderTest], Awaitable[None]], ...] = (
     records_and_compression,
     groups_with_every_assignor,
     mixed_assignors,
@@ -324,21 +324,21 @@ CHECKS: tuple[Callable[[Place], Awaitable[None]], ...] = (
 )
 
 
-def run_checks(bootstrap_servers: str, told: Callable[[str, str], None]) -> dict[str, bool]:
+def run_checks(bootstrap_servers: str, report: Callable[[str, str], None]) -> dict[str, bool]:
     """Each check by its name, and whether it went right; ``told(name, what went wrong or "")`` as they end."""
-    found: dict[str, bool] = {}
+    results: dict[str, bool] = {}
     for number, check in enumerate(CHECKS):
         name, wrong = check.__name__.replace("_", " "), ""
-        place = Place(bootstrap_servers, f"check{number}")
+        broker = BrokerUnderTest(bootstrap_servers, f"check{number}")
         try:
-            asyncio.run(_within_time(check, place))
+            asyncio.run(_within_time(check, broker))
         except (AssertionError, KafkaError, TimeoutError) as error:
             wrong = f"{type(error).__name__}: {error}"
-        found[name] = not wrong
-        told(name, wrong)
-    return found
+        results[name] = not wrong
+        report(name, wrong)
+    return results
 
 
-async def _within_time(check: Callable[[Place], Awaitable[None]], place: Place) -> None:
+async def _within_time(check: Callable[[BrokerUnderTest], Awaitable[None]], broker: BrokerUnderTest) -> None:
     async with asyncio.timeout(4 * PATIENCE_S):
-        await check(place)
+        await check(broker)

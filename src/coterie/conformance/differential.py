@@ -65,7 +65,7 @@ def coterie_broker(settings: Mapping[str, str], data: Path | None = None) -> Ite
 
 
 def run_differential(
-    version: str, steps: int, first_seed: int, folder: Path, told: Callable[[StoryResult], None]
+    version: str, steps: int, first_seed: int, folder: Path, on_result: Callable[[StoryResult], None]
 ) -> Report:
     """Starts both brokers and runs stories until so many steps are done. Raises CannotRun."""
     theirs = dict(SETTINGS)
@@ -80,7 +80,7 @@ def run_differential(
         for side in (kafka, address):
             make_topics(side)
             wait_for_coordinator(side)
-        return asyncio.run(_stories(Report(version), steps, first_seed, address, kafka, told))
+        return asyncio.run(_stories(Report(version), steps, first_seed, address, kafka, on_result))
 
 
 def make_topics(address: tuple[str, int]) -> None:
@@ -110,7 +110,7 @@ async def _stories(
     first_seed: int,
     ours: tuple[str, int],
     theirs: tuple[str, int],
-    told: Callable[[StoryResult], None],
+    on_result: Callable[[StoryResult], None],
 ) -> Report:
     seeds, kinds = itertools.count(first_seed), ("calm", "calm", "rebalance", "session")
 
@@ -123,7 +123,7 @@ async def _stories(
                 report.accepted[result.accepted] += 1
             if result.difference:
                 report.failed.append(result)
-            told(result)
+            on_result(result)
 
     await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
     return report

@@ -70,9 +70,9 @@ def _fill(address: tuple[str, int]) -> Offsets:
     return committed
 
 
-def _tell(address: tuple[str, int]) -> dict[str, object]:
-    """What a broker says of the groups: state, protocol, members with their blobs, offsets."""
-    connection, said = BrokerSocket(*address), dict[str, object]()
+def _states(address: tuple[str, int]) -> dict[str, object]:
+    """The broker's description of the groups: state, protocol, members with their blobs, offsets."""
+    connection, states = BrokerSocket(*address), dict[str, object]()
     for group in GROUPS:
         described = connection.request(DescribeGroupsRequest([group]), highest=4).groups[0]
         members = sorted(
@@ -84,9 +84,9 @@ def _tell(address: tuple[str, int]) -> dict[str, object]:
             for t in fetched.topics
             for p in t.partitions
         )
-        said[group] = (described.group_state, described.protocol_type, described.protocol_data, members, offsets)
+        states[group] = (described.group_state, described.protocol_type, described.protocol_data, members, offsets)
     connection.close()
-    return said
+    return states
 
 
 def kafka_reads_ours(version: str, folder: Path) -> list[Check]:
@@ -97,10 +97,10 @@ def kafka_reads_ours(version: str, folder: Path) -> list[Check]:
         committed = _fill(address)
         formatted = _console_consumer(version, address)
     dumped = _dump_log(version, data)
-    return [_all_told("dump-log reads our log", dumped, committed), _all_told("formatter", formatted, committed)]
+    return [_all_listed("dump-log reads our log", dumped, committed), _all_listed("formatter", formatted, committed)]
 
 
-def _all_told(name: str, text: str, committed: Offsets) -> Check:
+def _all_listed(name: str, text: str, committed: Offsets) -> Check:
     """Every commit is in the tool's output, and nothing in it is called damaged."""
     lines = text.splitlines()
     missing = [
@@ -110,10 +110,10 @@ def _all_told(name: str, text: str, committed: Offsets) -> Check:
         if not any(group in line and note in line and re.search(rf"\b{offset}\b", line) for line in lines)
     ]
     damaged = [line for line in lines if any(word in line.lower() for word in _DAMAGED)]
-    told = f"{sum(len(o) for o in committed.values())} offsets of {len(committed)} groups"
+    summary = f"{sum(len(o) for o in committed.values())} offsets of {len(committed)} groups"
     if missing or damaged:
-        told = "; ".join(missing[:3] + damaged[:3])
-    return Check(name, not missing and not damaged, told)
+        summary = "; ".join(missing[:3] + damaged[:3])
+    return Check(name, not missing and not damaged, summary)
 
 
 def _dump_log(version: str, data: Path) -> str:
@@ -147,18 +147,22 @@ def we_take_over_theirs(version: str, folder: Path) -> Check:
         wait_for_coordinator(kafka)
         make_topics(kafka)
         _fill(kafka)
-        before = _tell(kafka)
+        before = _states(kafka)
     with coterie_broker(settings, folder / "data") as address:
         wait_for_coordinator(address)
-        after = _tell(address)
-    wrong = [f"{group}: kafka {said}, coterie {after[group]}" for group, said in before.items() if after[group] != said]
+        after = _states(address)
+    wrong = [
+        f"{group}: kafka {described}, coterie {after[group]}"
+        for group, described in before.items()
+        if after[group] != described
+    ]
     return Check("coterie takes over Kafka's folder", not wrong, "; ".join(wrong) or f"{len(before)} groups the same")
 
 
-def check_format(version: str, folder: Path, told: Callable[[Check], None]) -> list[Check]:
+def check_format(version: str, folder: Path, on_check: Callable[[Check], None]) -> list[Check]:
     """All of it for one version. Raises CannotRun."""
     checks = kafka_reads_ours(version, folder / "format")
     checks.append(we_take_over_theirs(version, folder / "take-over"))
     for one in checks:
-        told(one)
+        on_check(one)
     return checks

@@ -156,12 +156,12 @@ class Together:
         command = java(
             "kafka.admin.ConsumerGroupCommand", "--zookeeper", self.zookeeper, "--describe", "--group", GROUP
         )
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
-        rows = [line.split() for line in said.splitlines() if line.startswith(f"{TOPIC} ")]
-        told = {(row[0], int(row[1])): row[-1] for row in rows}
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+        rows = [line.split() for line in output.splitlines() if line.startswith(f"{TOPIC} ")]
+        owners = {(row[0], int(row[1])): row[-1] for row in rows}
         ours = {where: owner.rpartition("-")[0] for where, owner in self.group().owners.items()}
-        same = {where: ours[where].startswith(name) or name.startswith(ours[where]) for where, name in told.items()}
-        return "" if len(told) == PARTITIONS and all(same.values()) else f"the tool says {told}, the nodes {ours}"
+        same = {where: ours[where].startswith(name) or name.startswith(ours[where]) for where, name in owners.items()}
+        return "" if len(owners) == PARTITIONS and all(same.values()) else f"the tool says {owners}, the nodes {ours}"
 
 
 def _until(what: Callable[[], bool]) -> None:

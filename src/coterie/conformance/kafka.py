@@ -168,7 +168,7 @@ def running(
 
 
 def end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """SIGTERM, and SIGKILL for those that do not heed it; the last started goes first."""
+    """SIGTERM, and SIGKILL where a process does not end by it; the last started goes first."""
     for process in reversed(processes):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

@@ -220,7 +220,7 @@ def commit(ask: Asking, actor: Actor) -> Question:
         instance = ask.instance(actor, carried=True)
     if ask.chance(0.15):
         member, generation, instance = "", -1, None
-    topics, told = [], []
+    topics, committed = [], []
     names = rng.choices([TOPIC, OTHER_TOPIC, NO_TOPIC], (8, 4, 0.3), k=rng.choice([1, 1, 2]))
     for name in dict.fromkeys(names):
         partition, offset = rng.randrange(PARTITIONS + ask.chance(0.03)), rng.randrange(1000)
@@ -230,14 +230,14 @@ def commit(ask: Asking, actor: Actor) -> Question:
                 name, partitions=[OffsetCommitRequestPartition(partition, offset, 1, committed_metadata=text)]
             )
         )
-        told.append(f"{name}-{partition}={offset}/{len(text)}")
+        committed.append(f"{name}-{partition}={offset}/{len(text)}")
     group = ask.group_id(ask.group)
 
     def make(side: Side) -> Message:
         return OffsetCommitRequest(group, generation, side.real(member), instance, -1, topics)
 
     who = f"generation={generation} member={member!r} instance={instance}"
-    return Question(SHARED, make, version, f"OffsetCommit v{version} {who} {' '.join(told)} group={group!r}")
+    return Question(SHARED, make, version, f"OffsetCommit v{version} {who} {' '.join(committed)} group={group!r}")
 
 
 def fetch(ask: Asking, actor: Actor) -> Question:

@@ -68,7 +68,7 @@ def running(version: str, folder: Path, brokers: int = 2) -> Iterator[Running]:
         listen = {"listenPort": name_server, "bindAddress": "127.0.0.1"}
         start("org.apache.rocketmq.namesrv.NamesrvStartup", "namesrv", listen, 256)
         wait_for_port(name_server, processes, log)
-        found: dict[str, str] = {}
+        addresses: dict[str, str] = {}
         for number in range(brokers):
             name, port = f"broker-{number}", _free_ports()
             lines = {
@@ -85,10 +85,10 @@ def running(version: str, folder: Path, brokers: int = 2) -> Iterator[Running]:
                 "timerWheelEnable": "false",
             }
             start("org.apache.rocketmq.broker.BrokerStartup", name, lines, 512)
-            found[name] = f"127.0.0.1:{port}"
-        for address in found.values():
+            addresses[name] = f"127.0.0.1:{port}"
+        for address in addresses.values():
             wait_for_port(int(address.rpartition(":")[2]), processes, log)
-        yield Running(f"127.0.0.1:{name_server}", found)
+        yield Running(f"127.0.0.1:{name_server}", addresses)
     finally:
         end(processes)
 
@@ -125,9 +125,9 @@ class Worker:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said = json.loads(line)
-            self.read += [(MessageQueue(*queue), offset) for queue, offset in said["read"]]
-            self.queues = [MessageQueue(*queue) for queue in said["queues"]]
+            report = json.loads(line)
+            self.read += [(MessageQueue(*queue), offset) for queue, offset in report["read"]]
+            self.queues = [MessageQueue(*queue) for queue in report["queues"]]
 
 
 @dataclass(slots=True)
@@ -184,9 +184,9 @@ async def _make_topic(producer: RocketMQProducer, cluster: Running, topic: str) 
         return []
 
     end_s = time.monotonic() + PATIENCE_S
-    while len(found := await queues()) < QUEUES and time.monotonic() < end_s:
+    while len(created := await queues()) < QUEUES and time.monotonic() < end_s:
         await asyncio.sleep(0.2)
-    return found
+    return created
 
 
 async def _until(what: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:

@@ -25,8 +25,8 @@ async def consume(name_server: str, group: str, topic: str, client_id: str, kind
     consumer = RocketMQConsumer(name_server, group, [topic], listener, client_id=client_id, orderly=orderly)
     await consumer.start()
     while True:
-        said, read[:] = list(read), []
-        print(json.dumps({"queues": consumer.queues(), "read": said}), flush=True)
+        received, read[:] = list(read), []
+        print(json.dumps({"queues": consumer.queues(), "read": received}), flush=True)
         await asyncio.sleep(TELL_S)
 
 

@@ -39,10 +39,10 @@ class Side:
         self._symbol: dict[str, str] = {}
 
     async def connection(self, actor: str) -> Connection:
-        found = self._connections.get(actor)
-        if found is None or found.closed:
-            found = self._connections[actor] = await Connection.connect(*self.address, actor or "shared", ANSWER_S)
-        return found
+        connection = self._connections.get(actor)
+        if connection is None or connection.closed:
+            connection = self._connections[actor] = await Connection.connect(*self.address, actor or "shared", ANSWER_S)
+        return connection
 
     def close(self) -> None:
         for task in self.parked.values():

@@ -29,7 +29,7 @@ Tell = Callable[[str, str], None]
 
 
 def connector_jars() -> str:
-    """Those that pyspark does not have. Raises CannotRun."""
+    """The jars that pyspark lacks. Raises CannotRun."""
     folder = maven_jars(f"spark-kafka-{PEER_SPARK}", [("org.apache.spark", "spark-sql-kafka-0-10_2.12", PEER_SPARK)])
     return ",".join(sorted(str(jar) for jar in folder.glob("*.jar") if jar.name.startswith(_NEEDED)))
 
@@ -136,8 +136,8 @@ def _between(spark: Any, address: str, folder: Path) -> str:
 
 def _written(spark: Any, address: str, _: Path) -> str:
     wanted = {(f"k{n}".encode(), f"v{n}".encode(), n % 2) for n in range(2_000)}
-    found = _read(spark, address, "written").select("key", "value", "partition").collect()
-    right = len(found) == 2_000 and {(bytes(r.key), bytes(r.value), r.partition) for r in found} == wanted
+    rows = _read(spark, address, "written").select("key", "value", "partition").collect()
+    right = len(rows) == 2_000 and {(bytes(r.key), bytes(r.value), r.partition) for r in rows} == wanted
     return "" if right else "what it wrote does not come back"
 
 

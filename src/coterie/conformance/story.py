@@ -1,8 +1,8 @@
 """One seeded story: a few actors and one group, told to two brokers step by step; after each step both must agree.
 
 A step sends one question to both. What it answers at once is compared; a JoinGroup or SyncGroup may wait. Then the
-group is described: our broker has settled by then, so the other is waited for until it tells the same (at most
-CATCH_UP_S), and whoever was answered by the one must have been answered alike by the other.
+group is described: our broker has settled by then, so the description of the other is polled until it is the same (at
+most CATCH_UP_S), and an actor with a response of the one must have an equal response of the other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StoryResult:
     steps: int = 0
     difference: str = ""
     accepted: str = ""
-    told: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
 
 
 class Disagreement(Exception):
@@ -157,7 +157,7 @@ class GroupStory:
                 left_s = self.phase_ends_at - time.monotonic()
                 if left_s > MARGIN_S and not self.ask.chance(0.1):
                     return
-                self.result.told.append(f"wait {left_s + MARGIN_S:.1f} s")
+                self.result.log.append(f"wait {left_s + MARGIN_S:.1f} s")
                 ends_at = self.phase_ends_at
                 await asyncio.sleep(max(left_s + MARGIN_S, 0))
                 await self._agree()
@@ -168,7 +168,7 @@ class GroupStory:
             await self._keep_alive(None)
             if self.ask.chance(0.07) and self.ask.members:
                 victim = self.random.choice(self.ask.members)
-                self.result.told.append(f"{victim} falls silent")
+                self.result.log.append(f"{victim} falls silent")
                 end = time.monotonic() + SESSION_MS / 1000 * 1.6
                 while time.monotonic() < end:
                     await self._keep_alive(victim)
@@ -186,7 +186,7 @@ class GroupStory:
 
     async def _exchange(self, question: Question) -> None:
         self.last_question = f"{question.actor or '*'}: {question.text}"
-        self.result.told.append(self.last_question)
+        self.result.log.append(self.last_question)
         if question.actor != SHARED:
             self.waiting[question.actor] = question.member
             if isinstance(question.make(self.sides[0]), JoinGroupRequest):
@@ -218,44 +218,44 @@ class GroupStory:
                 for actor in sorted(done[0]):
                     self.waiting.pop(actor)
                     self._compare(actor, [side.parked.pop(actor).result() for side in self.sides])
-                said = [
+                groups = [
                     described_as(side.plain(answer)["groups"][0], self.version)
                     for side, answer in zip(self.sides, answers, strict=True)
                 ]
-                if said[0] == said[1] and not done[0]:
+                if groups[0] == groups[1] and not done[0]:
                     break
                 end = end if not done[0] else time.monotonic() + CATCH_UP_S
             if time.monotonic() > end:
                 if done[0] != done[1]:
-                    told = [
+                    answers_by_actor = [
                         {actor: side.plain(side.parked[actor].result()) for actor in sorted(answered)}
                         for side, answered in zip(self.sides, done, strict=True)
                     ]
-                    self.parted = ("answered", {"answers": told[0]}, {"answers": told[1]})
-                    raise Disagreement(f"answered\n  coterie {told[0]}\n  kafka   {told[1]}")
-                self.parted = ("group", said[0], said[1])
-                raise Disagreement(f"the group is\n  coterie {said[0]}\n  kafka   {said[1]}")
+                    self.parted = ("answered", {"answers": answers_by_actor[0]}, {"answers": answers_by_actor[1]})
+                    raise Disagreement(f"answered\n  coterie {answers_by_actor[0]}\n  kafka   {answers_by_actor[1]}")
+                self.parted = ("group", groups[0], groups[1])
+                raise Disagreement(f"the group is\n  coterie {groups[0]}\n  kafka   {groups[1]}")
             if done[0] != done[1] or not done[0]:
                 await asyncio.sleep(0.003)
-        self._look(said[0])
+        self._look(groups[0])
 
     def _compare(self, actor: str, answers: list[Message]) -> None:
         symbols = [side.learn(actor, answer) for side, answer in zip(self.sides, answers, strict=True)]
-        said = [side.plain(answer) for side, answer in zip(self.sides, answers, strict=True)]
+        plain = [side.plain(answer) for side, answer in zip(self.sides, answers, strict=True)]
         if isinstance(answers[0], ListGroupsResponse):
-            for one in said:
+            for one in plain:
                 one["groups"] = [g for g in one["groups"] if g["group_id"] == self.group]
-        self.result.told.append(f"    {actor or '*'} <- {said[0]}")
+        self.result.log.append(f"    {actor or '*'} <- {plain[0]}")
         if isinstance(answers[0], DescribeGroupsResponse):
-            for one in said:
+            for one in plain:
                 one["groups"] = [described_as(group, self.version) for group in one["groups"]]
-        if said[0] != said[1]:
-            self.parted = (actor, said[0], said[1])
-            raise Disagreement(f"{actor or 'shared'} is answered\n  coterie {said[0]}\n  kafka   {said[1]}")
+        if plain[0] != plain[1]:
+            self.parted = (actor, plain[0], plain[1])
+            raise Disagreement(f"{actor or 'shared'} is answered\n  coterie {plain[0]}\n  kafka   {plain[1]}")
         if actor != SHARED:
-            self._remember(self.actors[actor], answers[0], symbols[0], said[0])
+            self._remember(self.actors[actor], answers[0], symbols[0], plain[0])
 
-    def _remember(self, actor: Actor, answer: Message, symbol: str | None, said: dict[str, Any]) -> None:
+    def _remember(self, actor: Actor, answer: Message, symbol: str | None, plain: dict[str, Any]) -> None:
         if isinstance(answer, JoinGroupResponse):
             if symbol is not None and symbol != actor.member:
                 if actor.member:
@@ -264,7 +264,7 @@ class GroupStory:
             if answer.error_code == ErrorCode.NONE:
                 actor.generation, actor.synced = answer.generation_id, False
                 self.phase_ends_at = time.monotonic() + REBALANCE_MS / 1000
-                self.ask.leader, self.ask.protocol = said["leader"], answer.protocol_name or "range"
+                self.ask.leader, self.ask.protocol = plain["leader"], answer.protocol_name or "range"
             elif answer.error_code == ErrorCode.MEMBER_ID_REQUIRED and self.kind == "session":
                 self._forced = actor.name
         elif isinstance(answer, SyncGroupResponse) and answer.error_code == ErrorCode.NONE:

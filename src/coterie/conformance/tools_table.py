@@ -43,7 +43,7 @@ class Compare(Flag):
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Lines that are not compared, of either side: those that match ``pattern`` in the output of commands whose name
+    """Lines that are not compared, of either side: the matches of ``pattern`` in the output of commands whose name
     matches ``commands``. Both are regular expressions."""
 
     commands: str

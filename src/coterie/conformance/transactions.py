@@ -52,8 +52,8 @@ class Transactions:
 
     async def _identity(self, connection: Connection, name: str) -> tuple[int, int]:
         request = InitProducerIdRequest(self.transactional_id(name), TIMEOUT_MS)
-        told = await _until(connection, request, InitProducerIdResponse)
-        return told.producer_id, told.producer_epoch
+        response = await _until(connection, request, InitProducerIdResponse)
+        return response.producer_id, response.producer_epoch
 
     async def end(self, connection: Connection, name: str, group: str, committed: bool) -> None:
         """Ends it, and returns when the group's partition knows."""
@@ -75,8 +75,8 @@ class Transactions:
         end = time.monotonic() + (0.3 if self.open else PATIENCE_S)
         while time.monotonic() < end:
             request = OffsetFetchRequest(group, None, require_stable=True)
-            told = await connection.request(request, OffsetFetchResponse, PATIENCE_S, highest=7)
-            codes = {p.error_code for t in told.topics for p in t.partitions}
+            response = await connection.request(request, OffsetFetchResponse, PATIENCE_S, highest=7)
+            codes = {p.error_code for t in response.topics for p in t.partitions}
             if ErrorCode.UNSTABLE_OFFSET_COMMIT not in codes:
                 return
             await asyncio.sleep(0.01)
@@ -86,10 +86,10 @@ async def _until(connection: Connection, request: Message, answer: type[M]) -> M
     """Asks again while the coordinator is not ready."""
     end = time.monotonic() + PATIENCE_S
     while True:
-        told = await connection.request(request, answer, PATIENCE_S)
-        code: int = told.error_code  # type: ignore[attr-defined]
+        response = await connection.request(request, answer, PATIENCE_S)
+        code: int = response.error_code  # type: ignore[attr-defined]
         if code not in _AGAIN:
             assert not code, f"{type(request).__name__} was answered with {code}"
-            return told
+            return response
         assert time.monotonic() < end, f"{type(request).__name__}: still {code}"
         await asyncio.sleep(0.02)

@@ -22,7 +22,7 @@ class Check:
 
     name: str
     right: bool
-    said: str
+    detail: str
 
 
 @dataclass(slots=True)
@@ -110,14 +110,14 @@ def check_crew(folder: Path, ends: dict[int, int], killed: str) -> list[Check]:
 
 
 def _deliveries(folder: Path) -> list[dict[str, Any]]:
-    found = []
+    deliveries = []
     for path in folder.glob("*.jsonl"):
         for line in path.read_text().splitlines():
             try:
-                found.append(json.loads(line))
+                deliveries.append(json.loads(line))
             except ValueError:
                 continue  # the line that a killed member was writing
-    return found
+    return deliveries
 
 
 def check_table(table: Path, expected: Expected, flights: bool) -> list[Check]:
@@ -127,8 +127,8 @@ def check_table(table: Path, expected: Expected, flights: bool) -> list[Check]:
     rows = pq.read_table(table).to_pylist()
     if not flights:
         counted = {r["key"]: r["records"] for r in rows}
-        said = f"{len(counted):,} keys, {sum(counted.values()):,} records"
-        return [Check("Spark's counts per key", counted == dict(expected.keys), said)]
+        detail = f"{len(counted):,} keys, {sum(counted.values()):,} records"
+        return [Check("Spark's counts per key", counted == dict(expected.keys), detail)]
     cells = {(r["carrier"], _hour(r["hour"])): (r["flights"], r["departed"], r["dep_delay_sum"]) for r in rows}
     carriers: Counter[str] = Counter()
     wanted: Counter[str] = Counter()
@@ -171,7 +171,7 @@ def check_group(watch: Any) -> list[Check]:
 
 
 # Of a run in which members join, die and come back; a crew that behaves has no stalls.
-_TOLD = (
+_FILLED_TABLES = (
     "commits",
     "generations",
     "members",
@@ -186,5 +186,5 @@ _TOLD = (
 
 
 def check_history(counts: dict[str, int]) -> list[Check]:
-    said = ", ".join(f"{counts.get(name, 0):,} {name}" for name in _TOLD)
-    return [Check("history tables", all(counts.get(name) for name in _TOLD), said)]
+    detail = ", ".join(f"{counts.get(name, 0):,} {name}" for name in _FILLED_TABLES)
+    return [Check("history tables", all(counts.get(name) for name in _FILLED_TABLES), detail)]

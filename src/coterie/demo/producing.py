@@ -31,7 +31,7 @@ async def produce(address: str, topic: str, path: Path | None, key: str | None, 
     started = time.monotonic()
     with rejects.open("w", encoding="utf-8", errors="surrogateescape") as kept:
         async with Producer(settings) as producer:
-            for place, row in enumerate(rows, 1):
+            for number, row in enumerate(rows, 1):
                 if isinstance(row, Reject):
                     bad += 1
                     kept.write(f"{row.line}: {row.reason}: {row.text}\n")
@@ -39,9 +39,9 @@ async def produce(address: str, topic: str, path: Path | None, key: str | None, 
                 else:
                     await producer.send(topic, row.value(), None if row.key is None else row.key.encode())
                     sent += 1
-                if place % CHUNK == 0:
+                if number % CHUNK == 0:
                     _say(total=total, sent=sent, rejected=bad)
-                    ahead = started + seconds * place / total - time.monotonic()
+                    ahead = started + seconds * number / total - time.monotonic()
                     await asyncio.sleep(max(ahead, 0))
             await producer.flush()
     _say(total=total, sent=sent, rejected=bad, done=True)

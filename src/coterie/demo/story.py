@@ -175,15 +175,15 @@ class Demo:
         process = await self.processes.start("producer", *arguments, piped=True)
         assert process.stdout is not None
         async for line in process.stdout:
-            said = json.loads(line)
-            if "error" in said:
-                self._failure = said["error"]
+            report = json.loads(line)
+            if "error" in report:
+                self._failure = report["error"]
                 return
-            if "reject" in said:
-                self._happened(f"set aside: {said['reject']}")
+            if "reject" in report:
+                self._happened(f"set aside: {report['reject']}")
                 continue
-            self.produced, self.rejected = said["sent"], said["rejected"]
-            self.view.total, self.view.sent = said["total"], said["sent"]
+            self.produced, self.rejected = report["sent"], report["rejected"]
+            self.view.total, self.view.sent = report["total"], report["sent"]
         if await process.wait():
             self._failure = f"the producer failed:\n{self.processes.log_tail('producer')}"
             return
@@ -239,14 +239,16 @@ class Demo:
             asyncio.to_thread(checking.topic_content, self.address, o.topic),
         )
         records, checksum, ends = content
-        found = checking.check_topic(expected, records, checksum)
-        found += checking.check_crew(o.out / "crew", ends, KILLED)
-        found += checking.check_group(self.watch)
-        found += checking.check_table(o.out / "tables" / "table", expected, o.input is None)
+        checks = checking.check_topic(expected, records, checksum)
+        checks += checking.check_crew(o.out / "crew", ends, KILLED)
+        checks += checking.check_group(self.watch)
+        checks += checking.check_table(o.out / "tables" / "table", expected, o.input is None)
         assert process.stdout is not None
-        said = (await process.stdout.read()).decode().strip()
+        output = (await process.stdout.read()).decode().strip()
         if await process.wait():
             raise DemoError(f"the history job failed:\n{self.processes.log_tail('history')}")
-        found += checking.check_history(json.loads(said.splitlines()[-1]))
-        write_report(o.out / "report.html", self.watch, self.events, found, o.out / "tables" / "table", o.input is None)
-        return found
+        checks += checking.check_history(json.loads(output.splitlines()[-1]))
+        write_report(
+            o.out / "report.html", self.watch, self.events, checks, o.out / "tables" / "table", o.input is None
+        )
+        return checks

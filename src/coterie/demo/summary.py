@@ -30,7 +30,7 @@ def write_report(
         f"{watch.samples[-1].produced if watch.samples else 0:,} records, {end_s:.0f} s, "
         f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(start_ms / 1000))}",
         end_s,
-        [(c.name, c.right, c.said) for c in checks],
+        [(c.name, c.right, c.detail) for c in checks],
         partitions,
         stretches,
         _rebalances(watch, start_ms),
@@ -111,5 +111,5 @@ def _key_bars(table: Path) -> tuple[str, str, list[tuple[str, float]]]:
     import pyarrow.parquet as pq
 
     rows = sorted(pq.read_table(table).to_pylist(), key=lambda r: -r["records"])[:TOP_KEYS]
-    found = [(str(r["key"]) if r["key"] is not None else "(no key)", float(r["records"])) for r in rows]
-    return f"Spark's table: records per key, the {len(found)} most frequent", "records", found
+    bars = [(str(r["key"]) if r["key"] is not None else "(no key)", float(r["records"])) for r in rows]
+    return f"Spark's table: records per key, the {len(bars)} most frequent", "records", bars

@@ -26,7 +26,7 @@ class View:
         self.step = "starting"
         self._names: dict[str, str] = {}
         self._live: Live | None = None
-        self._told = 0
+        self._shown = 0
 
     def __enter__(self) -> View:
         if self._console.is_terminal:
@@ -46,8 +46,8 @@ class View:
     def refresh(self) -> None:
         if self._live is not None:
             self._live.update(self._draw())
-        for line in self._watch.rebalances()[self._told :]:
-            self._told += 1
+        for line in self._watch.rebalances()[self._shown :]:
+            self._shown += 1
             if self._live is None:
                 took = (line.join_ms or 0) + (line.sync_ms or 0)
                 moved = f"{took} ms, {line.moved_count} partitions moved"

@@ -123,25 +123,25 @@ class LocalBroker:
         """Member id -> client id of those in the group now."""
 
         def look() -> dict[str, str]:
-            found = self.broker.groups.group(group)
-            return {} if found is None else {m.member_id: m.client_id for m in found.members.values()}
+            state = self.broker.groups.group(group)
+            return {} if state is None else {m.member_id: m.client_id for m in state.members.values()}
 
         return self._call(look)
 
     def expire(self, group: str, member: str) -> None:
         """Ends a member's session now; ``member`` is its member id, or its client id. Raises LookupError."""
-        found = [m for m, client_id in self.members(group).items() if member in (m, client_id)]
-        if not found:
+        member_ids = [m for m, client_id in self.members(group).items() if member in (m, client_id)]
+        if not member_ids:
             raise LookupError(f"group {group} has no member {member}; it has {self.members(group) or 'none'}")
-        for member_id in found:
+        for member_id in member_ids:
             self._call(lambda member_id=member_id: self.broker.groups.expire_member(group, member_id))  # type: ignore[misc]
 
     @contextlib.contextmanager
     def hold(
         self, api: str, *, group: str | None = None, client_id: str | None = None, times: int = 1
     ) -> Iterator[Rule]:
-        """The next so many requests of that API wait at the door until the with-block ends; the rule's ``held`` has those
-        that came."""
+        """The next so many requests of that API wait at the door until the with-block ends; the rule's ``held`` has
+        the requests so far."""
         rule = self._add(Rule(_known(api, API_KEYS), group, client_id, times))
         try:
             yield rule
@@ -175,15 +175,15 @@ class LocalBroker:
         """Cuts every connection, or those of one client; returns how many."""
 
         def drop() -> int:
-            found = [c for c in self.broker.connections() if client_id in (None, c.client_id)]
-            for connection in found:
+            connections = [c for c in self.broker.connections() if client_id in (None, c.client_id)]
+            for connection in connections:
                 connection.close()
-            return len(found)
+            return len(connections)
 
         return self._call(drop)
 
     def move_coordinator(self, group: str) -> None:
-        """As if another broker had taken the group over: whoever waits is told NOT_COORDINATOR and has to look it up
+        """As if another broker had taken the group over: waiting requests receive NOT_COORDINATOR, and clients look it up
         again; members and offsets are loaded from the log."""
         self._epoch += 1
 
@@ -211,9 +211,9 @@ class LocalBroker:
         what the group is waiting for."""
 
         def stable() -> int:
-            found = self.broker.groups.group(group)
-            settled = found is not None and found.phase == Phase.STABLE and members in (None, len(found.members))
-            return found.generation if settled and found is not None else 0
+            state = self.broker.groups.group(group)
+            settled = state is not None and state.phase == Phase.STABLE and members in (None, len(state.members))
+            return state.generation if settled and state is not None else 0
 
         wanted = f"group {group} is not Stable" + ("" if members is None else f" with {members} members")
         return self._until(stable, wanted, lambda: self.explain(group), timeout_s)
@@ -249,11 +249,12 @@ class LocalBroker:
         """Where the group stands and whom it waits for, in a sentence."""
 
         def look() -> str:
-            found = self.broker.groups.group(group)
-            if found is None:
+            state = self.broker.groups.group(group)
+            if state is None:
                 return "There is no such group."
-            said = explain_group(found, self.broker.clock.now_ms(), self.broker.groups.config)
-            return f"It is {said['state']} with {len(found.members)} members, generation {found.generation}: {said['verdict']}."
+            explained = explain_group(state, self.broker.clock.now_ms(), self.broker.groups.config)
+            summary = f"{explained['state']} with {len(state.members)} members, generation {state.generation}"
+            return f"It is {summary}: {explained['verdict']}."
 
         return self._call(look)
 

@@ -1,4 +1,4 @@
-"""A certificate as a page: which rules hold, and the requests and answers of those that do not. HTML or Markdown."""
+"""A certificate as a page: which rules hold, and the requests and responses of the broken ones. HTML or Markdown."""
 
 from __future__ import annotations
 

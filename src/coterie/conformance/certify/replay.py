@@ -1,6 +1,6 @@
 """A recording's stories asked of another broker, and what it answered otherwise.
 
-An answer holds when it is one of those that Kafka was recorded with. One that does not is asked for again until it holds
+A response holds when it is one of Kafka's recorded responses. Where it does not, the request is sent again until it holds
 or `PATIENCE_S` are over, where the request only reads or the answer says "not yet": another broker may be as slow to
 agree with itself as Kafka is. After the first difference the rest of a rule is not asked, since it builds on it.
 """

@@ -36,13 +36,13 @@ WAIT_S = 20.0
 
 def results(futures: Mapping[Any, Any]) -> dict[Any, Any]:
     """Of a dictionary of futures what each gave, or its error."""
-    found: dict[Any, Any] = {}
+    results: dict[Any, Any] = {}
     for key, future in futures.items():
         try:
-            found[key] = future.result(WAIT_S)
+            results[key] = future.result(WAIT_S)
         except Exception as error:
-            found[key] = error
-    return found
+            results[key] = error
+    return results
 
 
 def settings_of(futures: Mapping[Any, Any]) -> dict[str, Any]:
@@ -163,8 +163,8 @@ def described_group(admin: Any) -> Any:
 
 
 def listed_groups(admin: Any) -> list[Any]:
-    found = admin.list_consumer_groups().result(WAIT_S)
-    return sorted([g.group_id, g.state.name, g.type.name, g.is_simple_consumer_group] for g in found.valid)
+    listing = admin.list_consumer_groups().result(WAIT_S)
+    return sorted([g.group_id, g.state.name, g.type.name, g.is_simple_consumer_group] for g in listing.valid)
 
 
 def group_offsets(admin: Any) -> list[Any]:
