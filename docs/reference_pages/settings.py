@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Setting, Update, format_value
+from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerSetting, Setting, Update, format_value
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.client.setting_descriptions import DESCRIPTIONS
 from coterie.client.settings import CHOICES, DEFAULTS, LISTS, OBJECTS
@@ -20,16 +20,16 @@ _CHANGES = {
 _HEADERS = ("setting", "kind, default, range", "meaning")
 
 
-def _values(setting: Setting) -> str:
+def _values(setting: Setting[object]) -> str:
     return text(setting.rule.text) if setting.rule is not None else ""
 
 
-def _default(setting: Setting) -> str:
+def _default(setting: Setting[object]) -> str:
     shown = format_value(setting.default)
     return "no value" if shown is None else code(shown) or "empty"
 
 
-def _kind(setting: Setting) -> str:
+def _kind(setting: Setting[object]) -> str:
     return setting.kind.name.lower()
 
 
@@ -38,13 +38,14 @@ def _value(kind: str, default: str, must_be: str) -> str:
     return f"{kind}<br>{default}" + (f"<br>{must_be}" if must_be else "")
 
 
-def _value_of(setting: Setting) -> str:
+def _value_of(setting: Setting[object]) -> str:
     return _value(_kind(setting), _default(setting), _values(setting))
 
 
-def _rows(settings: Iterable[Setting]) -> Iterable[tuple[str, ...]]:
+def _rows(settings: Iterable[Setting[object]]) -> Iterable[tuple[str, ...]]:
     for s in settings:
-        change = "" if s.update is Update.READ_ONLY else f" Altered {_CHANGES[s.update]}."
+        altered = s.update if isinstance(s, BrokerSetting) else Update.READ_ONLY
+        change = "" if altered is Update.READ_ONLY else f" Altered {_CHANGES[altered]}."
         yield code(s.name), _value_of(s), text(s.documentation) + change
 
 
@@ -55,7 +56,7 @@ def broker_settings() -> str:
 
 def broker_settings_without_effect() -> str:
     """One table for each reason."""
-    reasons: dict[str, list[Setting]] = {}
+    reasons: dict[str, list[Setting[object]]] = {}
     for setting in BROKER_SETTINGS.values():
         if setting.no_effect:
             reasons.setdefault(setting.no_effect, []).append(setting)

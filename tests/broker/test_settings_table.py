@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerSettings, SettingError, Source, Update
-from coterie.broker.settings.setting import format_value
+from coterie.configuration import format_value
 
 KAFKA = json.loads((Path(__file__).parent / "data" / "settings-of-kafka-3.9.1.json").read_text())
 Row = tuple[str, int, str | None, bool, bool, list[str]]

@@ -67,21 +67,21 @@ class Broker:
         self.data = data
         self.clock = clock or Clock()
         self.handlers = HANDLERS
-        self.max_request_bytes: int = self.settings["socket.request.max.bytes"]
-        self.max_fetch_bytes: int = self.settings["fetch.max.bytes"]
-        self.max_idle_ms: int = self.settings["connections.max.idle.ms"]
-        self.max_elements: int = self.settings["coterie.request.max.elements"]
-        self.request_memory = RequestMemory(self.settings["queued.max.request.bytes"])
-        self.answer_memory = AnswerMemory(self.settings["coterie.queued.max.response.bytes"])
+        self.max_request_bytes: int = self.settings.current.socket_request_max_bytes
+        self.max_fetch_bytes: int = self.settings.current.fetch_max_bytes
+        self.max_idle_ms: int = self.settings.current.connections_max_idle_ms
+        self.max_elements: int = self.settings.current.coterie_request_max_elements
+        self.request_memory = RequestMemory(self.settings.current.queued_max_request_bytes)
+        self.answer_memory = AnswerMemory(self.settings.current.coterie_queued_max_response_bytes)
         self.holding: set[Connection] = set()  # connections that may hold bytes of these two
-        self.node_id: int = self.settings["node.id"]
+        self.node_id: int = self.settings.current.node_id
         self.cluster_id = ""
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self.failure: OSError | None = None
         self.failed: asyncio.Event = asyncio.Event()
         self._advertised = advertised_address(self.settings)
         self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
-        slots = self.settings["max.incremental.fetch.session.cache.slots"]
+        slots = self.settings.current.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(slots, lambda: random.randrange(1, 2**31))
         self.unserved = UnservedRequests()
         self.progress = Progress()
@@ -107,7 +107,7 @@ class Broker:
             raise
         self._report_findings()
         self.telemetry = Telemetry(
-            self.settings["telemetry.max.bytes"], self._client_metrics_configs, lambda: uuid.uuid4().bytes
+            self.settings.current.telemetry_max_bytes, self._client_metrics_configs, lambda: uuid.uuid4().bytes
         )
         self.flusher = Flusher(self.loop, self._disk_failed)
         self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
@@ -159,13 +159,14 @@ class Broker:
 
     async def _register(self, address: tuple[str, int]) -> None:
         """In ZooKeeper, where zookeeper.connect names one."""
-        ensemble = self.settings["zookeeper.connect"]
+        ensemble = self.settings.current.zookeeper_connect
         if not ensemble:
             return
         from coterie.broker.zookeeper import Registration
 
         registration = Registration(self.node_id, self._advertised or address, self.topics.partition_counts)
-        timeouts_ms = [self.settings[f"zookeeper.{what}.timeout.ms"] for what in ("session", "connection")]
+        own = self.settings.current
+        timeouts_ms = own.zookeeper_session_timeout_ms, own.zookeeper_connection_timeout_ms
         try:
             await self.loop.run_in_executor(None, registration.start, ensemble, *timeouts_ms)
         except Exception:
@@ -259,7 +260,7 @@ class Broker:
 
     def connected(self, connection: Connection) -> bool:
         """False when there are max.connections already."""
-        if len(self._connections) >= self.settings["max.connections"]:
+        if len(self._connections) >= self.settings.current.max_connections:
             self.log_lines.warning("refusing a connection: there are max.connections already")
             return False
         self._connections.add(connection)
@@ -277,10 +278,10 @@ class Broker:
 
     def _keep_house(self) -> None:
         every = [
-            (self.settings["log.retention.check.interval.ms"], self._retain),
-            (self.settings["offsets.retention.check.interval.ms"], self.groups.expire_offsets),
+            (self.settings.current.log_retention_check_interval_ms, self._retain),
+            (self.settings.current.offsets_retention_check_interval_ms, self.groups.expire_offsets),
             (
-                self.settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
+                self.settings.current.transaction_abort_timed_out_transaction_cleanup_interval_ms,
                 self.transactions.abort_timed_out,
             ),
             (10_000, self._close_idle),
@@ -294,7 +295,7 @@ class Broker:
 
     def _retain(self) -> None:
         now_ms = self.clock.now_ms()
-        expired_ms = now_ms - self.settings["producer.id.expiration.ms"]
+        expired_ms = now_ms - self.settings.current.producer_id_expiration_ms
         for log in self.topics.every_log():
             log.retain(now_ms)
             log.producers.expire(expired_ms, log.transactions.open)
@@ -317,7 +318,7 @@ class Broker:
     def _abort_stalled(self) -> None:
         """Ends connections that stand still while they hold memory which others lack."""
         lacking = self.request_memory.short or self.answer_memory.short
-        limit_s = self.settings["coterie.connections.max.stalled.ms"] / 1000
+        limit_s = self.settings.current.coterie_connections_max_stalled_ms / 1000
         now_s = self.loop.time()
         for connection in list(self.holding):
             stalled_s = connection.stalled_s(now_s)

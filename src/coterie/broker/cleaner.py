@@ -29,10 +29,10 @@ class Cleaner:
     async def run(self, groups_loaded: Awaitable[None]) -> None:
         """Until it is cancelled; without log.cleaner.enable it has nothing to do."""
         await groups_loaded
-        if not self._settings["log.cleaner.enable"]:
+        if not self._settings.current.log_cleaner_enable:
             return
         while True:
-            await asyncio.sleep(max(self._settings["log.cleaner.backoff.ms"], SHORTEST_BACKOFF_MS) / 1000)
+            await asyncio.sleep(max(self._settings.current.log_cleaner_backoff_ms, SHORTEST_BACKOFF_MS) / 1000)
             for log in [log for log in self._topics.every_log() if log.config.cleanup_compact]:
                 await self.compact(log)
 

@@ -93,7 +93,7 @@ class GroupCoordinator:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._untold: list[JournalLine] = []
-        self._journal = settings["coterie.journal.enable"]
+        self._journal = settings.current.coterie_journal_enable
         self._loading: asyncio.Task[None] | None = None
 
     def start(self) -> None:

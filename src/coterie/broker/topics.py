@@ -382,7 +382,7 @@ class Topics:
         """`__consumer_offsets`, made at first use."""
         topic = self.by_name.get(OFFSETS_TOPIC)
         if topic is None:
-            count = self._settings["offsets.topic.num.partitions"]
+            count = self._settings.current.offsets_topic_num_partitions
             topic = self.create(OFFSETS_TOPIC, count, self._internal_configs(OFFSETS_TOPIC))
         return topic
 
@@ -395,7 +395,7 @@ class Topics:
 
     def transactions_topic(self) -> Topic:
         """`__transaction_state`, made at first use."""
-        count = self._settings["transaction.state.log.num.partitions"]
+        count = self._settings.current.transaction_state_log_num_partitions
         topic = self.by_name.get(TRANSACTIONS_TOPIC)
         return topic or self.create(TRANSACTIONS_TOPIC, count, self._internal_configs(TRANSACTIONS_TOPIC))
 

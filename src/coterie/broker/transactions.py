@@ -57,7 +57,7 @@ class TransactionCoordinator:
         producer_ids: ProducerIds,
     ) -> None:
         self._topics, self._groups, self._clock, self._producer_ids = topics, groups, clock, producer_ids
-        self.machine = TransactionMachine(self, settings["transaction.max.timeout.ms"])
+        self.machine = TransactionMachine(self, settings.current.transaction_max_timeout_ms)
         self.machine.loaded = TRANSACTIONS_TOPIC not in topics.by_name and OFFSETS_TOPIC not in topics.by_name
         groups.transactions = self
 

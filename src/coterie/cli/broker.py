@@ -88,7 +88,7 @@ def broker(
     http_address = None if http is None else parse_address(http)
     if http is not None:
         require("http", "coterie broker --http")
-    if checked["zookeeper.connect"]:
+    if checked.current.zookeeper_connect:
         require("zookeeper", "zookeeper.connect")
     sys.exit(
         run_until_stopped(lambda stop: _serve(stop, checked, folder, address, http_address, http_names), patient=True)
@@ -119,7 +119,8 @@ def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -
 
 def _data_folder(settings: BrokerSettings, data: Path | None, memory: bool) -> Path | None:
     """--data, or the first of log.dirs; None with --memory."""
-    named = [settings[name] for name in ("log.dirs", "log.dir") if name in settings.given and settings[name]]
+    folders_of = {"log.dirs": settings.current.log_dirs, "log.dir": settings.current.log_dir}
+    named = [text for name, text in folders_of.items() if name in settings.given and text]
     if (memory and data is not None) or not (memory or data or named):
         raise click.UsageError("Say where to keep the data: --data DIR, or --memory to keep none.")
     if memory or data is not None:

@@ -10,10 +10,11 @@ from coterie.broker.handlers.configs import check_broker_name
 from coterie.broker.kept_configs import ResourceType
 from coterie.broker.loggers import check_level, set_level
 from coterie.broker.server import Call
-from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError, parse_value
+from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_setting
 from coterie.broker.topics import check_name
+from coterie.configuration import UnfitValue
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -31,7 +32,7 @@ from coterie.wire.messages.incremental_alter_configs import (
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
 
-_KNOWN: dict[int, Mapping[str, Setting]] = {
+_KNOWN: dict[int, Mapping[str, Setting[object]]] = {
     ResourceType.TOPIC: {name: topic.setting for name, topic in TOPIC_SETTINGS.items()},
     ResourceType.BROKER: BROKER_SETTINGS,
 }
@@ -152,9 +153,9 @@ def _alter_client_metrics(broker: Broker, alteration: Alteration) -> None:
             known = ", ".join(CLIENT_METRICS_SETTINGS)
             raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no setting {name} of client metrics; there are {known}")
         try:
-            parse_value(setting.kind, text)
-        except ValueError as error:
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} must be a whole number, not {text!r}") from error
+            setting.value_type.parse(text)
+        except UnfitValue as error:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} {error}") from error
         try:
             setting.parse(text)
         except SettingError as error:

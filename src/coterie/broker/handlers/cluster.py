@@ -118,9 +118,9 @@ def _asked_topic(broker: Broker, asked: MetadataRequestTopic, may_create: bool) 
         if topic is None:
             if not is_legal_name(name):
                 raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
-            if not (may_create and broker.settings["auto.create.topics.enable"]) or name in INTERNAL_TOPICS:
+            if not (may_create and broker.settings.current.auto_create_topics_enable) or name in INTERNAL_TOPICS:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            topic = broker.topics.create(name, broker.settings["num.partitions"])
+            topic = broker.topics.create(name, broker.settings.current.num_partitions)
             logger.info("created topic %s, which a client asked for", name)
     except Refusal as refusal:
         return MetadataResponseTopic(refusal.code, name)

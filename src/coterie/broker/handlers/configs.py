@@ -18,7 +18,6 @@ from coterie.broker.settings import (
     Source,
     Synonym,
     Update,
-    Value,
     format_value,
 )
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
@@ -178,7 +177,7 @@ _DESCRIBE: dict[int, Callable[[Broker, str], list[Described]]] = {
 }
 
 
-def _described(setting: Setting, value: Value, synonyms: list[Synonym], read_only: bool = False) -> Described:
+def _described(setting: Setting[object], value: object, synonyms: list[Synonym], read_only: bool = False) -> Described:
     sensitive = setting.is_sensitive
     source = synonyms[0].source if synonyms else Source.DEFAULT
     return Described(

@@ -54,7 +54,7 @@ def _while_loading(command: Command, code: ErrorCode) -> ErrorCode:
 
 def handle_join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> Message | Pending:
     longest = max((len(p.metadata) for p in request.protocols), default=0)
-    limit = broker.settings["message.max.bytes"]
+    limit = broker.settings.topic_defaults.max_message_bytes
     if longest > limit:  # Kafka answers the SyncGroup with an unknown error, once it cannot store the generation
         text = "refusing a member of group %r: %d bytes of metadata, which no batch holds; message.max.bytes is %d"
         broker.log_lines.warning(text, request.group_id, longest, limit)

@@ -34,7 +34,7 @@ def handle_describe_topic_partitions(
             topics=[DescribeTopicPartitionsResponseTopic(code, topic.name) for topic in request.topics]
         )
     response = DescribeTopicPartitionsResponse()
-    left = max(1, min(request.response_partition_limit, broker.settings["max.request.partition.size.limit"]))
+    left = max(1, min(request.response_partition_limit, broker.settings.current.max_request_partition_size_limit))
     for name in sorted(name for name in asked or broker.topics.by_name if name >= cursor.topic_name):
         first = cursor.partition_index if name == cursor.topic_name else 0
         if left == 0:

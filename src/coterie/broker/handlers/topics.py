@@ -70,7 +70,7 @@ def _create_topics(broker: Broker, request: CreateTopicsRequest) -> Generator[No
 
 def _partitions_in_all(broker: Broker, request: CreateTopicsRequest) -> int:
     """As Kafka 4's ReplicationControlManager.validateTotalNumberOfPartitions counts them."""
-    default = broker.settings["num.partitions"]
+    default = broker.settings.current.num_partitions
     counts = (len(t.assignments) or (default if t.num_partitions == -1 else t.num_partitions) for t in request.topics)
     return sum(count for count in counts if count > 0)
 
@@ -115,7 +115,7 @@ def _partition_count(broker: Broker, asked: CreatableTopic) -> int:
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {asked.replication_factor} time(s): there is one broker.",
         )
-    return int(broker.settings["num.partitions"]) if asked.num_partitions == -1 else asked.num_partitions
+    return int(broker.settings.current.num_partitions) if asked.num_partitions == -1 else asked.num_partitions
 
 
 def handle_create_partitions(broker: Broker, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
@@ -191,7 +191,7 @@ def _delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> 
 
 
 def _doomed(broker: Broker, state: DeleteTopicState) -> Topic:
-    if not broker.settings["delete.topic.enable"]:
+    if not broker.settings.current.delete_topic_enable:
         raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
     by_id = state.name is None
     if by_id == (state.topic_id == NULL_UUID):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from coterie.broker.settings.broker_settings import BrokerSettings, Source, Synonym
-from coterie.broker.settings.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.broker_table import BROKER_SETTINGS, BrokerConfig
 from coterie.broker.settings.listeners import advertised_address, listen_address
 from coterie.broker.settings.properties import ServerProperties, read_properties, server_properties
-from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, Value, format_value, parse_value
-from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicSetting
+from coterie.broker.settings.setting import BrokerSetting, Update
+from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig, TopicSetting
+from coterie.configuration import Kind, Setting, SettingError, format_value
 
 __all__ = [
     "BROKER_SETTINGS",
     "TOPIC_SETTINGS",
+    "BrokerConfig",
+    "BrokerSetting",
     "BrokerSettings",
     "Kind",
     "ServerProperties",
@@ -19,13 +22,12 @@ __all__ = [
     "SettingError",
     "Source",
     "Synonym",
+    "TopicConfig",
     "TopicSetting",
     "Update",
-    "Value",
     "advertised_address",
     "format_value",
     "listen_address",
-    "parse_value",
     "read_properties",
     "server_properties",
 ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import dropwhile
-from typing import Any
 
-from coterie.broker.settings.broker_table import BROKER_SETTINGS
-from coterie.broker.settings.setting import SettingError, Value, format_value, nearest
-from coterie.broker.settings.topic_table import TOPIC_SETTINGS
+from coterie.broker.settings.broker_table import BROKER_SETTINGS, OWN_SETTINGS, BrokerConfig
+from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
+from coterie.configuration import SettingError, format_value, unknown_setting, with_values
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.records.compression import CODEC_BY_NAME, GZIP, LZ4, NONE, ZSTD
@@ -45,7 +44,8 @@ class Synonym:
 
 
 class BrokerSettings:
-    """The broker's settings. ``settings["num.partitions"]`` is the value in force, of the setting's kind."""
+    """The broker's settings. ``current`` has the values in force of what the broker uses, ``topic_defaults`` those of a topic
+    without settings of its own; ``settings[NAME]`` is the value of any broker setting."""
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         """Raises SettingError for an unknown name or a bad value."""
@@ -58,9 +58,14 @@ class BrokerSettings:
         self._at_start = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
         self._at_start |= {name: _broker_setting_value(name, text) for name, text in self.given.items()}
         self._values = self._at_start
+        self._apply()
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         return self._values[name]
+
+    def _apply(self) -> None:
+        self.current: BrokerConfig = with_values(BrokerConfig, {name: self._values[name] for name in OWN_SETTINGS})
+        self.topic_defaults = self.topic({})
 
     def alter(self, dynamic_default: Mapping[str, str], dynamic: Mapping[str, str]) -> None:
         """Puts altered settings in force in place of those before: of every broker, and of this one, which win.
@@ -70,20 +75,22 @@ class BrokerSettings:
         for layer in (dynamic_default, dynamic):
             values |= {n: BROKER_SETTINGS[n].parse(text) for n, text in layer.items() if n in BROKER_SETTINGS}
         self.dynamic_default, self.dynamic, self._values = dict(dynamic_default), dict(dynamic), values
+        self._apply()
 
     def coordinator(self) -> CoordinatorConfig:
+        own = self.current
         return CoordinatorConfig(
-            group_min_session_timeout_ms=self["group.min.session.timeout.ms"],
-            group_max_session_timeout_ms=self["group.max.session.timeout.ms"],
-            group_initial_rebalance_delay_ms=self["group.initial.rebalance.delay.ms"],
-            group_max_size=self["group.max.size"],
-            offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
-            offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
-            sync_timeout_enabled=self["coterie.group.sync.timeout.enable"],
-            pending_leave_rebalances=self["coterie.group.pending.leave.rebalance.enable"],
+            group_min_session_timeout_ms=own.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=own.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=own.group_initial_rebalance_delay_ms,
+            group_max_size=own.group_max_size,
+            offset_metadata_max_bytes=own.offset_metadata_max_bytes,
+            offsets_retention_ms=own.offsets_retention_minutes * 60_000,
+            sync_timeout_enabled=own.coterie_group_sync_timeout_enable,
+            pending_leave_rebalances=own.coterie_group_pending_leave_rebalance_enable,
         )
 
-    def topic_value(self, name: str, configs: Mapping[str, str]) -> Any:
+    def topic_value(self, name: str, configs: Mapping[str, str]) -> object:
         """A topic setting's value: the topic's own, else that of the first of its broker settings that has one."""
         topic = TOPIC_SETTINGS[name]
         if name in configs:
@@ -134,47 +141,60 @@ class BrokerSettings:
         for name, text in configs.items():
             topic = TOPIC_SETTINGS.get(name)
             if topic is None:
-                raise SettingError(f"there is no topic setting {name}{nearest(name, TOPIC_SETTINGS)}")
+                raise unknown_setting("topic setting", name, TOPIC_SETTINGS)
             topic.setting.parse(text)
-        shortest, longest = (self.topic_value(f"{which}.compaction.lag.ms", configs) for which in ("min", "max"))
-        if shortest > longest:
+        topic_config = self.topic(configs)
+        shortest_ms, longest_ms = topic_config.min_compaction_lag_ms, topic_config.max_compaction_lag_ms
+        if shortest_ms > longest_ms:
             raise SettingError(
-                f"min.compaction.lag.ms must be at most max.compaction.lag.ms ({longest}), not {shortest}"
+                f"min.compaction.lag.ms must be at most max.compaction.lag.ms ({longest_ms}), not {shortest_ms}"
             )
+
+    def topic(self, configs: Mapping[str, str]) -> TopicConfig:
+        """The values of every setting of a topic with ``configs`` of its own. Raises SettingError."""
+        return with_values(TopicConfig, {name: self.topic_value(name, configs) for name in TOPIC_SETTINGS})
 
     def log_config(self, configs: Mapping[str, str]) -> LogConfig:
         """What the logs of a topic with these settings need."""
-        value: Callable[[str], Any] = lambda name: self.topic_value(name, configs)  # noqa: E731
-        codec = None if value("compression.type") == "producer" else _CODECS[value("compression.type")]
-        level = None if codec is None else _LEVELS.get(codec)
-        either_way = value("message.timestamp.difference.max.ms")
+        topic = self.topic(configs)
+        codec = None if topic.compression_type == "producer" else _CODECS[topic.compression_type]
+        either_way_ms = topic.message_timestamp_difference_max_ms
         return LogConfig(
-            segment_bytes=value("segment.bytes"),
-            segment_ms=value("segment.ms"),
-            retention_bytes=value("retention.bytes"),
-            retention_ms=value("retention.ms"),
-            max_message_bytes=value("max.message.bytes"),
-            index_interval_bytes=value("index.interval.bytes"),
-            flush_messages=value("flush.messages"),
-            flush_ms=value("flush.ms"),
-            append_time=value("message.timestamp.type") == "LogAppendTime",
-            cleanup_delete="delete" in value("cleanup.policy"),
-            cleanup_compact="compact" in value("cleanup.policy"),
-            delete_retention_ms=value("delete.retention.ms"),
-            min_cleanable_dirty_ratio=value("min.cleanable.dirty.ratio"),
-            min_compaction_lag_ms=value("min.compaction.lag.ms"),
-            max_compaction_lag_ms=value("max.compaction.lag.ms"),
+            segment_bytes=topic.segment_bytes,
+            segment_ms=topic.segment_ms,
+            retention_bytes=topic.retention_bytes,
+            retention_ms=topic.retention_ms,
+            max_message_bytes=topic.max_message_bytes,
+            index_interval_bytes=topic.index_interval_bytes,
+            flush_messages=topic.flush_messages,
+            flush_ms=topic.flush_ms,
+            append_time=topic.message_timestamp_type == "LogAppendTime",
+            cleanup_delete="delete" in topic.cleanup_policy,
+            cleanup_compact="compact" in topic.cleanup_policy,
+            delete_retention_ms=topic.delete_retention_ms,
+            min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+            min_compaction_lag_ms=topic.min_compaction_lag_ms,
+            max_compaction_lag_ms=topic.max_compaction_lag_ms,
             compression=codec,
-            level=None if level is None else value(level),
-            timestamp_before_max_ms=_limit(value("message.timestamp.before.max.ms"), either_way),
-            timestamp_after_max_ms=_limit(value("message.timestamp.after.max.ms"), either_way),
-            downconversion=value("message.downconversion.enable"),
-            preallocate=value("preallocate"),
+            level=_level(codec, topic),
+            timestamp_before_max_ms=_limit(topic.message_timestamp_before_max_ms, either_way_ms),
+            timestamp_after_max_ms=_limit(topic.message_timestamp_after_max_ms, either_way_ms),
+            downconversion=topic.message_downconversion_enable,
+            preallocate=topic.preallocate,
         )
 
 
 _CODECS = CODEC_BY_NAME | {"uncompressed": NONE}
-_LEVELS = {GZIP: "compression.gzip.level", LZ4: "compression.lz4.level", ZSTD: "compression.zstd.level"}
+
+
+def _level(codec: int | None, topic: TopicConfig) -> int | None:
+    """The level of the topic's own codec, where it has one."""
+    levels = {
+        GZIP: topic.compression_gzip_level,
+        LZ4: topic.compression_lz4_level,
+        ZSTD: topic.compression_zstd_level,
+    }
+    return None if codec is None else levels.get(codec)
 
 
 def _limit(one_way_ms: int, either_way_ms: int) -> int:
@@ -182,8 +202,8 @@ def _limit(one_way_ms: int, either_way_ms: int) -> int:
     return either_way_ms if one_way_ms == NO_LIMIT else one_way_ms
 
 
-def _broker_setting_value(name: str, text: str) -> Value:
+def _broker_setting_value(name: str, text: str) -> object:
     setting = BROKER_SETTINGS.get(name)
     if setting is None:
-        raise SettingError(f"there is no setting {name}{nearest(name, BROKER_SETTINGS)}")
+        raise unknown_setting("setting", name, BROKER_SETTINGS)
     return setting.parse(text)

@@ -5,217 +5,171 @@ Facts: `kafka.server.KafkaConfig` of Kafka 3.9. Defaults that differ from Kafka'
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TypeVar
+
 from coterie.broker.settings.kafka_only import KAFKA_ONLY
-from coterie.broker.settings.setting import MAX_INT, MAX_LONG, Kind, Rule, Setting, Update, Value, at_least
+from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS
+from coterie.configuration import (
+    BOOLEAN,
+    INT,
+    LONG,
+    SHORT,
+    STRING,
+    Rule,
+    ValueType,
+    at_least,
+    declared,
+    settings_of,
+)
+from coterie.configuration.value_types import MAX_INT, MAX_LONG
+
+T = TypeVar("T")
 
 _MAX_PARTITIONS = 100_000
-_READ_ONLY, _CLUSTER_WIDE = Update.READ_ONLY, Update.CLUSTER_WIDE
+_READ_ONLY, _CLUSTER_WIDE, _PER_BROKER = Update.READ_ONLY, Update.CLUSTER_WIDE, Update.PER_BROKER
 
 
-def _setting(
-    name: str, kind: Kind, default: Value, rule: Rule | None, documentation: str, *, update: Update = _READ_ONLY
-) -> Setting:
-    return Setting(name, kind, default, rule, documentation, update=update)
+def _broker(
+    value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None, *, update: Update = _READ_ONLY
+) -> T:
+    return declared(BrokerSetting("", value_type, default, rule, documentation, update=update))
 
 
-_OWN = (
-    _setting("node.id", Kind.INT, 1, at_least(0), "The id of this broker."),
-    _setting("broker.id", Kind.INT, 1, at_least(0), "The id of this broker; an older name of node.id."),
-    _setting(
-        "listeners",
-        Kind.STRING,
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """The values of the settings that only the broker has and uses; names, units and defaults are Kafka's."""
+
+    node_id: int = _broker(INT, 1, "The id of this broker.", at_least(0))
+    broker_id: int = _broker(INT, 1, "The id of this broker; an older name of node.id.", at_least(0))
+    listeners: str = _broker(
+        STRING,
         "PLAINTEXT://:9092",
-        None,
         "NAME://HOST:PORT to listen on, where --listen gives no address; the first PLAINTEXT one counts.",
-    ),
-    _setting(
-        "advertised.listeners",
-        Kind.STRING,
-        None,
-        None,
-        "The HOST:PORT that clients connect to; without it, the address at which a client came in.",
-    ),
-    _setting("log.dirs", Kind.STRING, None, None, "The data folder, where --data gives none; coterie uses one."),
-    _setting("log.dir", Kind.STRING, "/tmp/kafka-logs", None, "The data folder, where log.dirs gives none."),
-    _setting(
-        "num.partitions", Kind.INT, 1, at_least(1, _MAX_PARTITIONS), "Partitions of a topic whose creator names none."
-    ),
-    _setting(
-        "auto.create.topics.enable", Kind.BOOLEAN, True, None, "Whether a request for a topic's metadata creates it."
-    ),
-    _setting("default.replication.factor", Kind.INT, 1, at_least(1), "Replicas of a topic; here always 1."),
-    _setting("delete.topic.enable", Kind.BOOLEAN, True, None, "Whether topics can be deleted."),
-    _setting(
-        "socket.request.max.bytes",
-        Kind.INT,
-        104_857_600,
-        at_least(1),
-        "The largest request; the connection of a larger one is closed.",
-    ),
-    _setting(
-        "coterie.request.max.elements",
-        Kind.INT,
+    )
+    advertised_listeners: str | None = _broker(
+        STRING, None, "The HOST:PORT that clients connect to; without it, the address at which a client came in."
+    )
+    controller_listener_names: str | None = _broker(
+        STRING, None, "Listeners of controllers, with commas; clients are not served there."
+    )
+    listener_security_protocol_map: str = _broker(
+        STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "NAME:PROTOCOL of each listener, with commas; the ones of PLAINTEXT are served. A change counts at the next start.",
+        update=_PER_BROKER,
+    )
+    log_dirs: str | None = _broker(STRING, None, "The data folder, where --data gives none; coterie uses one.")
+    log_dir: str = _broker(STRING, "/tmp/kafka-logs", "The data folder, where log.dirs gives none.")
+    num_partitions: int = _broker(
+        INT, 1, "Partitions of a topic whose creator names none.", at_least(1, _MAX_PARTITIONS)
+    )
+    auto_create_topics_enable: bool = _broker(BOOLEAN, True, "Whether a request for a topic's metadata creates it.")
+    default_replication_factor: int = _broker(INT, 1, "Replicas of a topic; here always 1.", at_least(1))
+    delete_topic_enable: bool = _broker(BOOLEAN, True, "Whether topics can be deleted.")
+    socket_request_max_bytes: int = _broker(
+        INT, 104_857_600, "The largest request; the connection of a larger one is closed.", at_least(1)
+    )
+    coterie_request_max_elements: int = _broker(
+        INT,
         100_000,
-        at_least(1),
         "The most elements of arrays in one request, in all; the connection of a larger one is closed. Kafka has no limit.",
-    ),
-    _setting(
-        "queued.max.request.bytes",
-        Kind.LONG,
+        at_least(1),
+    )
+    queued_max_request_bytes: int = _broker(
+        LONG,
         -1,
-        None,
         "The most bytes of requests that are being received, of all connections; further ones wait. Below 0: no limit.",
-    ),
-    _setting(
-        "coterie.queued.max.response.bytes",
-        Kind.LONG,
+    )
+    coterie_queued_max_response_bytes: int = _broker(
+        LONG,
         104_857_600,
-        None,
         "The most bytes of answers that clients have not read, of all connections; fetches wait then. Below 0: no limit.",
-    ),
-    _setting(
-        "coterie.connections.max.stalled.ms",
-        Kind.LONG,
+    )
+    coterie_connections_max_stalled_ms: int = _broker(
+        LONG,
         30_000,
-        at_least(1),
         "A connection is closed that has stood still for so long with bytes of the two limits before, while they lack.",
-    ),
-    _setting(
-        "max.connections",
-        Kind.INT,
-        10_000,
         at_least(1),
-        "The most connections; those beyond it are closed at once.",
-        update=_CLUSTER_WIDE,
-    ),
-    _setting(
-        "connections.max.idle.ms", Kind.LONG, 600_000, None, "An idle connection is closed after it; below 0: never."
-    ),
-    _setting("fetch.max.bytes", Kind.INT, 57_671_680, at_least(1024), "The largest answer to a fetch request."),
-    _setting(
-        "telemetry.max.bytes",
-        Kind.INT,
-        1_048_576,
-        at_least(1),
-        "The most bytes of metrics that a client may push at once.",
-    ),
-    _setting(
-        "max.request.partition.size.limit",
-        Kind.INT,
-        2_000,
-        at_least(1),
-        "The most partitions in an answer to DescribeTopicPartitions.",
-    ),
-    _setting(
-        "max.incremental.fetch.session.cache.slots",
-        Kind.INT,
+    )
+    max_connections: int = _broker(
+        INT, 10_000, "The most connections; those beyond it are closed at once.", at_least(1), update=_CLUSTER_WIDE
+    )
+    connections_max_idle_ms: int = _broker(LONG, 600_000, "An idle connection is closed after it; below 0: never.")
+    fetch_max_bytes: int = _broker(INT, 57_671_680, "The largest answer to a fetch request.", at_least(1024))
+    telemetry_max_bytes: int = _broker(
+        INT, 1_048_576, "The most bytes of metrics that a client may push at once.", at_least(1)
+    )
+    max_request_partition_size_limit: int = _broker(
+        INT, 2_000, "The most partitions in an answer to DescribeTopicPartitions.", at_least(1)
+    )
+    max_incremental_fetch_session_cache_slots: int = _broker(
+        INT,
         1_000,
-        at_least(0),
         "The most incremental fetch sessions that are kept; 0: every fetch is answered in full.",
-    ),
-    _setting(
-        "log.retention.check.interval.ms", Kind.LONG, 300_000, at_least(1), "How often old segments are looked for."
-    ),
-    _setting("log.cleaner.enable", Kind.BOOLEAN, True, None, "Whether logs of cleanup.policy=compact are compacted."),
-    _setting(
-        "log.cleaner.backoff.ms",
-        Kind.LONG,
-        15_000,
         at_least(0),
-        "How often logs to compact are looked for.",
-        update=_CLUSTER_WIDE,
-    ),
-    _setting("group.min.session.timeout.ms", Kind.INT, 6_000, None, "The shortest session timeout of a member."),
-    _setting("group.max.session.timeout.ms", Kind.INT, 1_800_000, None, "The longest session timeout of a member."),
-    _setting(
-        "group.initial.rebalance.delay.ms",
-        Kind.INT,
-        3_000,
-        None,
-        "How long the first rebalance of an empty group waits for further members.",
-    ),
-    _setting("group.max.size", Kind.INT, MAX_INT, at_least(1), "The most members of a group."),
-    _setting("offset.metadata.max.bytes", Kind.INT, 4_096, None, "The longest metadata of a committed offset."),
-    _setting("offsets.topic.num.partitions", Kind.INT, 50, at_least(1, 10_000), "Partitions of __consumer_offsets."),
-    _setting("offsets.topic.segment.bytes", Kind.INT, 104_857_600, at_least(1), "segment.bytes of __consumer_offsets."),
-    _setting(
-        "offsets.topic.replication.factor", Kind.SHORT, 1, at_least(1), "Replicas of __consumer_offsets; here always 1."
-    ),
-    _setting("offsets.retention.minutes", Kind.INT, 10_080, at_least(1), "How long an empty group keeps its offsets."),
-    _setting(
-        "offsets.retention.check.interval.ms", Kind.LONG, 600_000, at_least(1), "How often old offsets are looked for."
-    ),
-    _setting(
-        "transaction.state.log.num.partitions",
-        Kind.INT,
-        50,
-        at_least(1, 10_000),
-        "Partitions of __transaction_state.",
-    ),
-    _setting(
-        "transaction.state.log.segment.bytes",
-        Kind.INT,
-        104_857_600,
-        at_least(1),
-        "segment.bytes of __transaction_state.",
-    ),
-    _setting("transaction.max.timeout.ms", Kind.INT, 900_000, at_least(1), "The longest timeout of a transaction."),
-    _setting(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        Kind.INT,
-        10_000,
-        at_least(1),
-        "How often transactions beyond their timeout are looked for.",
-    ),
-    _setting(
-        "producer.id.expiration.ms",
-        Kind.INT,
-        86_400_000,
-        at_least(1),
-        "How long the sequence of a silent producer is remembered.",
-        update=_CLUSTER_WIDE,
-    ),
-    _setting(
-        "zookeeper.connect",
-        Kind.STRING,
-        None,
-        None,
-        "HOST:PORT[/CHROOT] of a ZooKeeper to register in, for consumers of Kafka 0.8's kind.",
-    ),
-    _setting("zookeeper.session.timeout.ms", Kind.INT, 6_000, at_least(100), "The session timeout of ZooKeeper."),
-    _setting("zookeeper.connection.timeout.ms", Kind.INT, 6_000, at_least(100), "How long to wait for ZooKeeper."),
-    _setting(
-        "coterie.journal.enable", Kind.BOOLEAN, True, None, "Whether group events go to the topic __coterie_journal."
-    ),
-    _setting(
-        "coterie.group.sync.timeout.enable",
-        Kind.BOOLEAN,
-        True,
-        None,
-        "false: as Kafka 2.6, where a member that never syncs blocks its group.",
-    ),
-    _setting(
-        "coterie.group.pending.leave.rebalance.enable",
-        Kind.BOOLEAN,
-        True,
-        None,
-        "false: as Kafka before 4, where a leaving member id that was never used starts no rebalance.",
-    ),
-)
+    )
+    log_retention_check_interval_ms: int = _broker(LONG, 300_000, "How often old segments are looked for.", at_least(1))
+    log_cleaner_enable: bool = _broker(BOOLEAN, True, "Whether logs of cleanup.policy=compact are compacted.")
+    log_cleaner_backoff_ms: int = _broker(
+        LONG, 15_000, "How often logs to compact are looked for.", at_least(0), update=_CLUSTER_WIDE
+    )
+    group_min_session_timeout_ms: int = _broker(INT, 6_000, "The shortest session timeout of a member.")
+    group_max_session_timeout_ms: int = _broker(INT, 1_800_000, "The longest session timeout of a member.")
+    group_initial_rebalance_delay_ms: int = _broker(
+        INT, 3_000, "How long the first rebalance of an empty group waits for further members."
+    )
+    group_max_size: int = _broker(INT, MAX_INT, "The most members of a group.", at_least(1))
+    offset_metadata_max_bytes: int = _broker(INT, 4_096, "The longest metadata of a committed offset.")
+    offsets_topic_num_partitions: int = _broker(INT, 50, "Partitions of __consumer_offsets.", at_least(1, 10_000))
+    offsets_topic_segment_bytes: int = _broker(INT, 104_857_600, "segment.bytes of __consumer_offsets.", at_least(1))
+    offsets_topic_replication_factor: int = _broker(
+        SHORT, 1, "Replicas of __consumer_offsets; here always 1.", at_least(1)
+    )
+    offsets_retention_minutes: int = _broker(INT, 10_080, "How long an empty group keeps its offsets.", at_least(1))
+    offsets_retention_check_interval_ms: int = _broker(
+        LONG, 600_000, "How often old offsets are looked for.", at_least(1)
+    )
+    transaction_state_log_num_partitions: int = _broker(
+        INT, 50, "Partitions of __transaction_state.", at_least(1, 10_000)
+    )
+    transaction_state_log_segment_bytes: int = _broker(
+        INT, 104_857_600, "segment.bytes of __transaction_state.", at_least(1)
+    )
+    transaction_max_timeout_ms: int = _broker(INT, 900_000, "The longest timeout of a transaction.", at_least(1))
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _broker(
+        INT, 10_000, "How often transactions beyond their timeout are looked for.", at_least(1)
+    )
+    producer_id_expiration_ms: int = _broker(
+        INT, 86_400_000, "How long the sequence of a silent producer is remembered.", at_least(1), update=_CLUSTER_WIDE
+    )
+    zookeeper_connect: str | None = _broker(
+        STRING, None, "HOST:PORT[/CHROOT] of a ZooKeeper to register in, for consumers of Kafka 0.8's kind."
+    )
+    zookeeper_session_timeout_ms: int = _broker(INT, 6_000, "The session timeout of ZooKeeper.", at_least(100))
+    zookeeper_connection_timeout_ms: int = _broker(INT, 6_000, "How long to wait for ZooKeeper.", at_least(100))
+    coterie_journal_enable: bool = _broker(BOOLEAN, True, "Whether group events go to the topic __coterie_journal.")
+    coterie_group_sync_timeout_enable: bool = _broker(
+        BOOLEAN, True, "false: as Kafka 2.6, where a member that never syncs blocks its group."
+    )
+    coterie_group_pending_leave_rebalance_enable: bool = _broker(
+        BOOLEAN, True, "false: as Kafka before 4, where a leaving member id that was never used starts no rebalance."
+    )
+
 
 _RETENTION = Rule("at least 1, or below 0 for no limit", lambda value: value != 0)
-# Broker settings that are the default of a topic setting and differ from it in more than the name: kind, default, rule.
-_TOPIC_DEFAULTS: dict[str, tuple[Kind, Value, Rule | None]] = {
-    "log.flush.interval.ms": (Kind.LONG, None, None),
-    "log.flush.scheduler.interval.ms": (Kind.LONG, MAX_LONG, None),
-    "log.retention.ms": (Kind.LONG, None, _RETENTION),
-    "log.retention.minutes": (Kind.INT, None, _RETENTION),
-    "log.retention.hours": (Kind.INT, 168, _RETENTION),
-    "log.roll.ms": (Kind.LONG, None, at_least(1)),
-    "log.roll.hours": (Kind.INT, 168, at_least(1)),
-    "log.roll.jitter.ms": (Kind.LONG, None, at_least(0)),
-    "log.roll.jitter.hours": (Kind.INT, 0, at_least(0)),
+# Broker settings that are the default of a topic setting and differ from it in more than the name: type, default, rule.
+_TOPIC_DEFAULTS: dict[str, tuple[ValueType[object], object, Rule | None]] = {
+    "log.flush.interval.ms": (LONG, None, None),
+    "log.flush.scheduler.interval.ms": (LONG, MAX_LONG, None),
+    "log.retention.ms": (LONG, None, _RETENTION),
+    "log.retention.minutes": (INT, None, _RETENTION),
+    "log.retention.hours": (INT, 168, _RETENTION),
+    "log.roll.ms": (LONG, None, at_least(1)),
+    "log.roll.hours": (INT, 168, at_least(1)),
+    "log.roll.jitter.ms": (LONG, None, at_least(0)),
+    "log.roll.jitter.hours": (INT, 0, at_least(0)),
 }
 _START_ONLY = frozenset(
     {
@@ -229,17 +183,20 @@ _START_ONLY = frozenset(
 )
 
 
-def _defaults_of_topics() -> list[Setting]:
-    """A broker setting for each synonym of a topic setting, of the same kind, default and rule unless listed above."""
+def _defaults_of_topics() -> list[BrokerSetting[object]]:
+    """A broker setting for each synonym of a topic setting, of the same type, default and rule unless listed above."""
     settings = []
     for topic_setting in TOPIC_SETTINGS.values():
         topic = topic_setting.setting
         for name, _factor in topic_setting.synonyms:
-            kind, default, rule = _TOPIC_DEFAULTS.get(name, (topic.kind, topic.default, topic.rule))
+            value_type, default, rule = _TOPIC_DEFAULTS.get(name, (topic.value_type, topic.default, topic.rule))
             update = _READ_ONLY if name in _START_ONLY else _CLUSTER_WIDE
             text = f"The default of the topic setting {topic.name}. {topic.documentation}"
-            settings.append(Setting(name, kind, default, rule, text, topic.no_effect, update))
+            settings.append(BrokerSetting(name, value_type, default, rule, text, topic.no_effect, update))
     return settings
 
 
-BROKER_SETTINGS: dict[str, Setting] = {s.name: s for s in (*_OWN, *_defaults_of_topics(), *KAFKA_ONLY)}
+OWN_SETTINGS: dict[str, BrokerSetting[object]] = settings_of(BrokerConfig, BrokerSetting)
+BROKER_SETTINGS: dict[str, BrokerSetting[object]] = OWN_SETTINGS | {
+    setting.name: setting for setting in (*_defaults_of_topics(), *KAFKA_ONLY)
+}

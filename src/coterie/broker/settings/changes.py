@@ -12,7 +12,8 @@ from enum import IntEnum
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
-from coterie.broker.settings.setting import Kind, Setting, SettingError, Update, at_least, format_value
+from coterie.broker.settings.setting import BrokerSetting, Update
+from coterie.configuration import LONG, Kind, Setting, SettingError, at_least
 from coterie.wire.errors import ErrorCode, Refusal
 
 
@@ -34,7 +35,9 @@ class Change:
     value: str | None
 
 
-def changed(current: Mapping[str, str], changes: Iterable[Change], settings: Mapping[str, Setting]) -> dict[str, str]:
+def changed(
+    current: Mapping[str, str], changes: Iterable[Change], settings: Mapping[str, Setting[object]]
+) -> dict[str, str]:
     """``current`` after the changes; ``settings`` says which are lists. Raises Refusal."""
     changes = list(changes)
     refuse_repeated(change.name for change in changes)
@@ -62,7 +65,7 @@ def refuse_repeated(names: Iterable[str]) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(repeated)} given more than once")
 
 
-def _changed_list(change: Change, current: str | None, setting: Setting | None) -> str:
+def _changed_list(change: Change, current: str | None, setting: Setting[object] | None) -> str:
     """The list after APPEND or SUBTRACT; one that is not set begins as the default."""
     assert change.value is not None
     if setting is None or setting.kind != Kind.LIST:
@@ -97,8 +100,8 @@ _THREADS = frozenset(
     }
 )
 # Settings that exist only at run time: the limits of replication while partitions move.
-_THROTTLES = {
-    name: Setting(name, Kind.LONG, None, at_least(0))
+_THROTTLES: dict[str, BrokerSetting[object]] = {
+    name: BrokerSetting(name, LONG, None, at_least(0))
     for name in (
         "follower.replication.throttled.rate",
         "leader.replication.throttled.rate",
@@ -129,7 +132,9 @@ def check_dynamic(settings: BrokerSettings, configs: Mapping[str, str], *, clust
             raise Refusal(ErrorCode.INVALID_REQUEST, str(error)) from error
         if name in _THREADS:
             now = settings[name]
-            if not now / 2 <= int(str(format_value(value))) <= now * 2:
+            assert isinstance(now, int)
+            assert isinstance(value, int)
+            if not now / 2 <= value <= now * 2:
                 raise Refusal(
                     ErrorCode.INVALID_REQUEST, f"{name} may at most halve or double: it is {now}, not {value}"
                 )

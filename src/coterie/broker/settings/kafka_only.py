@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.resources import files
 
-from coterie.broker.settings.setting import Kind, Rule, Setting, Update, at_least, one_of, parse_value
+from coterie.broker.settings.setting import BrokerSetting, Update
+from coterie.configuration import VALUE_TYPES, Kind, Rule, at_least, one_of
 
 
 def _rule(values: str) -> Rule | None:
@@ -19,16 +20,16 @@ def _rule(values: str) -> Rule | None:
     return None if values == "-" else one_of(*values.split("|"))
 
 
-def _rows(text: str) -> Iterator[Setting]:
+def _rows(text: str) -> Iterator[BrokerSetting[object]]:
     reason = ""
     for line in text.splitlines():
         if line.startswith("["):
             reason = line[1:-1]
         elif line and not line.startswith("#"):
             name, kind_name, default, values, update = line.split(" ")
-            kind = Kind[kind_name]
-            value = None if default == "null" else parse_value(kind, default.strip('"'))
-            yield Setting(name, kind, value, _rule(values), no_effect=reason, update=Update(update))
+            value_type = VALUE_TYPES[Kind[kind_name]]
+            value = None if default == "null" else value_type.parse(default.strip('"'))
+            yield BrokerSetting(name, value_type, value, _rule(values), no_effect=reason, update=Update(update))
 
 
 KAFKA_ONLY = tuple(_rows(files(__package__).joinpath("kafka_only.txt").read_text("utf-8")))

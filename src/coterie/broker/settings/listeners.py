@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.broker.settings.broker_settings import BrokerSettings
-from coterie.broker.settings.setting import SettingError
+from coterie.broker.settings.broker_table import BrokerConfig
+from coterie.configuration import SettingError
 
 _PLAINTEXT = "PLAINTEXT"
 _EVERY_ADDRESS = "0.0.0.0"
@@ -37,21 +38,22 @@ def parse_listeners(setting: str, text: str) -> list[Listener]:
     return listeners
 
 
-def _of_clients(settings: BrokerSettings, setting: str) -> list[Listener]:
-    """The listeners of a setting that clients can use."""
-    controllers = [name.strip().upper() for name in (settings["controller.listener.names"] or "").split(",")]
-    pairs = [pair.strip().upper().partition(":") for pair in settings["listener.security.protocol.map"].split(",")]
+def _of_clients(config: BrokerConfig, setting: str, text: str | None) -> list[Listener]:
+    """The listeners in the text of a setting that clients can use."""
+    controllers = [name.strip().upper() for name in (config.controller_listener_names or "").split(",")]
+    pairs = [pair.strip().upper().partition(":") for pair in config.listener_security_protocol_map.split(",")]
     protocols = {name.strip(): protocol.strip() for name, _colon, protocol in pairs}
-    every = parse_listeners(setting, settings[setting] or "")
+    every = parse_listeners(setting, text or "")
     return [one for one in every if one.name not in controllers and protocols.get(one.name, one.name) == _PLAINTEXT]
 
 
 def listen_address(settings: BrokerSettings) -> tuple[str, int]:
     """Where to listen by `listeners`. Raises SettingError where none of them can be served."""
-    usable = _of_clients(settings, "listeners")
+    config = settings.current
+    usable = _of_clients(config, "listeners", config.listeners)
     if not usable:
         raise SettingError(
-            f"listeners has none of protocol PLAINTEXT, the only one that coterie serves: {settings['listeners']}; "
+            f"listeners has none of protocol PLAINTEXT, the only one that coterie serves: {config.listeners}; "
             "add one, or say --listen HOST:PORT"
         )
     return usable[0].host or _EVERY_ADDRESS, usable[0].port
@@ -59,11 +61,12 @@ def listen_address(settings: BrokerSettings) -> tuple[str, int]:
 
 def advertised_address(settings: BrokerSettings) -> tuple[str, int] | None:
     """The address that clients are to connect to; None: the one at which their connection arrived. Raises SettingError."""
-    usable = _of_clients(settings, "advertised.listeners")
-    if not usable and settings["advertised.listeners"]:
+    config = settings.current
+    usable = _of_clients(config, "advertised.listeners", config.advertised_listeners)
+    if not usable and config.advertised_listeners:
         raise SettingError(
-            f"advertised.listeners has none of protocol PLAINTEXT: {settings['advertised.listeners']}; add HOST:PORT"
+            f"advertised.listeners has none of protocol PLAINTEXT: {config.advertised_listeners}; add HOST:PORT"
         )
-    names = [one.name for one in _of_clients(settings, "listeners")]
+    names = [one.name for one in _of_clients(config, "listeners", config.listeners)]
     chosen = next((one for one in usable if one.name in names[:1]), usable[0] if usable else None)
     return None if chosen is None else (chosen.host, chosen.port)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import javaproperties
 
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
-from coterie.broker.settings.setting import SettingError, nearest
+from coterie.configuration import SettingError, nearest
 
 _OF_LISTENER = "listener.name."
 

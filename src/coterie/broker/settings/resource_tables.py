@@ -5,10 +5,29 @@ the newer protocols (KIP-848, KIP-932, KIP-1071). Facts: Kafka 4.3's ClientMetri
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import TypeVar
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
-from coterie.broker.settings.setting import Kind, Rule, Setting, SettingError, Value, at_least, nearest, one_of
+from coterie.configuration import (
+    BOOLEAN,
+    INT,
+    LIST,
+    STRING,
+    Rule,
+    Setting,
+    SettingError,
+    ValueType,
+    at_least,
+    declared,
+    one_of,
+    settings_of,
+    unknown_setting,
+)
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _MATCHED = (
     "client_instance_id|client_id|client_software_name|client_software_version|client_source_address|client_source_port"
@@ -17,7 +36,7 @@ _PATTERN = re.compile(rf"({_MATCHED})=.+")
 _NEWER_PROTOCOLS = "groups of the newer protocols are not served"
 
 
-def _are_patterns(value: Value) -> bool:
+def _are_patterns(value: object) -> bool:
     assert isinstance(value, tuple)
     return all(_PATTERN.fullmatch(item) for item in value)
 
@@ -28,73 +47,81 @@ _OFFSET_RESET = Rule(
     lambda value: re.fullmatch(r"earliest|latest|by_duration:P.+", str(value)) is not None,
 )
 
-CLIENT_METRICS_SETTINGS: dict[str, Setting] = {
-    setting.name: setting
-    for setting in (
-        Setting("interval.ms", Kind.INT, 300_000, at_least(100, 3_600_000), "How often clients push their metrics."),
-        Setting("match", Kind.LIST, (), _PATTERNS, "Which clients the subscription is for; empty: all."),
-        Setting("metrics", Kind.LIST, (), None, "Prefixes of the names of the metrics to push; *: all."),
-    )
-}
 
-# setting -> the broker setting that is its default, which also gives its kind
-_GROUP_SYNONYMS = {
-    f"{protocol}.{name}": f"group.{protocol}.{name}"
-    for protocol, names in (
-        ("consumer", ("assignment.interval.ms", "heartbeat.interval.ms", "session.timeout.ms")),
-        (
-            "share",
-            (
-                "assignment.interval.ms",
-                "delivery.count.limit",
-                "heartbeat.interval.ms",
-                "partition.max.record.locks",
-                "record.lock.duration.ms",
-                "session.timeout.ms",
-            ),
-        ),
-        (
-            "streams",
-            (
-                "assignment.interval.ms",
-                "heartbeat.interval.ms",
-                "initial.rebalance.delay.ms",
-                "num.standby.replicas",
-                "session.timeout.ms",
-            ),
-        ),
-    )
-    for name in names
-}
-_OWN_DEFAULT = (
-    Setting("share.auto.offset.reset", Kind.STRING, "latest", _OFFSET_RESET, "", _NEWER_PROTOCOLS),
-    Setting(
-        "share.isolation.level",
-        Kind.STRING,
-        "read_uncommitted",
-        one_of("read_committed", "read_uncommitted"),
-        "",
-        _NEWER_PROTOCOLS,
-    ),
-    Setting("share.renew.acknowledge.enable", Kind.BOOLEAN, True, None, "", _NEWER_PROTOCOLS),
-)
+def _metrics(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
+    return declared(Setting("", value_type, default, rule, documentation))
 
-GROUP_SETTINGS: dict[str, tuple[Setting, str]] = {
-    name: (Setting(name, BROKER_SETTINGS[s].kind, BROKER_SETTINGS[s].default, None, "", _NEWER_PROTOCOLS), s)
-    for name, s in _GROUP_SYNONYMS.items()
-} | {setting.name: (setting, setting.name) for setting in _OWN_DEFAULT}
+
+@dataclass(frozen=True, slots=True)
+class ClientMetricsConfig:
+    """The values of a subscription to client metrics."""
+
+    interval_ms: int = _metrics(INT, 300_000, "How often clients push their metrics.", at_least(100, 3_600_000))
+    match: tuple[str, ...] = _metrics(LIST, (), "Which clients the subscription is for; empty: all.", _PATTERNS)
+    metrics: tuple[str, ...] = _metrics(LIST, (), "Prefixes of the names of the metrics to push; *: all.")
+
+
+CLIENT_METRICS_SETTINGS: dict[str, Setting[object]] = settings_of(ClientMetricsConfig, Setting)
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupRow(Setting[T_co]):
+    """``broker``: the broker setting that is its default; empty where it has none."""
+
+    broker: str = ""
+
+
+def _of_broker(value_type: ValueType[T], name: str) -> T:
+    """A group setting whose default is that of a broker setting."""
+    default = value_type.parse(BROKER_SETTINGS[name].default)
+    return declared(_GroupRow("", value_type, default, no_effect=_NEWER_PROTOCOLS, broker=name))
+
+
+def _group(value_type: ValueType[T], default: T, rule: Rule | None = None) -> T:
+    return declared(_GroupRow("", value_type, default, rule, no_effect=_NEWER_PROTOCOLS))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """The values of a group's settings, for the newer protocols."""
+
+    consumer_assignment_interval_ms: int = _of_broker(INT, "group.consumer.assignment.interval.ms")
+    consumer_heartbeat_interval_ms: int = _of_broker(INT, "group.consumer.heartbeat.interval.ms")
+    consumer_session_timeout_ms: int = _of_broker(INT, "group.consumer.session.timeout.ms")
+    share_assignment_interval_ms: int = _of_broker(INT, "group.share.assignment.interval.ms")
+    share_delivery_count_limit: int = _of_broker(INT, "group.share.delivery.count.limit")
+    share_heartbeat_interval_ms: int = _of_broker(INT, "group.share.heartbeat.interval.ms")
+    share_partition_max_record_locks: int = _of_broker(INT, "group.share.partition.max.record.locks")
+    share_record_lock_duration_ms: int = _of_broker(INT, "group.share.record.lock.duration.ms")
+    share_session_timeout_ms: int = _of_broker(INT, "group.share.session.timeout.ms")
+    streams_assignment_interval_ms: int = _of_broker(INT, "group.streams.assignment.interval.ms")
+    streams_heartbeat_interval_ms: int = _of_broker(INT, "group.streams.heartbeat.interval.ms")
+    streams_initial_rebalance_delay_ms: int = _of_broker(INT, "group.streams.initial.rebalance.delay.ms")
+    streams_num_standby_replicas: int = _of_broker(INT, "group.streams.num.standby.replicas")
+    streams_session_timeout_ms: int = _of_broker(INT, "group.streams.session.timeout.ms")
+    share_auto_offset_reset: str = _group(STRING, "latest", _OFFSET_RESET)
+    share_isolation_level: str = _group(STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted"))
+    share_renew_acknowledge_enable: bool = _group(BOOLEAN, True)
+
+
+_GROUP_TABLE: dict[str, _GroupRow[object]] = settings_of(GroupConfig, _GroupRow)
+# setting -> the broker setting that is its default, or its own name
+GROUP_SETTINGS: dict[str, tuple[Setting[object], str]] = {
+    name: (row, row.broker or name) for name, row in _GROUP_TABLE.items()
+}
 
 
 def check_group_setting(settings: BrokerSettings, name: str, text: str) -> None:
     """Raises SettingError for a name that is no group setting, and for a value that it cannot have, be it by the
     broker's group.PROTOCOL.min... and group.PROTOCOL.max..."""
     if name not in GROUP_SETTINGS:
-        raise SettingError(f"there is no group setting {name}{nearest(name, GROUP_SETTINGS)}")
+        raise unknown_setting("group setting", name, GROUP_SETTINGS)
     value = GROUP_SETTINGS[name][0].parse(text)
     if not isinstance(value, int):
         return
     protocol, _, rest = name.partition(".")
     for bound, text_of, breaks in (("min", "at least", int.__lt__), ("max", "at most", int.__gt__)):
         limit = f"group.{protocol}.{bound}.{rest}"
-        if limit in BROKER_SETTINGS and breaks(value, settings[limit]):
-            raise SettingError(f"{name} must be {text_of} {limit} ({settings[limit]}), not {value}")
+        most = settings[limit] if limit in BROKER_SETTINGS else None
+        if isinstance(most, int) and breaks(value, most):
+            raise SettingError(f"{name} must be {text_of} {limit} ({most}), not {value}")

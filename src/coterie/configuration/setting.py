@@ -1,0 +1,99 @@
+"""One setting: its name, type, default, the values that it takes, and the sentences for names and values that are wrong."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from coterie.configuration.value_types import Kind, UnfitValue, ValueType
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class SettingError(ValueError):
+    """A setting that does not exist, or a value that it cannot have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which values of the right type a setting takes; ``text`` completes "NAME must be ..."."""
+
+    text: str
+    holds: Callable[[object], bool]
+    choices: tuple[str, ...] = ()  # all values, where they can be listed
+
+
+def at_least(minimum: float, maximum: float | None = None) -> Rule:
+    """Numbers from ``minimum`` up, to ``maximum`` where there is one."""
+    if maximum is None:
+        return Rule(f"at least {minimum}", lambda value: isinstance(value, int | float) and value >= minimum)
+    return Rule(
+        f"from {minimum} to {maximum}", lambda value: isinstance(value, int | float) and minimum <= value <= maximum
+    )
+
+
+def one_of(*names: str) -> Rule:
+    """One of these words. Of a list, each item."""
+    return Rule(
+        f"one of {', '.join(names)}",
+        lambda value: all(item in names for item in value) if isinstance(value, tuple) else value in names,
+        names,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[T_co]):
+    """One setting. ``documentation``: a sentence; ``no_effect``: the reason why its value changes nothing in coterie, empty
+    where it does."""
+
+    name: str
+    value_type: ValueType[T_co]
+    default: T_co
+    rule: Rule | None = None
+    documentation: str = ""
+    no_effect: str = ""
+
+    def parse(self, value: object) -> T_co:
+        """The value that a text writes, or that a Python value is; None where the default is no value. Raises SettingError
+        with a sentence that reports what the setting takes."""
+        if value is None and self.default is None:
+            return self.default
+        try:
+            parsed = self.value_type.parse(value)
+        except UnfitValue as error:
+            raise SettingError(f"{self.name} {error}") from None
+        if self.rule is not None and not self.rule.holds(parsed):
+            shown = value.strip() if isinstance(value, str) and isinstance(parsed, int | float) else repr(value)
+            raise SettingError(f"{self.name} must be {self.rule.text}, not {shown}")
+        return parsed
+
+    @property
+    def kind(self) -> Kind:
+        """The type as DescribeConfigs numbers it."""
+        return self.value_type.kind
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is never shown."""
+        return self.kind == Kind.PASSWORD
+
+    @property
+    def full_documentation(self) -> str:
+        """The documentation, with what coterie does not do."""
+        if not self.no_effect:
+            return self.documentation
+        return f"{self.documentation} Kept and described; no effect here: {self.no_effect}.".strip()
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """A question that offers the known name closest to a misspelt one, or nothing; ``likeness`` from 0 to 1 is required."""
+    by_lower = {other.lower(): other for other in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=likeness)
+    return f"; did you mean {by_lower[close[0]]}?" if close else ""
+
+
+def unknown_setting(noun: str, name: str, known: Iterable[str]) -> SettingError:
+    """The error for a name that is none of the known settings; ``noun``: what it was taken for, as "topic setting"."""
+    return SettingError(f"there is no {noun} {name}{nearest(name, known)}")
