@@ -209,6 +209,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Row]]] = {
     "memory": lambda folder: _beside("memory", folder),
     "load": lambda folder: _load(folder),
     "history": lambda folder: _history(folder),
+    "churn": lambda folder: _churn(folder),
     "kafka": lambda folder: _beside("kafka", folder),
 }
 
@@ -235,6 +236,12 @@ def _history(folder: Path) -> Iterable[Row]:
     from coterie.bench.history import history
 
     return history(folder)
+
+
+def _churn(folder: Path) -> Iterable[Row]:
+    from coterie.bench.churn import churn_rows
+
+    return churn_rows(folder)
 
 
 def _beside(part: str, folder: Path) -> Iterable[Row]:

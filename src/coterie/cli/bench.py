@@ -19,9 +19,10 @@ PART_NAMES = (
     "clients",
     "load",
     "history",
+    "churn",
     "kafka",
 )
-BY_DEFAULT = PART_NAMES[:-4]  # the others take minutes; clients wants the peers (`./run setup`), kafka java and mvn
+BY_DEFAULT = PART_NAMES[:-5]  # the others take minutes; clients wants the peers (`./run setup`), kafka java and mvn
 
 ON_SPARK = frozenset({"columnar", "spark", "history"})  # the parts that need the extra
 
@@ -34,6 +35,7 @@ Examples:
   coterie bench --part clients                 our client beside aiokafka, kafka-python, confluent-kafka
   coterie bench --part load                    ten million records of __consumer_offsets
   coterie bench --part history                 group history over 5 and 50 million commits
+  coterie bench --part churn                   five minutes of clients that come and go: what is left open
   coterie bench --part kafka                   beside Apache Kafka, one core each
 """
 )
