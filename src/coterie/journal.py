@@ -29,6 +29,7 @@ FIELDS = {
     "sync_ms": "how long CompletingRebalance took",
     "moved": f"partitions whose owner changed: objects topic, partition, from, to; at most {MOVED_SHOWN} of them",
     "moved_count": "how many partitions changed their owner",
+    "unowned_count": "how many of them had an owner before the event and have none after it",
     "owners": f"member id, topic, partitions; left out where there are more than {OWNERS_SHOWN} partitions",
 }
 
@@ -84,6 +85,7 @@ class JournalLine:
     sync_ms: int | None = None
     moved: list[dict[str, Any]] = field(default_factory=list)
     moved_count: int | None = None
+    unowned_count: int | None = None
     owners: dict[str, dict[str, list[int]]] | None = None
 
     def to_json(self) -> str:
@@ -112,7 +114,7 @@ class JournalLine:
 
 
 _REQUIRED = {"time_ms": int, "group": str, "generation": int, "event": str, "state_from": str, "state_to": str}
-_OPTIONAL: dict[str, type] = dict.fromkeys(("members", "join_ms", "sync_ms", "moved_count"), int)
+_OPTIONAL: dict[str, type] = dict.fromkeys(("members", "join_ms", "sync_ms", "moved_count", "unowned_count"), int)
 _OPTIONAL |= {"causes": list, "moved": list, "leader": str, "protocol": str, "owners": dict}
 
 

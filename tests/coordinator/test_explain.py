@@ -29,7 +29,7 @@ def test_a_rebalance_names_whom_it_waits_for_and_what_the_timeout_will_do() -> N
         "name": "session timeout",
         "member_id": "a-1",
         "left_ms": 7000,
-        "then": "it is removed, and as nobody else is waited for, the generation is formed",
+        "then": "the member is removed, and the generation is formed with the others",
     }
     a, b = said["members"]
     assert (a["last_heard_ms"], a["waits_in"], b["waits_in"]) == (3000, None, "JoinGroup")
@@ -37,7 +37,7 @@ def test_a_rebalance_names_whom_it_waits_for_and_what_the_timeout_will_do() -> N
 
 def test_a_late_leader_is_named() -> None:
     said = explain("join a version=3", "advance 500")
-    assert said["verdict"] == "the members have joined; the leader a-1 has yet to send the assignment"
+    assert said["verdict"] == "the members have joined; the leader a-1 has not sent the assignment yet"
     assert said["waiting_for"][0]["owes"] == "leads, and has not sent the assignment"
     assert said["next_timeout"]["name"] == "session timeout"
 
@@ -45,14 +45,14 @@ def test_a_late_leader_is_named() -> None:
 def test_a_late_follower_is_named() -> None:
     steps = [*STABLE, "join b version=3", "join a", "sync a assign=a:x,b:y"]
     said = explain(*steps)
-    assert said["verdict"] == "nothing is waited for: generation 2 is at work with 2 members"
+    assert said["verdict"] == "no rebalance is under way: generation 2 has 2 members"
     said = explain(*steps[:-1])
     assert [w["member_id"] for w in said["waiting_for"]] == ["a-1", "b-1"]
 
 
 def test_the_initial_delay_is_explained() -> None:
     said = explain("config group_initial_rebalance_delay_ms=3000", "join a version=3", "advance 1000")
-    assert "being delayed" in said["verdict"]
+    assert "is delayed" in said["verdict"]
     assert said["next_timeout"]["name"] == "group.initial.rebalance.delay.ms"
     assert said["next_timeout"]["left_ms"] == 2000
 
@@ -82,5 +82,13 @@ def test_static_members_stay_when_the_rebalance_timeout_passes() -> None:
 
 
 def test_an_empty_group_tells_what_it_keeps() -> None:
-    assert explain("commit s t-0=5")["verdict"] == "the group has no members; 1 committed offsets are kept"
+    assert explain("commit s t-0=5")["verdict"] == "the group has no members and 1 committed offset"
     assert explain("commit s t-0=5")["next_timeout"] is None
+
+
+def test_the_last_member_leaves_an_empty_group_and_no_rebalance() -> None:
+    said = explain(*STABLE)
+    assert said["verdict"] == "no rebalance is under way: generation 1 has 1 member"
+    assert said["next_timeout"]["then"] == "the member is removed, and the group is empty"
+    said = explain(*STABLE, "join b version=3")  # its rejoin is missing, and another member waits
+    assert said["next_timeout"]["then"] == "the member is removed, and the generation is formed with the others"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from coterie.addresses import format_address
 from coterie.bench import load
 from coterie.bench.measure import Row, broker
 
@@ -144,9 +145,9 @@ def clients(folder: Path) -> Iterator[Row]:
         load.create_topic((host, port), PARTITIONS)
         for verb, count in (("produce", PRODUCED), ("consume", CONSUMED)):
             if verb == "consume":
-                rate("produce", "coterie", f"{host}:{port}", CONSUMED)
+                rate("produce", "coterie", format_address(host, port), CONSUMED)
             names = [n for n in RUNNERS[verb] if n.startswith("coterie") or n in there]
-            best = {n: max(rate(verb, n, f"{host}:{port}", count) for _ in range(RUNS)) for n in names}
+            best = {n: max(rate(verb, n, format_address(host, port), count) for _ in range(RUNS)) for n in names}
             for name, per_second in best.items():
                 ours = name.startswith("coterie")
                 for peer in (p for p in there if ours):

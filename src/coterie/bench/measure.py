@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coterie.addresses import format_address, parse_address
 from coterie.bench import load
 from coterie.bench.rebalance import rebalance_ms
 from coterie.broker.disk import raise_open_file_limit
@@ -53,8 +54,8 @@ def broker(
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        host, _, port = process.stdout.readline().strip().removeprefix("listening on ").rpartition(":")
-        yield (host, int(port)), process
+        address = parse_address(process.stdout.readline().removeprefix("listening on "))
+        yield address, process
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)
@@ -128,7 +129,7 @@ def spark_rows(folder: Path) -> Iterable[Row]:
         total = _fill(address, 8)
         spark = make_session("local[2]", "coterie-bench", folder / "spark")
         try:
-            options = {"kafka.bootstrap.servers": f"{address[0]}:{address[1]}", "subscribe": load.TOPIC}
+            options = {"kafka.bootstrap.servers": format_address(*address), "subscribe": load.TOPIC}
             seconds = []
             for _attempt in range(4):
                 frame = spark.read.format("coterie").options(**options).load()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from coterie.addresses import format_address
 from coterie.bench.measure import broker
 from coterie.bench.study_worker import TOPIC
 from coterie.client.blocking import BlockingAdmin
@@ -222,7 +223,7 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
 @contextlib.contextmanager
 def _kafka(_: Path) -> Iterator[Callable[[Question], Start]]:
     with broker() as (address, _process):
-        where = f"{address[0]}:{address[1]}"
+        where = format_address(*address)
         with BlockingAdmin({"bootstrap.servers": where}) as admin:
             admin.create_topic(TOPIC, PARTITIONS)
 
@@ -244,7 +245,7 @@ def _zookeeper(folder: Path) -> Iterator[Callable[[Question], Start]]:
         LocalZooKeeper(folder / "zookeeper", tick_ms=2_000) as server,
         broker(settings=(f"zookeeper.connect={server.address}",)) as (address, _process),
     ):
-        with BlockingAdmin({"bootstrap.servers": f"{address[0]}:{address[1]}"}) as admin:
+        with BlockingAdmin({"bootstrap.servers": format_address(*address)}) as admin:
             admin.create_topic(TOPIC, PARTITIONS)
         yield lambda question: lambda group, name: ["zookeeper", server.address, group, name, str(SESSION_MS)]
 

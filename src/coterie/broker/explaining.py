@@ -12,6 +12,7 @@ from coterie.coordinator.explain import explain_group
 from coterie.coordinator.state import Group, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.coordinator.telling import owners_of
+from coterie.lag import total_lag
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
@@ -49,7 +50,7 @@ def explained(broker: Broker, group: Group) -> dict[str, Any]:
         fetched_ms = broker.fetches.get(who) if processes[who] == 1 else None
         member["last_fetch_ms"] = None if fetched_ms is None else now_ms - fetched_ms
     document["partitions"] = partitions_of(broker, group, now_ms)
-    document["lag"] = sum(p["lag"] or 0 for p in document["partitions"])
+    document["lag"] = total_lag(document["partitions"])
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
     return document
 

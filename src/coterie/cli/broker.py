@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from coterie.addresses import format_address, parse_address
 from coterie.cli.running import run_until_stopped
 from coterie.console.terminal import VisibleFormatter, write_line
+from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
@@ -85,7 +87,7 @@ def broker(
         address = _address(checked, listen)
     except SettingError as error:
         raise click.ClickException(str(error)) from error
-    http_address = None if http is None else parse_address(http)
+    http_address = None if http is None else _address_of(http, "--http")
     if http is not None:
         require("http", "coterie broker --http")
     if checked.current.zookeeper_connect:
@@ -127,7 +129,9 @@ def _data_folder(settings: BrokerSettings, data: Path | None, memory: bool) -> P
         return data
     folders = [folder.strip() for folder in named[0].split(",")]
     if len(folders) > 1:
-        write_line(f"log.dirs names {len(folders)} folders; coterie keeps everything in {folders[0]}", err=True)
+        write_line(
+            f"log.dirs names {quantity(len(folders), 'folder')}; coterie keeps everything in {folders[0]}", err=True
+        )
     return Path(folders[0])
 
 
@@ -137,15 +141,18 @@ def _address(settings: BrokerSettings, listen: str | None) -> tuple[str, int]:
 
     if listen is None and "listeners" in settings.given:
         return listen_address(settings)
-    return parse_address(listen or DEFAULT_LISTEN)
+    return _address_of(listen or DEFAULT_LISTEN, "--listen")
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """HOST:PORT; an IPv6 host in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
-        raise click.UsageError(f"{text!r} is not HOST:PORT.")
-    return host.strip("[]") or "127.0.0.1", int(port)
+def _address_of(text: str, option: str) -> tuple[str, int]:
+    """The value of an option; without a host it is loopback."""
+    try:
+        host, port = parse_address(text)
+    except ValueError as error:
+        raise click.UsageError(
+            f"{option} takes HOST:PORT, such as {DEFAULT_LISTEN} or [::1]:9092, not {text!r}."
+        ) from error
+    return host or "127.0.0.1", port
 
 
 async def _serve(
@@ -177,7 +184,8 @@ async def _serve(
         write_line(f"Error: {data}/{error}", err=True)
         return 1
     except CannotListen as error:
-        write_line(f"Error: cannot listen on {host}:{port}: {error.strerror}; choose another --listen", err=True)
+        address_text = format_address(host, port)
+        write_line(f"Error: cannot listen on {address_text}: {error.strerror}; choose another --listen", err=True)
         return 1
     except OSError as error:
         if data is None:
@@ -188,7 +196,7 @@ async def _serve(
     if http_address is not None and not await _serve_http(broker, http_address, http_names):
         await broker.stop()
         return 1
-    write_line(f"listening on {bound_host}:{bound_port}")
+    write_line(f"listening on {format_address(bound_host, bound_port)}")
     failed = asyncio.create_task(broker.failed.wait())
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -199,7 +207,7 @@ async def _serve(
 def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:
     """One line where others than this machine can connect: there is neither authentication nor TLS."""
     if not is_loopback(host):
-        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        shown = format_address(host, port)
         write_line(
             f"warning: {option} {shown} is beyond loopback, without authentication: everybody who can reach it {harm}",
             err=True,
@@ -218,9 +226,9 @@ async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str
     try:
         host, port = await broker.serve_http(HttpServer(broker, names), *address)
     except OSError as error:
-        where = f"{address[0]}:{address[1]}"
+        where = format_address(*address)
         write_line(f"Error: cannot listen on {where} for HTTP: {error.strerror}; choose another --http", err=True)
         return False
     warn_of_exposure("--http", host, port, "can read every group")
-    write_line(f"groups and metrics on http://{host}:{port}", err=True)
+    write_line(f"groups and metrics on http://{format_address(host, port)}", err=True)
     return True

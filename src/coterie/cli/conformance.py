@@ -13,6 +13,7 @@ from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_
 from coterie.cli.running import json_option
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines
+from coterie.quantity import quantity
 
 PARTS = (*KAFKA_PARTS, *OTHER_PARTS)
 CANNOT_RUN_EXIT = 3
@@ -51,7 +52,9 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     show_default=True,
     help="Of the part everything, per version.",
 )
-@click.option("--nightly", is_flag=True, help=f"Of the part everything: {NIGHTLY_QUESTIONS:,} questions per version.")
+@click.option(
+    "--nightly", is_flag=True, help=f"Of the part everything: {quantity(NIGHTLY_QUESTIONS, 'question')} per version."
+)
 @click.option(
     "--replay",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.conformance.kafka import CannotRun
 from coterie.console.terminal import write_line
+from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.conformance.hostile.run import AttackOutcome
@@ -47,7 +48,7 @@ def _report(outcome: AttackOutcome) -> None:
 def _show(broker: str, outcomes: list[AttackOutcome]) -> None:
     from coterie.cli.running import show
 
-    write_line(f"{broker}, {len(outcomes)} attacks beside a bystander:")
+    write_line(f"{broker}, {quantity(len(outcomes), 'attack')} beside a bystander:")
     rows = [
         (
             o.attack,
@@ -57,7 +58,7 @@ def _show(broker: str, outcomes: list[AttackOutcome]) -> None:
             f"{o.memory_mb:.0f} MB" if o.memory_mb else "-",
             o.descriptors,
             o.tracebacks,
-            f"{o.log_bytes:,} bytes",
+            quantity(o.log_bytes, "byte"),
             o.wrong or o.answered,
         )
         for o in outcomes

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.addresses import format_address
 from coterie.cli.conformance_hostile import hostile_part
 from coterie.cli.conformance_programs import clients_part, clients_sentences, commands_part, commands_sentences
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
 from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie.console.terminal import write_line, write_lines
+from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.conformance.format import Check
@@ -66,7 +68,7 @@ def _format(asked: Asked) -> Figures:
 
 
 def _format_sentences(figures: Figures) -> list[str]:
-    return [f"  files: {sum(figures['format'].values())} of {len(figures['format'])} checks right"]
+    return [f"  files: {sum(figures['format'].values())} of {quantity(len(figures['format']), 'check')} right"]
 
 
 def _requests(asked: Asked) -> Figures:
@@ -89,10 +91,12 @@ def _requests(asked: Asked) -> Figures:
 
 
 def _requests_sentences(figures: Figures) -> list[str]:
-    count = f"{figures['steps']} steps in {figures['stories']} stories"
-    lines = [f"  requests: {count}, {figures['unexplained']} unexplained differences"]
+    count = f"{quantity(figures['steps'], 'step')} in {quantity(figures['stories'], 'story', 'stories')}"
+    unexplained = quantity(figures["unexplained"], "unexplained difference")
+    lines = [f"  requests: {count}, {unexplained}"]
     return lines + [
-        f"    {a['stories']:4} stories ended at a known one: {a['reason']}" for a in figures["accepted"].values()
+        f"    {quantity(a['stories'], 'story', 'stories'):>12} ended at a known difference: {a['reason']}"
+        for a in figures["accepted"].values()
     ]
 
 
@@ -113,12 +117,16 @@ def _everything(asked: Asked) -> Figures:
 
 def _everything_sentences(figures: Figures) -> list[str]:
     f = figures["everything"]
-    asked = f"{f['questions']} questions in {f['stories']} stories and {f['seconds']:.0f} s, {f['apis']} of {f['served']} APIs"
-    lines = [f"  everything: {asked}; {len(f['differences'])} kinds of unexplained difference"]
+    asked = (
+        f"{quantity(f['questions'], 'question')} in {quantity(f['stories'], 'story', 'stories')}, {f['seconds']:.0f} s"
+    )
+    kinds = quantity(len(f["differences"]), "kind")
+    lines = [f"  everything: {asked}, {f['apis']} of {quantity(f['served'], 'API')}; {kinds} of unexplained difference"]
     for api, c in f["coverage"].items():
         versions = f"v{c['versions'][0]} to v{c['versions'][-1]}"
-        lines.append(f"    {api} {versions}: {c['fields']} fields, {c['cases']} cases, {c['questions']} questions")
-    lines += [f"    {row['met']:6} parts of answers differ as known: {row['reason']}" for row in f["rows"].values()]
+        counts = ", ".join(quantity(c[f"{noun}s"], noun) for noun in ("field", "case", "question"))
+        lines.append(f"    {api} {versions}: {counts}")
+    lines += [f"    {quantity(row['met'], 'known difference'):>24}: {row['reason']}" for row in f["rows"].values()]
     lines += [f"    a row that explained nothing: {name}" for name in f["unused_rows"]]
     return lines + [f"    not asked: {part}: {reason}" for part, reason in f["not_asked"].items()]
 
@@ -131,12 +139,12 @@ def _client(asked: Asked) -> Figures:
         tell_named(f"our client, {name}", wrong)
 
     with running(asked.version, asked.folder / "client", {"group.initial.rebalance.delay.ms": "0"}) as (host, port):
-        checks = run_checks(f"{host}:{port}", tell)
+        checks = run_checks(format_address(host, port), tell)
     return {"client": checks, "failed": sum(not right for right in checks.values())}
 
 
 def _client_sentences(figures: Figures) -> list[str]:
-    return [f"  our client: {sum(figures['client'].values())} of {len(figures['client'])} checks right"]
+    return [f"  our client: {sum(figures['client'].values())} of {quantity(len(figures['client']), 'check')} right"]
 
 
 def _assignors(asked: Asked) -> Figures:
@@ -163,7 +171,7 @@ def _assignors(asked: Asked) -> Figures:
 
 def _assignors_sentences(figures: Figures) -> list[str]:
     lines = [
-        f"  assignor {name}: {a['cases']} random groups, {a['same']} the same, {a['better_balanced']} better "
+        f"  assignor {name}: {quantity(a['cases'], 'random group')}, {a['same']} the same, {a['better_balanced']} better "
         f"balanced, {a['fewer_moves']} with fewer moves, {a['failed']} worse"
         for name, a in figures["assignors"].items()
     ]
@@ -199,7 +207,7 @@ def _tools_sentences(figures: Figures) -> list[str]:
     t = figures["tools"]
     counts = f"{t['same']} the same, {t['reworded']} the same refusal in other words, {len(t['accepted'])} accepted"
     counts += f", {t['DIFFERENT']} different, {t['SKIPPED']} skipped"
-    lines = [f"  Kafka's own tools: {t['commands']} commands in {t['seconds']} s: {counts}"]
+    lines = [f"  Kafka's own tools: {quantity(t['commands'], 'command')} in {t['seconds']} s: {counts}"]
     lines += [f"    accepted: {name}: {reason}" for name, reason in t["accepted"].items()]
     return lines + [f"    lines left out: {row}" for row in t["left_out"]]
 
@@ -211,7 +219,7 @@ def _spark(asked: Asked, results: list[Figures]) -> int:
 
     try:
         with broker(asked.folder / "spark-data") as (address, _):
-            where = f"{address[0]}:{address[1]}"
+            where = format_address(*address)
             figures = run_spark(where, lambda *wanted: fill_topic(where, *wanted), asked.folder / "spark", tell_named)
     except CannotRun as reason:
         write_line(f"SKIPPED Spark's connector: {reason}", color="red", bold=True, err=True)
@@ -220,7 +228,7 @@ def _spark(asked: Asked, results: list[Figures]) -> int:
     results.append({"connector": "spark", **figures})
     if not asked.as_json:
         write_line(f"Spark's own connector ({figures['peer']}) on coterie:")
-        write_line(f"  {sum(figures['checks'].values())} of {len(figures['checks'])} checks right")
+        write_line(f"  {sum(figures['checks'].values())} of {quantity(len(figures['checks']), 'check')} right")
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in figures["options"].items())
         write_line(f"  options, asked of both: {outcomes}")
         for r in figures["rates"]:

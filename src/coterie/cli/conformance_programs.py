@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coterie.addresses import format_address
+from coterie.quantity import quantity
+
 if TYPE_CHECKING:
     from coterie.cli.conformance_parts import Asked
 
@@ -19,7 +22,7 @@ def commands_part(asked: Asked) -> Figures:
     from coterie.conformance.kafka import running
 
     with running(asked.version, asked.folder / "cli", BROKER_SETTINGS) as (host, port):
-        checks = run_commands(f"{host}:{port}", asked.version, tell_named)
+        checks = run_commands(format_address(host, port), asked.version, tell_named)
     return {"commands": checks, "failed": sum(not right for right in checks.values())}
 
 
@@ -39,13 +42,13 @@ def clients_part(asked: Asked) -> Figures:
     for number, program in enumerate(PROGRAMS):
         folder = asked.folder / f"clients-{number}"
         with running(asked.version, folder, settings) as (host, port), LocalBroker(settings) as ours:
-            theirs = f"{host}:{port}"
+            theirs = format_address(host, port)
             counts[program.name] = run_client(program, asked.version, theirs, ours.bootstrap_servers, tell_named)
     return {"clients": counts, "failed": sum(count["wrong"] for count in counts.values())}
 
 
 def clients_sentences(figures: Figures) -> list[str]:
     return [
-        f"  {name}: {c['steps']} steps, {c['accepted']} accepted differences, {c['wrong']} others"
+        f"  {name}: {quantity(c['steps'], 'step')}, {quantity(c['accepted'], 'accepted difference')}, {c['wrong']} unexplained"
         for name, c in figures["clients"].items()
     ]

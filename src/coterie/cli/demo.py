@@ -9,6 +9,7 @@ import click
 
 from coterie.cli.running import run
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
+from coterie.quantity import quantity
 
 PIPED_WIDTH = 200  # columns of the checks where no terminal has its own
 
@@ -80,7 +81,7 @@ def _tell(checks: list[object], out: Path, seconds: float, as_json: bool) -> Non
         for c in found:
             table.add_row("[green]right[/]" if c.right else "[bold red]WRONG[/]", text_of(c.name), text_of(c.detail))
         write_drawing(table, PIPED_WIDTH)
-        write_line(f"{len(found)} checks, {sum(c.right for c in found)} right, {seconds:.0f} s")
+        write_line(f"{quantity(len(found), 'check')}, {sum(c.right for c in found)} right, {seconds:.0f} s")
         write_line(f"data and tables: {out}")
         write_line(f"report: {report}")
     raise SystemExit(0 if right else 1)

@@ -10,6 +10,7 @@ import click
 
 from coterie.cli.running import broker_option, json_option, run, run_until_stopped
 from coterie.console.terminal import drawing_console, is_terminal, text_of, write_drawing, write_json, write_line
+from coterie.lag import lag_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -86,7 +87,8 @@ def _show(document: dict[str, Any], live: Any, as_json: bool, said: str) -> str:
     if live is not None:
         live.update(draw(document), refresh=True)
         return said
-    line = f"generation {document['generation']}, {document['state']}: {document['verdict']}; lag {document['lag']:,}"
+    lag = lag_text(document["partitions"])
+    line = f"generation {document['generation']}, {document['state']}: {document['verdict']}; lag {lag}"
     if as_json:
         write_json(document)
     elif line != said:
@@ -119,7 +121,9 @@ def draw(document: dict[str, Any]) -> RenderableType:
     for reserved in document["reserved_ids"]:
         parts.append(text_of(f"{reserved['member_id']}: id given, not joined yet, {_span(reserved['left_ms'])} left"))
     stalled = document["stalled"]
-    parts.append(text_of(f"lag {document['lag']:,}" + (f"; standing still: {', '.join(stalled)}" if stalled else "")))
+    parts.append(
+        text_of(f"lag {lag_text(document['partitions'])}" + (f"; stalled: {', '.join(stalled)}" if stalled else ""))
+    )
     return Group(*parts)
 
 

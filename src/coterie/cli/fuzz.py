@@ -10,6 +10,7 @@ import click
 
 from coterie.console.terminal import write_line, write_lines
 from coterie.extras import is_installed, require
+from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.fuzzing.running import Finding
@@ -56,7 +57,9 @@ def fuzz(minutes: float, names: tuple[str, ...], seed: int | None, engine: str, 
         require("fuzz", "coterie fuzz --engine atheris")
     seed = int(time.time()) if seed is None else seed
     by_atheris = engine == "atheris" or (engine == "auto" and is_installed("atheris"))
-    write_line(f"{len(chosen)} targets for {minutes:g} min, seed {seed}, {'Atheris' if by_atheris else 'own rules'}")
+    write_line(
+        f"{quantity(len(chosen), 'target')} for {minutes:g} min, seed {seed}, {'Atheris' if by_atheris else 'own rules'}"
+    )
     findings = 0
     for finding in (_by_atheris if by_atheris else _by_own_rules)(chosen, 60 * minutes, seed):
         findings += 1
@@ -74,7 +77,7 @@ def _by_own_rules(targets: Sequence[Target], seconds: float, seed: int) -> Itera
         tried[target.name] += number
 
     yield from run(targets, seconds, seed, progress)
-    write_line(f"{sum(tried.values()):,} inputs, at least {min(tried.values()):,} for each target")
+    write_line(f"{quantity(sum(tried.values()), 'input')}, at least {min(tried.values()):,} for each target")
 
 
 def _by_atheris(targets: Sequence[Target], seconds: float, seed: int) -> Iterator[Finding]:

@@ -14,9 +14,15 @@ from coterie.cli.resetting import reset
 from coterie.cli.running import broker_option, done, json_option, run, sentences, show
 from coterie.cli.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.console.terminal import write_finding, write_line, write_lines
+from coterie.lag import lag_text, total_lag
+from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.client.lint import Advice
+
+# The events of the journal that `groups history` shows without --all: the generations, what ends a group, and the restart
+# of a static member, which makes no generation.
+HISTORY_EVENTS = frozenset({"stable", "empty", "group_removed", "member_replaced"})
 
 
 @click.group(
@@ -81,14 +87,17 @@ def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: 
     if as_json:
         show(found, True, [], [])
         return
-    write_line(f"{group}: {found['state']}, assignor {found['protocol'] or '-'}, {len(found['members'])} members")
+    write_line(
+        f"{group}: {found['state']}, assignor {found['protocol'] or '-'}, {quantity(len(found['members']), 'member')}"
+    )
     rows = [
         (p["topic"], p["partition"], p["committed"], p["end"], p["lag"], p["owner"], p["host"])
         for p in found["partitions"]
     ]
     headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "OWNER", "HOST"]
     show(found, False, headers, rows, "no partition is committed or assigned")
-    write_line(f"total lag: {found['lag']}")
+    if found["partitions"]:
+        write_line(f"total lag: {lag_text(found['partitions'])}")
 
 
 @groups.command()
@@ -162,19 +171,24 @@ async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
             for m in described.members
         ],
         "partitions": partitions,
-        "lag": sum(p["lag"] or 0 for p in partitions),
+        "lag": total_lag(partitions),
     }
 
 
 @groups.command()
 @click.argument("group")
-@click.option("--all", "everything", is_flag=True, help="Every event, not only the generations.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show every event, not only generations and restarts of static members."
+)
 @broker_option
 @json_option
 def history(group: str, everything: bool, bootstrap_server: str, as_json: bool) -> None:
-    """Every generation from the journal: when, why, how long each phase took, what moved."""
+    """Show every generation from the journal: its time, causes, phases and moved partitions.
+
+    MOVED counts partitions that another member received, UNOWNED partitions that lost their owner and have none.
+    """
     lines = run(read_journal(group, bootstrap_server))
-    told = [line for line in lines if everything or line["event"] in ("stable", "empty", "group_removed")]
+    shown = [line for line in lines if everything or line["event"] in HISTORY_EVENTS]
     rows = [
         (
             datetime.datetime.fromtimestamp(line["time_ms"] / 1000).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
@@ -183,13 +197,19 @@ def history(group: str, everything: bool, bootstrap_server: str, as_json: bool) 
             line.get("members", 0),
             _ms(line.get("join_ms")),
             _ms(line.get("sync_ms")),
-            line.get("moved_count"),
+            *_moved(line),
             line["why"],
         )
-        for line in told
+        for line in shown
     ]
-    headers = ["TIME", "GENERATION", "EVENT", "MEMBERS", "JOIN", "SYNC", "MOVED", "WHY"]
-    show(told, as_json, headers, rows, f"the journal says nothing of {group}")
+    headers = ["TIME", "GENERATION", "EVENT", "MEMBERS", "JOIN", "SYNC", "MOVED", "UNOWNED", "WHY"]
+    show(shown, as_json, headers, rows, f"the journal has no events of group {group}")
+
+
+def _moved(line: dict[str, Any]) -> tuple[int | None, int | None]:
+    """How many partitions another owner received, and how many were left without one."""
+    changed, unowned = line.get("moved_count"), line.get("unowned_count", 0)
+    return (None, None) if changed is None else (changed - unowned, unowned)
 
 
 def _ms(value: int | None) -> str | None:

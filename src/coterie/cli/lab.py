@@ -20,6 +20,7 @@ from coterie.cli.cores import GC_THRESHOLD, over_cores
 from coterie.cli.running import done, json_option, show
 from coterie.cli.study import study
 from coterie.console.terminal import write_line, write_lines
+from coterie.quantity import quantity
 
 FAILURES_SHRUNK = 3
 
@@ -46,6 +47,19 @@ lab.add_command(study)
 STORIES = {
     "members": ("events", "rebalances", "broker_crashes", "compactions"),
     "producers": ("events", "commits", "aborts", "refused", "broker_crashes"),
+}
+
+
+# What is summed -> its noun, in singular and plural.
+NOUNS = {
+    "seeds": ("seed", ""),
+    "events": ("event", ""),
+    "rebalances": ("rebalance", ""),
+    "commits": ("commit", ""),
+    "aborts": ("abort", ""),
+    "refused": ("refusal", ""),
+    "broker_crashes": ("broker crash", "broker crashes"),
+    "compactions": ("compaction", ""),
 }
 
 
@@ -84,7 +98,8 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
         **{name: sum(r[name] for r in reports) for name in STORIES[story]},
         "seconds": round(time.monotonic() - started, 1),
     }
-    done(", ".join(f"{v} {k.replace('_', ' ')}" for k, v in said.items()), as_json, **said)
+    counts = (quantity(said[name], noun, plural) for name, (noun, plural) in NOUNS.items() if name in said)
+    done(f"{', '.join(counts)}, {said['failed']} failed, {said['seconds']} s", as_json, **said)
     raise SystemExit(1 if failures else 0)
 
 
@@ -94,7 +109,10 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
 @click.option("--listener-ms", type=click.IntRange(0), default=100, show_default=True, help="What giving up takes.")
 @json_option
 def handover(members: int, partitions: int, listener_ms: int, as_json: bool) -> None:
-    """What it costs to let one more member in, eager beside cooperative: who pauses, what nobody reads, for how long."""
+    """Measure what one more member costs a group, eager beside cooperative.
+
+    UNOWNED TIME is the time without an owner, summed over the partitions; LONGEST is that of one partition.
+    """
     from coterie.laboratory.experiments import handover as run_handover
 
     costs = [run_handover(name, members, partitions, listener_ms) for name in ASSIGNORS]
@@ -111,7 +129,7 @@ def handover(members: int, partitions: int, listener_ms: int, as_json: bool) -> 
         )
         for c in costs
     ]
-    headers = ("ASSIGNOR", "PROTOCOL", "MEMBERS PAUSED", "UNREAD", "FOR IN ALL", "LONGEST", "MOVED", "REBALANCES")
+    headers = ("ASSIGNOR", "PROTOCOL", "MEMBERS PAUSED", "UNOWNED", "UNOWNED TIME", "LONGEST", "MOVED", "REBALANCES")
     show([asdict(c) for c in costs], as_json, headers, rows)
 
 
@@ -188,7 +206,9 @@ def _tell_story(seed: int, minutes: float) -> None:
         return
     name = f"seed-{seed}.txt"
     Path(name).write_text(f"== seed-{seed}\n" + "\n".join(lines) + "\n")
-    write_line(f"the broker's part alone breaks no rule; all {len(lines)} steps of it are in {name}", err=True)
+    write_line(
+        f"the broker's part alone breaks no rule; its story ({quantity(len(lines), 'step')}) is in {name}", err=True
+    )
 
 
 def _commit() -> str:

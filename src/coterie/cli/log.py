@@ -9,6 +9,7 @@ import click
 
 from coterie.cli.running import json_option
 from coterie.console.terminal import write_json, write_line, write_lines
+from coterie.quantity import quantity
 
 
 @click.group(
@@ -46,8 +47,8 @@ def check(folder: Path, as_json: bool) -> None:
         write_json({"logs": checked.logs, "bytes": checked.size, "findings": rows})
     else:
         write_lines(str(finding) for finding in findings)
-        read = f"{checked.logs} logs with {checked.size:,} bytes read"
-        count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+        read = f"{quantity(checked.logs, 'log')} with {quantity(checked.size, 'byte')} read"
+        count = quantity(len(findings), "finding")
         what = f"{count}; a start would do what follows the semicolon" if findings else "nothing is damaged"
         write_line(f"{read}: {what}")
     sys.exit(1 if findings else 0)

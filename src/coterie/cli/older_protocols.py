@@ -9,6 +9,7 @@ from typing import Any
 
 from coterie.conformance.kafka import CannotRun
 from coterie.console.terminal import write_line, write_lines
+from coterie.quantity import quantity
 
 ALLOCATION_CASES = 5_000
 CANNOT_RUN_EXIT = 3
@@ -44,7 +45,7 @@ def _zookeeper_checks(name: str, run: RunChecks, results: list[dict[str, Any]], 
         return CANNOT_RUN_EXIT
     results.append({"zookeeper": name, "checks": checks})
     if not as_json:
-        write_line(f"ZooKeeper, {name}: {sum(checks.values())} of {len(checks)} checks right")
+        write_line(f"ZooKeeper, {name}: {sum(checks.values())} of {quantity(len(checks), 'check')} right")
     return 0 if all(checks.values()) else 1
 
 
@@ -78,7 +79,9 @@ def _one_rocketmq(version: str, folder: Path, seed: int) -> dict[str, Any]:
         c = compare(version, name, ALLOCATION_CASES, seed)
         for failure in c.failures[:3]:
             write_line(f"{name}: {failure}", color="red", err=True)
-        write_line(f"{'WRONG' if c.failures else 'right'}  strategy {name}: {c.cases} random inputs", err=True)
+        write_line(
+            f"{'WRONG' if c.failures else 'right'}  strategy {name}: {quantity(c.cases, 'random input')}", err=True
+        )
         one["strategies"][name] = {"cases": c.cases, "failed": len(c.failures)}
         one["failed"] += len(c.failures)
     with running(version, folder) as cluster:
@@ -87,7 +90,7 @@ def _one_rocketmq(version: str, folder: Path, seed: int) -> dict[str, Any]:
             for wrong in story.wrong:
                 write_line(f"{kind}: {wrong}", color="red", err=True)
             what = f"{'WRONG' if story.wrong else 'right'}  four consumers, one killed, {kind}"
-            write_line(f"{what}: owned again after {story.gap_ms} ms, {story.twice} messages twice", err=True)
+            write_line(f"{what}: owned again after {story.gap_ms} ms, {quantity(story.twice, 'duplicate')}", err=True)
             one["stories"][kind] = {
                 "gap_ms": story.gap_ms,
                 "delivered": story.delivered,
@@ -103,11 +106,11 @@ def _sentences(one: dict[str, Any]) -> list[str]:
     failed = sum(s["failed"] for s in one["strategies"].values())
     lines = [
         f"RocketMQ {one['rocketmq']}:",
-        f"  strategies: {len(one['strategies'])}, {cases} random inputs, {failed} with another answer than its own classes",
+        f"  strategies: {len(one['strategies'])}, {quantity(cases, 'random input')}, {failed} unlike its own classes",
     ]
     for kind, story in one["stories"].items():
         lines.append(
             f"  four consumers on two brokers, one killed, {kind}: queues owned again after {story['gap_ms'] / 1000:.1f} s, "
-            f"{story['delivered']} messages delivered, {story['twice']} of them twice, {len(story['wrong'])} wrong"
+            f"{quantity(story['delivered'], 'message')} delivered, {story['twice']} of them twice, {len(story['wrong'])} wrong"
         )
     return lines

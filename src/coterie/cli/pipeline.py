@@ -13,6 +13,7 @@ from coterie.cli.soak import soak
 from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
 from coterie.cli.studying import export, report, what_if
 from coterie.console.terminal import write_json, write_line
+from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.pipeline.jobs import Source
@@ -90,7 +91,7 @@ def _stream_job(
     )
     if signals and not follow:
         raise SystemExit(INTERRUPTED)
-    done(f"{count} rows in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
+    done(f"{quantity(count, 'row')} in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
 
 
 def _check(source: Source, out: Path) -> None:
@@ -191,7 +192,7 @@ def history(
         write_json(counts)
     else:
         for name, count in counts.items():
-            write_line(f"{count:>12,} rows in {out / name}")
+            write_line(f"{quantity(count, 'row'):>17} in {out / name}")
 
 
 def _is_small(folders: tuple[Path, ...]) -> bool:

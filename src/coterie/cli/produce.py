@@ -12,6 +12,7 @@ import click
 
 from coterie.cli.running import broker_option, json_option, run
 from coterie.console.terminal import write_json, write_line
+from coterie.quantity import quantity
 
 CHUNK_BYTES = 65_536
 
@@ -63,7 +64,7 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap_s
     if as_json:
         write_json({"topic": topic, "acknowledged": count})
     else:
-        write_line(f"{count} records acknowledged", err=True)
+        write_line(f"{quantity(count, 'record')} acknowledged", err=True)
 
 
 async def lines_of(stream: BinaryIO) -> AsyncIterator[bytes]:

@@ -12,6 +12,7 @@ import click
 
 from coterie.cli.running import json_option
 from coterie.console.terminal import write_json, write_line
+from coterie.quantity import quantity
 
 
 @click.command()
@@ -43,13 +44,13 @@ def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:
         told = asdict(verdict) | {"missing": len(verdict.missing), "unexplained": len(verdict.unexplained)}
         write_json({**told, "right": verdict.right})
     else:
+        records, missing = quantity(verdict.records, "record"), len(verdict.missing)
         write_line(
-            f"{verdict.records:,} records, {len(verdict.missing):,} lost; {verdict.acknowledged_lost} acknowledged ones gone"
+            f"{records}, {missing:,} not delivered, {verdict.acknowledged_lost:,} acknowledged and not in the log"
         )
-        write_line(
-            f"{verdict.delivered_twice:,} delivered twice, {len(verdict.unexplained):,} of them without a kill to explain it"
-        )
-        write_line("killed: " + ", ".join(f"{kind} {n} times" for kind, n in sorted(verdict.kills.items())))
+        unexplained = len(verdict.unexplained)
+        write_line(f"{quantity(verdict.delivered_twice, 'duplicate')}, {unexplained:,} without a kill that explains it")
+        write_line("killed: " + ", ".join(f"{kind} {quantity(n, 'time')}" for kind, n in sorted(verdict.kills.items())))
         write_line("delivered: " + ", ".join(f"{who} {n:,}" for who, n in sorted(verdict.by_app.items())))
         for line in verdict.unexplained[:5]:
             write_line(f"not explained: {line}", color="red", err=True)

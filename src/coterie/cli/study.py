@@ -14,6 +14,7 @@ import click
 
 from coterie.cli.cores import GC_THRESHOLD, over_cores
 from coterie.console.terminal import write_line
+from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.laboratory.study.questions import Row
@@ -92,7 +93,7 @@ def study(
     said = {"seeds": seeds, "largest": largest, "cells": [cell.to_json() for cell in cells]}
     (folder / "results.json").write_text(_lines(said))
     page = write_page(out)
-    write_line(f"{len(rows):,} runs of {len(wanted.points())} points; the page is {page}")
+    write_line(f"{quantity(len(rows), 'run')} of {quantity(len(wanted.points()), 'point')}; the page is {page}")
 
 
 def _lines(said: dict[str, Any]) -> str:
@@ -181,4 +182,4 @@ def _measure_real(out: Path) -> None:
         raise click.ClickException(f"there is no study in {out} to put it beside; run `coterie lab study` first.")
     points = measure(lambda text: write_line(text, err=True))
     (folder / "real.json").write_text(json.dumps([asdict(point) for point in points], indent=1) + "\n")
-    write_line(f"{len(points)} points; the page is {write_page(out)}")
+    write_line(f"{quantity(len(points), 'point')}; the page is {write_page(out)}")

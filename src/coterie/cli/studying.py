@@ -10,6 +10,7 @@ import click
 from coterie.cli.running import done, json_option, show
 from coterie.cli.spark import run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
+from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.console.page import Section
@@ -89,14 +90,14 @@ def what_if(
     _write_page(
         out,
         "What if",
-        f"{len(changes)} changes, {len(settings)} settings, {seeds} seeds each.",
+        f"{quantity(len(changes), 'change')}, {quantity(len(settings), 'setting')}, {quantity(seeds, 'seed')} each.",
         _what_if_sections(rows),
     )
     if as_json:
         write_json({"runs": len(runs), "settings": rows})
         return
     _show_settings(rows)
-    write_line(f"{len(runs)} runs in {out / 'runs'}; the page is {out / 'report.html'}")
+    write_line(f"{quantity(len(runs), 'run')} in {out / 'runs'}; the page is {out / 'report.html'}")
 
 
 def _cores(spark: Any) -> int:
@@ -205,4 +206,4 @@ def export(history: Path, form: str, out: Path, as_json: bool) -> None:
         counts = write_all(history, form, out)
     except ExportError as error:
         raise click.ClickException(str(error)) from error
-    done(f"{len(counts)} tables, {sum(counts.values()):,} rows, in {out}", as_json, **counts)
+    done(f"{quantity(len(counts), 'table')}, {quantity(sum(counts.values()), 'row')}, in {out}", as_json, **counts)

@@ -8,6 +8,7 @@ import click
 
 from coterie.cli.running import broker_option, done, json_option, run, show
 from coterie.console.terminal import write_line, write_lines
+from coterie.quantity import quantity
 
 
 @click.group(
@@ -67,10 +68,13 @@ def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstr
 
 @topics.command()
 @click.argument("topic")
+@click.option(
+    "--all", "every_setting", is_flag=True, help="Show every setting, not only those without Kafka's default."
+)
 @broker_option
 @json_option
-def describe(topic: str, bootstrap_server: str, as_json: bool) -> None:
-    """Partitions with their offsets, and the topic's settings."""
+def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bool) -> None:
+    """Show a topic's partitions with their offsets, and its settings that differ from the default."""
     from coterie.client import Admin
     from coterie.client.errors import check
 
@@ -85,7 +89,8 @@ def describe(topic: str, bootstrap_server: str, as_json: bool) -> None:
                 {"partition": p, "leader": info.leaders[p], "start": starts[topic, p], "end": ends[topic, p]}
                 for _, p in partitions
             ]
-            return {"topic": topic, "partitions": rows, "configs": await admin.topic_configs(topic)}
+            configs = await admin.topic_configs(topic, defaults=every_setting)
+            return {"topic": topic, "partitions": rows, "configs": configs}
 
     found = run(ask())
     rows = [(p["partition"], p["leader"], p["start"], p["end"]) for p in found["partitions"]]
@@ -109,7 +114,7 @@ def grow(topic: str, partitions: int, bootstrap_server: str, as_json: bool) -> N
             await admin.create_partitions(topic, partitions)
 
     run(ask())
-    done(f"{topic} has {partitions} partitions", as_json, topic=topic, partitions=partitions)
+    done(f"{topic} has {quantity(partitions, 'partition')}", as_json, topic=topic, partitions=partitions)
 
 
 @topics.command()

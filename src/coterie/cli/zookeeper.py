@@ -12,7 +12,9 @@ import click
 
 from coterie.cli.running import json_option, run, sentences, show
 from coterie.console.terminal import write_line
+from coterie.lag import total_lag
 from coterie.program import on_signal
+from coterie.quantity import quantity
 
 LOOK_S = 0.02
 F = TypeVar("F", bound=Callable[..., Any])
@@ -113,7 +115,7 @@ def describe_in_zookeeper(group_id: str, zookeeper: str) -> dict[str, Any]:
             for member, threads in sorted(group.members.items())
         ],
         "partitions": partitions,
-        "lag": sum(p["lag"] or 0 for p in partitions),
+        "lag": total_lag(partitions),
     }
 
 
@@ -163,4 +165,6 @@ def migrate(
         write_line("nothing was done; without --dry-run it would be")
         return
     committed = sum(m.note == "committed" for m in moved)
-    write_line(f"{committed} of {len(moved)} offsets of {group} committed; those in ZooKeeper are as they were")
+    write_line(
+        f"{committed} of {quantity(len(moved), 'offset')} of {group} committed; the offsets in ZooKeeper are unchanged"
+    )

@@ -35,6 +35,7 @@ from coterie.wire.messages.offset_delete import (
 )
 
 TOPIC_RESOURCE = 2
+DEFAULT = 5  # the source of a setting in DescribeConfigs (Kafka: ConfigSource.DEFAULT_CONFIG); version 0 has is_default
 STATES_FROM = 4  # the version of ListGroups that tells states (KIP-518)
 BATCHES_FROM = 3  # the version of LeaveGroup that takes several members (KIP-345)
 
@@ -93,12 +94,13 @@ class Admin:
         for result in (await self._cluster.request(request)).results:
             check(result.error_code, result.error_message)
 
-    async def topic_configs(self, name: str) -> dict[str, str | None]:
+    async def topic_configs(self, name: str, *, defaults: bool = True) -> dict[str, str | None]:
+        """Setting -> value. ``defaults`` False: only settings of the topic or the broker, without Kafka's defaults."""
         arguments.text(name, "name")
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
         result = only((await self._cluster.request(request)).results, f"topic {name}")
         check(result.error_code, result.error_message)
-        return {c.name: c.value for c in result.configs}
+        return {c.name: c.value for c in result.configs if defaults or not (c.is_default or c.config_source == DEFAULT)}
 
     async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Setting -> value; None takes the broker's default back."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from coterie.assignors import ASSIGNORS, RebalanceProtocol
 from coterie.assignors.blobs import decode_subscription
+from coterie.quantity import quantity
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from coterie.wire.primitives import WireError
 
@@ -79,7 +80,7 @@ def _second_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | 
         others = [_name(m) for m in group.members if any(_is_eager(name) for name in listed[m.member_id])]
         if not others:
             return Advice(SECOND, True, "done: no member lists anything else, so the group cooperates")
-        return Advice(SECOND, True, f"safe now, one member after the other; {len(others)} still list another assignor")
+        return Advice(SECOND, True, f"safe now, one member after the other; {_listing(len(others))} another assignor")
     if group.protocol_data == COOPERATIVE:
         return Advice(SECOND, True, "safe now: cooperative-sticky is in force, so every member lists it")
     text = (
@@ -87,6 +88,10 @@ def _second_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | 
         "first bounce with cooperative-sticky in front, and ask again once it is in force"
     )
     return Advice(SECOND, False, text, tuple(_name(m) for m in group.members))
+
+
+def _listing(count: int) -> str:
+    return f"{quantity(count, 'member')} still {'lists' if count == 1 else 'list'}"
 
 
 def _all_list_it(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> bool:
@@ -107,9 +112,10 @@ def _static(group: DescribedGroup, join_version: int) -> Advice:
     dynamic = [m for m in group.members if m.group_instance_id is None]
     if not dynamic:
         return Advice(STATIC, True, "done: every member is static")
+    share = f"{len(dynamic)} of {quantity(len(group.members), 'member')} {'is' if len(dynamic) == 1 else 'are'} dynamic"
     return Advice(
         STATIC,
         True,
-        f"safe now, one member after the other, each id used once: {len(dynamic)} of {len(group.members)} members are "
-        "dynamic. Each costs one rebalance more; a session.timeout.ms longer than a restart saves the later ones",
+        f"safe now, one member after the other, each id used once: {share}. Each costs one rebalance more; a "
+        "session.timeout.ms longer than a restart saves the later ones",
     )

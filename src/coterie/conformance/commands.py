@@ -44,12 +44,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("topics create few", "^created few$"),
     Command("topics list --json", r'"topic": "orders",\s+"partitions": 3'),
     Command("topics describe orders", r"(?m)^retention.ms=86400000$"),
+    Command("topics describe orders --all", r"(?m)^cleanup.policy=delete$"),
     Command("topics describe orders --json", r'"partition": 2,\s+"leader": \d+,\s+"start": 0,\s+"end": 0'),
     Command("topics describe nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
     Command("produce orders --key-separator :", "^3 records acknowledged", stdin="a:1\nb:2\nc:3\n"),
     Command("produce orders --compression gzip", "^2 records acknowledged", stdin="4\n5\n"),
     Command(
-        "produce orders --compression zstd", "^1 records acknowledged", stdin="6\n", since="2.1", refusal=NEEDS_ZSTD
+        "produce orders --compression zstd", "^1 record acknowledged", stdin="6\n", since="2.1", refusal=NEEDS_ZSTD
     ),
     Command("consume orders --from-beginning --max-messages 5 --json", r'"key": "c",\s+"value": "3"'),
     Command("consume orders --from-beginning --max-messages 5 --group shop", "(?m)^[1-6]$"),
@@ -69,7 +70,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("groups describe shop", r"(?s)^shop: Empty.*orders +0 .*total lag: [01]"),
     Command("groups describe shop --json", r'"state": "Empty"'),
     Command("groups lint shop", "its members are of type|the group is Empty", code=1),
-    Command("groups history shop", "journal says nothing of shop|GENERATION"),
+    Command("groups history shop", "journal has no events of group shop|GENERATION"),
     Command("groups why shop", "generation", since=COTERIE, refusal=COTERIE_ONLY),
     Command("groups watch shop --times 1", "generation", since=COTERIE, refusal=COTERIE_ONLY),
     Command("groups reset shop --to earliest --dry-run", r"(?m)^orders +0 +\d+ +0 *$"),

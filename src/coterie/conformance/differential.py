@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coterie.addresses import parse_address
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.kafka import START_S, running
@@ -57,8 +58,8 @@ def coterie_broker(settings: Mapping[str, str], data: Path | None = None) -> Ite
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        host, _, port = process.stdout.readline().strip().removeprefix("listening on ").rpartition(":")
-        yield host, int(port)
+        address = parse_address(process.stdout.readline().removeprefix("listening on "))
+        yield address
     finally:
         process.terminate()
         process.wait(20)

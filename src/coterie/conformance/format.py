@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from coterie.addresses import format_address
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
@@ -129,7 +130,7 @@ def _console_consumer(version: str, address: tuple[str, int]) -> str:
         main = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     if version.startswith("4."):
         formatter = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
-    server = f"{address[0]}:{address[1]}"
+    server = format_address(*address)
     where = ["--bootstrap-server", server, "--topic", "__consumer_offsets", "--from-beginning"]
     return _run(java(version, main, *where, "--formatter", formatter, "--timeout-ms", "8000"), quiet=True)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from coterie.addresses import format_address
 from coterie.conformance.differential import coterie_broker
 from coterie.conformance.kafka import CannotRun, jars, maven_jars, running
 from coterie.conformance.tools_commands import COMMANDS
@@ -260,7 +261,7 @@ def _side(address: tuple[str, int], folder: Path) -> Side:
     files.mkdir()
     for name, text in FILES.items():
         (files / name).write_text(text)
-    return Side(f"{address[0]}:{address[1]}", files, folder / "data")
+    return Side(format_address(*address), files, folder / "data")
 
 
 def _run_one(java: JavaTools, command: Command, sides: list[Side]) -> Result:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coterie.console.svg import LEFT, PALETTE, RIGHT, WIDTH, caption, short, svg
+from coterie.quantity import quantity
 
 Scale = Callable[[float], float]
 TOP, BOTTOM, HEIGHT = 40, 300, 344
@@ -76,7 +77,7 @@ def _curve(place: int, curve: Growth, x: Scale, y: Scale) -> list[str]:
     path = " ".join(f"{x(size):.1f},{y(mean):.1f}" for size, mean, _, _ in shown)
     parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>']
     for size, mean, lowest, highest in shown:
-        said = f"<title>{curve.name}, {size:,.0f} members: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
+        said = f"<title>{curve.name}, {quantity(round(size), 'member')}: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
         parts.append(
             f'<line x1="{x(size):.1f}" y1="{y(lowest):.1f}" x2="{x(size):.1f}" y2="{y(highest):.1f}" '
             f'stroke="{colour}" stroke-width="1.5"/>'

@@ -10,6 +10,7 @@ from typing import Any
 from coterie.console.page import Section, table
 from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
 from coterie.pipeline.table_files import rows_of
+from coterie.quantity import quantity
 
 PARTITIONS_SHOWN = 60
 REBALANCES_SHOWN = 100
@@ -54,7 +55,7 @@ def summary(history: Path, group: str) -> str:
     rebalances = rows_of(history / "rebalances", group)
     commits = sum(r["commits"] for r in rows_of(history / "cadence", group))
     members = len(rows_of(history / "tenures", group))
-    return f"{len(rebalances):,} rebalances, {members:,} members, {commits:,} commits."
+    return f"{quantity(len(rebalances), 'rebalance')}, {quantity(members, 'member')}, {quantity(commits, 'commit')}."
 
 
 def _ownership(rows: list[Row], rebalances: list[Row], begin_ms: int, end_ms: int) -> Section | None:
@@ -75,7 +76,7 @@ def _ownership(rows: list[Row], rebalances: list[Row], begin_ms: int, end_ms: in
     marks = [Mark((r["time_ms"] - begin_ms) / 1000, str(r["generation"])) for r in rebalances]
     note = "A dashed line is a rebalance, with its generation; light grey: nobody owned the partition."
     if len(partitions) > len(shown):
-        note += f" The first {len(shown)} of {len(partitions)} partitions."
+        note += f" The first {len(shown)} of {quantity(len(partitions), 'partition')}."
     names = [f"{topic}-{partition}" for topic, partition in shown]
     crowded = len(marks) > REBALANCES_SHOWN  # too many lines would hide what they mark
     end_s = (end_ms - begin_ms) / 1000

@@ -7,6 +7,7 @@ from typing import Any
 
 from coterie.console.page import Section, table
 from coterie.console.svg import Spread, small_multiples
+from coterie.quantity import quantity
 
 Row = Mapping[str, Any]
 
@@ -26,7 +27,7 @@ _AXES = (
     ("initial_delay_ms", lambda v: f"delay {v / 1000:g} s"),
     ("max_poll_interval_ms", lambda v: f"poll {v / 1000:g} s"),
     ("removal", str),
-    ("members", lambda v: f"{v} members" if v else "all members"),
+    ("members", lambda v: quantity(v, "member") if v else "all members"),
 )
 ROWS_SHOWN = 40
 
@@ -43,12 +44,12 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     ]
     seeds = rows[0]["seeds"] if rows else 0
     note = (
-        f"Bars are means over {seeds} seeds, the line within each is from the lowest to the highest; shorter is better. "
+        f"Bars are means over {quantity(seeds, 'seed')}, the line within each goes from lowest to highest; shorter is better. "
         "Colour is the assignor; only cooperative-sticky keeps reading through a rebalance."
     )
     headers, cells, named = figures(rows)
     if len(rows) > ROWS_SHOWN:
-        note += f" The first {ROWS_SHOWN} of {len(rows)} settings; the table has all."
+        note += f" The first {ROWS_SHOWN} of {quantity(len(rows), 'setting')}; the table has all."
     return [
         Section("What each setting would have cost", note, small_multiples(panels, "costs by setting"), "what-if"),
         Section("In figures", _fixed(rows), table(headers, cells, frozenset(range(named, len(headers))))),

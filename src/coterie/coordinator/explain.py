@@ -9,6 +9,7 @@ from typing import Any
 
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, Phase
+from coterie.quantity import quantity
 
 MEMBERS_NAMED = 3
 
@@ -79,18 +80,18 @@ def _next_timeout(group: Group, now_ms: int) -> dict[str, Any] | None:
     timeouts: list[tuple[int, str, str | None, str]] = []
     if group.phase == Phase.PREPARING and group.join_deadline_ms is not None:
         if group.initial_delay_left_ms is not None:
-            then = "the first generation is formed with those who are there, or the wait goes on if more have just come"
+            then = "the first generation is formed, or the delay goes on if more members have just joined"
             timeouts.append((group.join_deadline_ms, "group.initial.rebalance.delay.ms", None, then))
         else:
             timeouts.append((group.join_deadline_ms, "rebalance timeout", None, _at_join_deadline(group)))
     if group.sync_deadline_ms is not None:
-        then = "those who owe a SyncGroup are removed, and a new rebalance begins"
+        then = "the members without a SyncGroup are removed, and a new rebalance begins"
         timeouts.append((group.sync_deadline_ms, "rebalance timeout", None, then))
     for member in group.members.values():
         if not group.is_waiting(member.member_id):
             timeouts.append((member.deadline_ms, "session timeout", member.member_id, _at_session_end(group, member)))
     for member_id, reservation in group.reservations.items():
-        then = "the id is given up" + (", and the rebalance waits for it no longer" if group.members else "")
+        then = "the member id expires" + (", and the rebalance no longer waits for it" if group.members else "")
         timeouts.append((reservation.deadline_ms, "session timeout", member_id, then))
     if not timeouts:
         return None
@@ -102,10 +103,12 @@ def _at_join_deadline(group: Group) -> str:
     absent = [m for m in group.members.values() if m.member_id not in group.waiting_joins]
     leaving = [m.member_id for m in absent if m.group_instance_id is None]
     if not group.waiting_joins and len(leaving) < len(group.members):
-        return "nobody has rejoined and static members stay, so the wait begins anew"
+        return "no member has rejoined and static members stay, so the rebalance timeout begins again"
     if not leaving:
         return "the generation is formed; static members that have not rejoined stay in it"
-    return f"{len(leaving)} of {len(group.members)} members are removed ({_names(leaving)}), and the others go on"
+    verb = "is" if len(leaving) == 1 else "are"
+    text = f"{len(leaving)} of {quantity(len(group.members), 'member')} {verb} removed ({_names(leaving)})"
+    return text + (", and the group is empty" if len(leaving) == len(group.members) else ", and the others go on")
 
 
 def _names(member_ids: list[str]) -> str:
@@ -114,24 +117,27 @@ def _names(member_ids: list[str]) -> str:
 
 
 def _at_session_end(group: Group, member: Member) -> str:
+    if len(group.members) == 1 and not group.reservations:
+        return "the member is removed, and the group is empty"
     if group.phase != Phase.PREPARING:
-        return "it is removed, and a rebalance begins"
+        return "the member is removed, and a rebalance begins"
     last = len(group.waiting_joins) == len(group.members) - 1 and not group.reservations
-    return "it is removed" + (", and as nobody else is waited for, the generation is formed" if last else "")
+    return "the member is removed" + (", and the generation is formed with the others" if last else "")
 
 
 def _verdict(group: Group, waiting_for: list[dict[str, Any]], next_timeout: dict[str, Any] | None) -> str:
     """One sentence for a person."""
     late = _names([w["member_id"] for w in waiting_for])
     if group.phase == Phase.STABLE:
-        return f"nothing is waited for: generation {group.generation} is at work with {len(group.members)} members"
+        return f"no rebalance is under way: generation {group.generation} has {quantity(len(group.members), 'member')}"
     if group.phase == Phase.PREPARING and group.initial_delay_left_ms is not None:
-        return f"the first rebalance is being delayed so that more members can come; {len(group.members)} are there"
+        present = quantity(len(group.members), "member")
+        return f"the first rebalance is delayed so that more members can join; the group has {present}"
     if group.phase == Phase.PREPARING:
         return f"a rebalance waits for {late} to join again; {len(group.waiting_joins)} of {len(group.members)} have"
     if group.phase == Phase.COMPLETING and group.leader in group.pending_sync:
-        return f"the members have joined; the leader {group.leader} has yet to send the assignment"
+        return f"the members have joined; the leader {group.leader} has not sent the assignment yet"
     if group.phase == Phase.COMPLETING:
-        return f"the assignment is there; {late} has yet to fetch it"
-    kept = f"{len(group.offsets)} committed offsets are kept" if group.offsets else "it has no offsets"
-    return f"the group has no members; {kept}"
+        return f"the assignment is stored; the group waits for {late} to fetch it"
+    kept = quantity(len(group.offsets), "committed offset") if group.offsets else "no committed offsets"
+    return f"the group has no members and {kept}"

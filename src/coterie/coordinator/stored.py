@@ -177,10 +177,10 @@ def say_record(key: bytes, value: bytes | None) -> str:
             return f"offset {group_id} {topic}-{partition} = {committed.offset}{epoch}{note}{when}"
         case GroupStored(stored):
             members = ", ".join(_say_member(m) for m in stored.members)
-            protocol = (
-                f"{stored.protocol_type or 'no type'}, generation {stored.generation}, protocol {stored.protocol}"
-            )
-            return f"group {group_id} {protocol}, leader {stored.leader}, members [{members}]"
+            text = f"group {group_id} {stored.protocol_type or 'of no type'}, generation {stored.generation}"
+            text += "" if stored.protocol is None else f", protocol {stored.protocol}"
+            text += "" if stored.leader is None else f", leader {stored.leader}"
+            return f"{text}, members [{members}]" if stored.members else f"{text}, no members"
         case _:
             return f"group {group_id} tombstone"
 

@@ -106,12 +106,13 @@ class Teller:
             for (topic, partition), owner in owners.items()
             if story.owners.get((topic, partition)) != owner
         ]
-        moved += [
+        unowned = [
             {"topic": topic, "partition": partition, "from": owner, "to": None}
             for (topic, partition), owner in story.owners.items()
             if (topic, partition) not in owners
         ]
-        line.moved_count, line.moved = len(moved), moved[:MOVED_SHOWN]
+        moved += unowned
+        line.moved_count, line.moved, line.unowned_count = len(moved), moved[:MOVED_SHOWN], len(unowned)
         if len(owners) <= OWNERS_SHOWN:
             line.owners = _by_member(owners)
         self._stories[step.group_id] = _Story(owners=owners)

@@ -14,6 +14,7 @@ from coterie.demo.rows import Row, read_rows
 from coterie.pipeline.fetching import read_range
 from coterie.pipeline.options import source_options
 from coterie.pipeline.topics import TopicReader
+from coterie.quantity import quantity
 
 
 @dataclass(slots=True)
@@ -104,7 +105,9 @@ def check_crew(folder: Path, ends: dict[int, int], killed: str) -> list[Check]:
         Check(
             "duplicates explained by the kill",
             unexplained == 0,
-            explained if unexplained == 0 else f"{unexplained:,} of {twice:,} duplicates are not explained",
+            explained
+            if unexplained == 0
+            else f"{unexplained:,} of {quantity(twice, 'duplicate')} without an explanation",
         ),
     ]
 
@@ -127,7 +130,7 @@ def check_table(table: Path, expected: Expected, flights: bool) -> list[Check]:
     rows = pq.read_table(table).to_pylist()
     if not flights:
         counted = {r["key"]: r["records"] for r in rows}
-        detail = f"{len(counted):,} keys, {sum(counted.values()):,} records"
+        detail = f"{quantity(len(counted), 'key')}, {quantity(sum(counted.values()), 'record')}"
         return [Check("Spark's counts per key", counted == dict(expected.keys), detail)]
     cells = {(r["carrier"], _hour(r["hour"])): (r["flights"], r["departed"], r["dep_delay_sum"]) for r in rows}
     carriers: Counter[str] = Counter()
@@ -141,12 +144,12 @@ def check_table(table: Path, expected: Expected, flights: bool) -> list[Check]:
         Check(
             "Spark's flights per carrier",
             carriers == wanted,
-            f"{len(carriers)} carriers, {sum(carriers.values()):,} flights",
+            f"{quantity(len(carriers), 'carrier')}, {quantity(sum(carriers.values()), 'flight')}",
         ),
         Check(
             "Spark's delays per carrier and hour",
             cells == expected.cells,
-            f"{len(cells):,} of {len(expected.cells):,} rows, {delay:,.0f} minutes of delay",
+            f"{len(cells):,} of {quantity(len(expected.cells), 'row')}, {quantity(round(delay), 'minute')} of delay",
         ),
     ]
 

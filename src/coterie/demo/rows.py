@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from coterie.quantity import quantity
+
 FLIGHT_COLUMNS = ("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay")
 
 MISSING = "NA"
@@ -116,7 +118,7 @@ def _csv(file: io.TextIOWrapper, path: Path, key: str | None) -> Iterator[Row | 
                 fields: dict[str, object] = dict(zip(names, values, strict=True))
                 yield Row(_key(fields, key), fields)
             elif values:
-                yield Reject(number, f"{len(values)} columns instead of {len(names)}", ",".join(values))
+                yield Reject(number, f"{quantity(len(values), 'column')} instead of {len(names)}", ",".join(values))
         number = reader.line_num + 1
 
 

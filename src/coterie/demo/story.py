@@ -18,6 +18,7 @@ from coterie.demo.processes import Processes
 from coterie.demo.summary import write_report
 from coterie.demo.view import View
 from coterie.demo.watching import Watch, Watcher
+from coterie.quantity import quantity
 
 TOPIC, PARTITIONS = "flights", 12
 KILLED, STATIC, LEAVER = "ben", "cleo", "anna"
@@ -128,7 +129,7 @@ class Demo:
             self._happened(f"{LEAVER} leaves cleanly")
             await self._until(lambda: self._crew_is(1), "the last member owns everything")
             await producing
-            self._happened(f"all {self.produced:,} records are produced" + self._rejects_text())
+            self._happened(f"{quantity(self.produced, 'record')} produced" + self._rejects_text())
             await self._until(self._caught_up, "both groups have caught up", CATCH_UP_S)
         finally:
             producing.cancel()
@@ -139,7 +140,7 @@ class Demo:
         self._happened("Spark's table is complete")
 
     def _rejects_text(self) -> str:
-        return f"; {self.rejected} bad lines are in {self.options.out / 'rejects.txt'}" if self.rejected else ""
+        return f"; {quantity(self.rejected, 'bad line')}: {self.options.out / 'rejects.txt'}" if self.rejected else ""
 
     async def _start_spark(self) -> None:
         arguments = ["-m", "coterie", "pipeline", self.options.job, self.options.topic, "--group", "delays", "--follow"]

@@ -12,6 +12,7 @@ from coterie.demo.checks import Check
 from coterie.demo.view import plain
 from coterie.demo.watching import Watch, short_name
 from coterie.journal import JournalLine
+from coterie.quantity import quantity
 
 TOP_KEYS = 20
 
@@ -27,7 +28,7 @@ def write_report(
     title, unit, rows = _flight_bars(table) if flights else _key_bars(table)
     report = Report(
         "coterie demo",
-        f"{watch.samples[-1].produced if watch.samples else 0:,} records, {end_s:.0f} s, "
+        f"{quantity(watch.samples[-1].produced if watch.samples else 0, 'record')}, {end_s:.0f} s, "
         f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(start_ms / 1000))}",
         end_s,
         [(c.name, c.right, c.detail) for c in checks],

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from coterie.console.terminal import text_of
 from coterie.demo.watching import Watch, short_name
+from coterie.quantity import quantity
 
 COLOURS = ("bright_blue", "yellow", "green", "magenta", "cyan", "red")
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -50,7 +51,7 @@ class View:
             self._shown += 1
             if self._live is None:
                 took = (line.join_ms or 0) + (line.sync_ms or 0)
-                moved = f"{took} ms, {line.moved_count} partitions moved"
+                moved = f"{took} ms, {quantity(line.moved_count or 0, 'partition')} moved"
                 self._console.print(text_of(f"  generation {line.generation}: {plain(line.why())}; {moved}"))
 
     def colour(self, name: str) -> str:

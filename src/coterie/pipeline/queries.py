@@ -12,6 +12,7 @@ from coterie.pipeline.group_stream import ranges_of
 from coterie.pipeline.offsets import TopicPartition, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.topics import TopicReader
+from coterie.quantity import quantity
 
 PATIENCE_S = 20.0
 FARTHEST = 3  # partitions that a line of progress names
@@ -36,7 +37,7 @@ def progress_line(progress: Any) -> str:
     """One line of a query's progress: batch, rows, rows/s, and the lag, the partitions farthest behind by name."""
     fields = json.loads(progress.json) if hasattr(progress, "json") else dict(progress)
     behind = {tp: n for source in fields["sources"] for tp, n in lag(source).items()}
-    line = f"batch {fields['batchId']}: {fields['numInputRows']:,} rows"
+    line = f"batch {fields['batchId']}: {quantity(fields['numInputRows'], 'row')}"
     seconds = fields.get("durationMs", {}).get("triggerExecution", 0) / 1000
     if seconds:
         line += f" in {seconds:.1f} s ({fields['numInputRows'] / seconds:,.0f} rows/s)"

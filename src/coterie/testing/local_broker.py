@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from coterie.addresses import format_address
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking_socket import BrokerSocket
@@ -24,6 +25,7 @@ from coterie.coordinator.explain import explain_group
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
+from coterie.quantity import quantity
 from coterie.records.batch import encode_batch
 from coterie.testing.faults import API_KEYS, FAILABLE, Faults, Rule
 from coterie.wire.errors import ErrorCode
@@ -81,7 +83,7 @@ class LocalBroker:
     @property
     def bootstrap_servers(self) -> str:
         """HOST:PORT, as every client takes it."""
-        return f"{self.host}:{self.port}"
+        return format_address(self.host, self.port)
 
     # -- topics and records -------------------------------------------------------------------------------------------
 
@@ -215,7 +217,7 @@ class LocalBroker:
             settled = state is not None and state.phase == Phase.STABLE and members in (None, len(state.members))
             return state.generation if settled and state is not None else 0
 
-        wanted = f"group {group} is not Stable" + ("" if members is None else f" with {members} members")
+        wanted = f"group {group} is not Stable" + ("" if members is None else f" with {quantity(members, 'member')}")
         return self._until(stable, wanted, lambda: self.explain(group), timeout_s)
 
     def until_held(self, rule: Rule, count: int = 1, timeout_s: float = WAIT_S) -> None:
@@ -224,7 +226,9 @@ class LocalBroker:
 
     def until_asked(self, api: str, count: int, timeout_s: float = WAIT_S) -> None:
         """Waits until so many requests of that API have come in all."""
-        self._until(lambda: self.asked(api) >= count, f"{api} came fewer than {count} times", lambda: "", timeout_s)
+        self._until(
+            lambda: self.asked(api) >= count, f"{api} came fewer than {quantity(count, 'time')}", lambda: "", timeout_s
+        )
 
     def until_committed(self, group: str, offsets: Mapping[tuple[str, int], int], timeout_s: float = WAIT_S) -> None:
         """Waits until the group has committed at least these offsets."""
@@ -253,8 +257,8 @@ class LocalBroker:
             if state is None:
                 return "There is no such group."
             explained = explain_group(state, self.broker.clock.now_ms(), self.broker.groups.config)
-            summary = f"{explained['state']} with {len(state.members)} members, generation {state.generation}"
-            return f"It is {summary}: {explained['verdict']}."
+            members = quantity(len(state.members), "member")
+            return f"It is {explained['state']} with {members}, generation {state.generation}: {explained['verdict']}."
 
         return self._call(look)
 

@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from coterie.addresses import parse_address
 from coterie.zookeeper.operations import Corrupt
 
 CONSUMERS = "/consumers"
@@ -114,8 +115,7 @@ def address_of(text: str) -> tuple[str, int]:
     try:
         node = json.loads(text)
         if node.get("host") is None:  # since 0.9 a listener without a plain address has its endpoints only
-            host, _, port = str(node["endpoints"][0]).rpartition("://")[2].rpartition(":")
-            return host, int(port)
+            return parse_address(str(node["endpoints"][0]).rpartition("://")[2])
         return str(node["host"]), int(node["port"])
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise Corrupt(f"a broker's node holds {text[:200]!r}") from error

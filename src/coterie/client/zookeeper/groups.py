@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from coterie.addresses import format_address
 from coterie.client.admin import Admin
 from coterie.client.errors import KafkaError
+from coterie.quantity import quantity
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import List, Operation, Read, ReadEach, TopicPartition, Znode, ZooKeeperError
@@ -76,7 +78,7 @@ class ZooKeeperGroups:
         if not found:
             text = f"no broker is registered in ZooKeeper at {self._address}; start one with zookeeper.connect set"
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text)
-        return ",".join(f"{host}:{port}" for host, port in found)
+        return ",".join(format_address(host, port) for host, port in found)
 
     def names(self) -> list[str]:
         return self._names(paths.CONSUMERS)
@@ -139,7 +141,8 @@ async def migrate(
     """Commits the group's offsets to `__consumer_offsets`. An offset that the coordinator has further on already stays,
     unless ``overwrite``. Raises KafkaError, also where the group has members on either side."""
     if group.members:
-        text = f"{group.group_id} has {len(group.members)} members in ZooKeeper; stop them first, or they will read on"
+        members = quantity(len(group.members), "member")
+        text = f"{group.group_id} has {members} in ZooKeeper; stop every member first, or it reads on"
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
     async with Admin({"bootstrap.servers": bootstrap_servers}) as admin:
         there = set(await admin.partitions({topic for topic, _ in group.offsets}))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from coterie.addresses import format_address
 from coterie.client.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.conformance.certify.recording import (
@@ -106,7 +107,7 @@ async def certify(
     recording: Recording, address: tuple[str, int], run: str, progress: Callable[[Finding], None]
 ) -> Certificate:
     """Asks the broker every story. Raises CannotCertify, and KafkaError where nobody answers."""
-    certificate, began = Certificate(f"{address[0]}:{address[1]}", recording.version), time.monotonic()
+    certificate, began = Certificate(format_address(*address), recording.version), time.monotonic()
     certificate.served, node_id = await _look_at(address)
     await asyncio.to_thread(wait_for_coordinator, address)
     numbered, base_ms = enumerate(recording.stories), int(time.time()) * 1000

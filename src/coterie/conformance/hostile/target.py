@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from coterie.addresses import parse_address
 from coterie.broker.disk import raise_open_file_limit
 
 SETTINGS = {
@@ -96,8 +97,8 @@ def coterie_target(folder: Path) -> Iterator[AttackedBroker]:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=out, text=True)
     try:
         assert process.stdout is not None
-        host, _, port = process.stdout.readline().strip().removeprefix("listening on ").rpartition(":")
-        yield AttackedBroker((host, int(port)), process.pid, log)
+        address = parse_address(process.stdout.readline().removeprefix("listening on "))
+        yield AttackedBroker(address, process.pid, log)
     finally:
         process.terminate()
         started_s = time.monotonic()
