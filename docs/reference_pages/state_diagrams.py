@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
-from coterie.member.config import LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
+from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from reference_pages.markdown import code, table
 
 Edge = tuple[str, str]
@@ -28,9 +28,9 @@ GROUP_LAYOUT: dict[Phase, tuple[float, float]] = {
     Phase.DEAD: (0, 1),
 }
 MEMBER_LAYOUT = {
-    Stage.OUTSIDE: (0.0, 1.2),
+    Stage.UNJOINED: (0.0, 1.2),
     Stage.FAILED: (0.0, 2.4),
-    Stage.REJOIN: (1.4, 1.2),
+    Stage.REJOIN_NEEDED: (1.4, 1.2),
     Stage.REVOKING: (0.0, 0.0),
     Stage.READY: (1.0, 0.0),
     Stage.JOINING: (2.0, 0.0),
@@ -123,7 +123,15 @@ def member_stages() -> str:
     """The picture without the ways out, and all of them as a table."""
     layout = {stage.name: cell for stage, cell in MEMBER_LAYOUT.items()}
     rows = (
-        (code(before.name), ", ".join(code(after.name) for after in sorted(afters, key=lambda stage: stage.name)))
+        (
+            code(before.name),
+            ", ".join(code(after.name) for after in sorted(afters, key=lambda stage: stage.name)),
+            ", ".join(code(state) for state in KAFKA_STATES[before]),
+        )
         for before, afters in LEGAL_SUCCESSORS.items()
     )
-    return svg("Stages of a member", layout, member_edges()) + "\n" + table(("stage", "leads to"), rows)
+    return (
+        svg("Stages of a member", layout, member_edges())
+        + "\n"
+        + table(("stage", "leads to", "in Kafka's client"), rows)
+    )

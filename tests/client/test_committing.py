@@ -19,7 +19,7 @@ from coterie.client import (
 )
 from coterie.client.cluster import Cluster
 from coterie.member.commits import Verdict, may_commit, verdict
-from coterie.member.config import Stage
+from coterie.member.stages import Stage
 from coterie.records.batch import Record
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.errors import ErrorCode as Code
@@ -121,7 +121,7 @@ def test_when_a_commit_may_be_sent() -> None:
     driven = stable()
     assert may_commit(driven.machine) == Verdict.DONE
     verdict(driven.machine, Code.REBALANCE_IN_PROGRESS, ("me", 1))
-    assert (driven.machine.stage, driven.machine.generation) == (Stage.REJOIN, 1)
+    assert (driven.machine.stage, driven.machine.generation) == (Stage.REJOIN_NEEDED, 1)
     assert may_commit(driven.machine) == Verdict.DONE, "before the join a last commit is right"
     assert may_commit(rebalancing().machine) == Verdict.REBALANCING
     assert may_commit(Driven().machine) == Verdict.COMMIT_FAILED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,9 @@ def test_a_commit_after_the_group_moved_on_says_what_to_change() -> None:
             slow.subscribe(["t"])
             await until(lambda: _has(slow, 4), "it owns all")
             assert slow._membership is not None
-            slow._membership.machine.generation -= 1
+            machine = slow._membership.machine
+            stale = replace(machine.state.membership, generation=machine.generation - 1)
+            machine.state = replace(machine.state, membership=stale)
             with pytest.raises(CommitFailedError, match=r"max\.poll\.interval\.ms"):
                 await slow.commit()
             await slow.close()

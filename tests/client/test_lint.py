@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from click.testing import CliRunner
 
+from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol
 from coterie.assignors.blobs import encode_subscription
 from coterie.cli import main
 from coterie.client import Admin
@@ -54,6 +55,14 @@ def test_who_lists_what() -> None:
     assert (whole[FIRST].why[:4], whole[SECOND].safe) == ("done", True)
     done = by_change(lint_group(group, {m: ["cooperative-sticky"] for m in ("m0", "m1")}, 9))
     assert done[SECOND].why.startswith("done")
+
+
+def test_any_cooperative_assignor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ASSIGNORS, "mine", AssignorSpec(ASSIGNORS["range"].assign, frozenset(RebalanceProtocol)))
+    alone = by_change(lint_group(described("mine", 3, 3), {m: ["mine"] for m in ("m0", "m1")}, 9))
+    assert [alone[c].why[:4] for c in (FIRST, SECOND)] == ["done", "done"]
+    unlisted = by_change(lint_group(described("mine", 3, 3), None, 9))
+    assert unlisted[SECOND].why == "safe now: mine is in force, so every member lists it"
 
 
 @pytest.mark.parametrize("state", ["Empty", "PreparingRebalance"])

@@ -61,7 +61,7 @@ def test_the_fetcher_goes_on_after_it(broker: LocalBroker, monkeypatch: pytest.M
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("method", ["next", "next_deadline_ms", "is_beating"])
+@pytest.mark.parametrize("method", ["next", "next_deadline_ms", "owes_heartbeats"])
 def test_the_membership_says_that_it_has_ended(
     broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

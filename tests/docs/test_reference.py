@@ -27,7 +27,7 @@ from coterie.client.setting_descriptions import DESCRIPTIONS
 from coterie.client.settings import DEFAULTS
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
 from coterie.journal import CAUSES, EVENTS, FIELDS, JournalLine
-from coterie.member.config import LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
+from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
 from coterie.wire.apis import APIS
 from coterie.wire.error_remedies import REMEDIES, remedy_text
@@ -119,6 +119,8 @@ def test_the_picture_of_a_member_is_its_table_without_the_ways_out() -> None:
     drawn = edges_of(state_diagrams.member_stages())
     assert drawn == {(b.name, a.name) for b, afters in LEGAL_SUCCESSORS.items() for a in afters - NOT_TAKING_PART}
     assert set(state_diagrams.MEMBER_LAYOUT) == set(Stage) == set(LEGAL_SUCCESSORS)
+    assert first_cells(state_diagrams.member_stages()) == [stage.name for stage in LEGAL_SUCCESSORS]
+    assert set(KAFKA_STATES) == set(Stage)
     cells = [*state_diagrams.MEMBER_LAYOUT.values()]
     assert len(set(cells)) == len(cells)
 

@@ -7,7 +7,7 @@ import pytest
 
 from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol, Topics
 from coterie.assignors.blobs import decode_subscription, encode_assignment, encode_subscription
-from coterie.member.config import MemberConfig, Stage
+from coterie.member.config import MemberConfig
 from coterie.member.effects import (
     Assigned,
     AssignGroup,
@@ -19,6 +19,7 @@ from coterie.member.effects import (
     WatchTopics,
 )
 from coterie.member.machine import MemberMachine
+from coterie.member.stages import Stage
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -77,7 +78,7 @@ def test_the_poll_deadline_is_apart_from_heartbeats() -> None:
     assert driven.machine.poll_deadline_ms == 9_000
     driven.now_ms = 9_001
     driven.next()
-    assert driven.machine.stage == Stage.OUTSIDE
+    assert driven.machine.stage == Stage.UNJOINED
 
 
 # -- finding the coordinator ------------------------------------ -----------------------------------------
@@ -431,7 +432,8 @@ def test_a_cooperative_assignor_may_not_hand_over_in_one_step(monkeypatch: pytes
     shouldAdaptOldAssignors: one of the user's own, beside ours"""
     both = frozenset(RebalanceProtocol)
     monkeypatch.setitem(ASSIGNORS, "mine", AssignorSpec(ASSIGNORS["range"].assign, both))
-    for name, refused in (("mine", True), ("cooperative-sticky", False)):
+    monkeypatch.setitem(ASSIGNORS, "careful", AssignorSpec(ASSIGNORS["range"].assign, both, withholds_claimed=True))
+    for name, refused in (("mine", True), ("careful", False), ("cooperative-sticky", False)):
         driven = Driven(assignors=(name,))
         other = JoinGroupResponseMember("other", None, encode_subscription({"t"}, {"t": [0]}, 1))
         join = driven.to_join()

@@ -6,8 +6,8 @@ import pytest
 
 from coterie.assignors import Topics
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.member.config import Stage
 from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, Revoke
+from coterie.member.stages import Stage
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -174,3 +174,26 @@ def test_a_coordinator_that_is_being_looked_for_wakes_nobody_for_heartbeats() ->
     due_ms = driven.machine.next_deadline_ms()
     assert due_ms is not None
     assert due_ms > driven.now_ms
+
+
+def test_a_sync_response_after_the_member_failed_is_ignored() -> None:
+    """Found on reading: a heartbeat between join and sync was refused with FENCED_INSTANCE_ID, the SyncGroup response came
+    after it, and the member went from FAILED to STABLE, which is no transition."""
+    driven = Driven(group_instance_id="i")
+    driven.answer(driven.to_join(), driven.joined())
+    sync = driven.sent()
+    driven.beat(ErrorCode.FENCED_INSTANCE_ID)
+    (failed,) = driven.next()
+    assert isinstance(failed, Failed)
+    assert driven.synced(sync, [0]) == []
+    assert driven.machine.stage == Stage.FAILED
+
+
+def test_a_check_for_unassigned_partitions_that_ends_after_the_member_left() -> None:
+    """Found on reading: a member outside the group, without an id, took itself for its leader and joined again."""
+    driven = Driven(max_poll_interval_ms=10_000)
+    driven.to_stable([0])
+    driven.now_ms = 10_001
+    assert isinstance(driven.sent(), LeaveGroupRequest)
+    driven.machine.unassigned_seen(True)
+    assert driven.machine.stage == Stage.UNJOINED

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol
 from coterie.cli import main
 from coterie.client import Admin, Consumer, Producer
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
+from coterie.journal import JournalLine
 from coterie.pipeline import log_folders
 from coterie.pipeline.history import job, reading, server_log
 from coterie.pipeline.history.job import Sources, run_history
@@ -375,3 +377,17 @@ def test_quantiles_of_few_commits_lie_between_them() -> None:
 
     one = _progress(np.array([0, 100, 300]), np.array([0, 5, 9]))
     assert (one["median_interval_ms"], one["p95_interval_ms"]) == (150.0, 195.0)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "unowned_ms"), [("range", 600), ("cooperative-sticky", 100), ("mine", 100), ("unknown", 600)]
+)
+def test_what_is_unowned_during_a_rebalance(monkeypatch: pytest.MonkeyPatch, protocol: str, unowned_ms: int) -> None:
+    """Under any cooperative assignor only the moved partitions are."""
+    from coterie.pipeline.history.rebalances import _unowned_ms
+
+    monkeypatch.setitem(ASSIGNORS, "mine", AssignorSpec(ASSIGNORS["range"].assign, frozenset(RebalanceProtocol)))
+    owners = {"m": {"t": [0, 1, 2, 3, 4, 5]}}
+    line = JournalLine(0, "g", 2, "stable", "", "Stable", protocol=protocol, join_ms=70, sync_ms=30)
+    line.moved_count, line.owners = 1, owners
+    assert _unowned_ms(line) == unowned_ms

@@ -27,11 +27,18 @@ class RebalanceProtocol(IntEnum):
 @dataclass(frozen=True, slots=True)
 class AssignorSpec:
     """An assignor, the protocols it can be used with, and the user data that a member puts into its subscription: made of
-    its last assignment and that one's generation (-1: none)."""
+    its last assignment and that one's generation (-1: none). ``withholds_claimed``: it assigns no partition that another
+    member still has, so that its assignments need no check for that (ConsumerCoordinator.validateCooperativeAssignment)."""
 
     assign: Assignor
     protocols: frozenset[RebalanceProtocol] = frozenset({RebalanceProtocol.EAGER})
     user_data: Callable[[Owned, int], bytes | None] = lambda owned, generation: None
+    withholds_claimed: bool = False
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether a group can cooperate with it."""
+        return RebalanceProtocol.COOPERATIVE in self.protocols
 
 
 _EAGER, _BOTH = frozenset({RebalanceProtocol.EAGER}), frozenset(RebalanceProtocol)
@@ -40,8 +47,16 @@ ASSIGNORS: dict[str, AssignorSpec] = {
     "range": AssignorSpec(assign_range),
     "roundrobin": AssignorSpec(assign_round_robin),
     "sticky": AssignorSpec(assign_sticky, _EAGER, encode_sticky_user_data),
-    "cooperative-sticky": AssignorSpec(assign_cooperative_sticky, _BOTH, encode_cooperative_user_data),
+    "cooperative-sticky": AssignorSpec(assign_cooperative_sticky, _BOTH, encode_cooperative_user_data, True),
 }
+
+COOPERATIVE_ASSIGNORS = tuple(name for name, spec in ASSIGNORS.items() if spec.is_cooperative)
+
+
+def is_cooperative(name: str | None) -> bool:
+    """Of an assignor by its name; one that is not known here counts as eager."""
+    spec = ASSIGNORS.get(name or "")
+    return spec is not None and spec.is_cooperative
 
 
 def protocol_of(names: tuple[str, ...]) -> RebalanceProtocol | None:
@@ -53,6 +68,7 @@ def protocol_of(names: tuple[str, ...]) -> RebalanceProtocol | None:
 
 __all__ = [
     "ASSIGNORS",
+    "COOPERATIVE_ASSIGNORS",
     "Assignment",
     "Assignor",
     "AssignorSpec",
@@ -64,5 +80,6 @@ __all__ = [
     "assign_range",
     "assign_round_robin",
     "assign_sticky",
+    "is_cooperative",
     "protocol_of",
 ]

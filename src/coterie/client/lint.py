@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.assignors import ASSIGNORS, RebalanceProtocol
+from coterie.assignors import COOPERATIVE_ASSIGNORS, is_cooperative
 from coterie.assignors.blobs import decode_subscription
 from coterie.quantity import quantity
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from coterie.wire.primitives import WireError
 
-COOPERATIVE = "cooperative-sticky"
+COOPERATIVE = " or ".join(COOPERATIVE_ASSIGNORS)
 OWNED_FROM = 1  # the version of a subscription that tells what a member owns
 STATIC_FROM = 5  # the version of JoinGroup that takes a group.instance.id
 
@@ -42,8 +42,8 @@ def lint_group(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None
     return [_first_bounce(group, listed), _second_bounce(group, listed), _static(group, join_version)]
 
 
-FIRST = "list cooperative-sticky beside the present assignor (first rolling bounce)"
-SECOND = "list cooperative-sticky alone (second rolling bounce)"
+FIRST = f"list {COOPERATIVE} beside the present assignor (first rolling bounce)"
+SECOND = f"list {COOPERATIVE} alone (second rolling bounce)"
 STATIC = "give every member a group.instance.id (dynamic to static)"
 
 
@@ -66,26 +66,26 @@ def _first_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | N
         text = "these members' clients are too old to cooperate (before Kafka 2.4): upgrade them first"
         return Advice(FIRST, False, text, tuple(old))
     if _all_list_it(group, listed):
-        return Advice(FIRST, True, "done: every member lists cooperative-sticky")
+        return Advice(FIRST, True, f"done: every member lists {COOPERATIVE}")
     return Advice(FIRST, True, "safe now, one member after the other; the group stays eager meanwhile")
 
 
 def _second_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> Advice:
     """Whoever lists it alone is refused while anyone does not list it at all."""
     if listed is not None:
-        eager = [_name(m) for m in group.members if COOPERATIVE not in listed.get(m.member_id, ())]
+        eager = [_name(m) for m in group.members if not _lists_cooperative(listed.get(m.member_id, ()))]
         if eager:
-            text = "these members do not list cooperative-sticky; one that lists nothing else would be refused"
+            text = f"these members do not list {COOPERATIVE}; one that lists nothing else would be refused"
             return Advice(SECOND, False, text, tuple(eager))
-        others = [_name(m) for m in group.members if any(_is_eager(name) for name in listed[m.member_id])]
+        others = [_name(m) for m in group.members if not all(is_cooperative(name) for name in listed[m.member_id])]
         if not others:
             return Advice(SECOND, True, "done: no member lists anything else, so the group cooperates")
         return Advice(SECOND, True, f"safe now, one member after the other; {_listing(len(others))} another assignor")
-    if group.protocol_data == COOPERATIVE:
-        return Advice(SECOND, True, "safe now: cooperative-sticky is in force, so every member lists it")
+    if is_cooperative(group.protocol_data):
+        return Advice(SECOND, True, f"safe now: {group.protocol_data} is in force, so every member lists it")
     text = (
         f"the assignor in force is {group.protocol_data}, and this broker does not tell what else the members list: do the "
-        "first bounce with cooperative-sticky in front, and ask again once it is in force"
+        f"first bounce with {COOPERATIVE} in front, and ask again once it is in force"
     )
     return Advice(SECOND, False, text, tuple(_name(m) for m in group.members))
 
@@ -96,13 +96,12 @@ def _listing(count: int) -> str:
 
 def _all_list_it(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> bool:
     if listed is None:
-        return group.protocol_data == COOPERATIVE
-    return all(COOPERATIVE in listed.get(m.member_id, ()) for m in group.members)
+        return is_cooperative(group.protocol_data)
+    return all(_lists_cooperative(listed.get(m.member_id, ())) for m in group.members)
 
 
-def _is_eager(name: str) -> bool:
-    spec = ASSIGNORS.get(name)
-    return spec is None or RebalanceProtocol.COOPERATIVE not in spec.protocols
+def _lists_cooperative(names: Sequence[str]) -> bool:
+    return any(is_cooperative(name) for name in names)
 
 
 def _static(group: DescribedGroup, join_version: int) -> Advice:

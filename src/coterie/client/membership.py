@@ -20,7 +20,7 @@ from coterie.client.errors import ConfigError, KafkaError, unexpected
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.client.lint import STATIC_FROM
 from coterie.client.settings import ClientSettings, assignor_names
-from coterie.member.config import MemberConfig, Stage
+from coterie.member.config import MemberConfig
 from coterie.member.effects import (
     Assigned,
     AssignGroup,
@@ -35,6 +35,7 @@ from coterie.member.effects import (
 from coterie.member.errors import leave_refusal
 from coterie.member.machine import MemberMachine
 from coterie.member.requests import heartbeat_request
+from coterie.member.stages import Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
@@ -175,7 +176,7 @@ class Membership:
         """The next heartbeat, for the thread to send if this loop does not."""
         machine, config = self.machine, self.machine.config
         address = self._cluster.address(self._coordinator)
-        if due_ms is None or address is None or not machine.is_beating() or not machine.coordinator_known:
+        if due_ms is None or address is None or not machine.owes_heartbeats() or not machine.coordinator_known:
             return None
         interval_s = config.heartbeat_interval_ms / 1000
         poll_deadline_s = machine.poll_deadline_ms / 1000
@@ -307,7 +308,7 @@ class Membership:
             await asyncio.sleep(max(pause_s, 0.01))
             if self._pattern is not None:
                 await self._match_topics()
-            if self._watched and self.is_stable() and self.machine.leader == self.machine.member_id:
+            if self._watched and self.is_stable() and self.machine.is_leader:
                 with contextlib.suppress(KafkaError):
                     self.machine.topics_seen(self._topics(await self._cluster.topics(self._watched)))
                     self._wake.set()

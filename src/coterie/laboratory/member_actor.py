@@ -9,9 +9,10 @@ from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.broker_actor import Answer, BrokerActor, Durability
+from coterie.laboratory.member_checker import MemberChecker, check_settled
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
-from coterie.member.config import MemberConfig, Stage
+from coterie.member.config import MemberConfig
 from coterie.member.effects import (
     Assigned,
     AssignGroup,
@@ -23,6 +24,7 @@ from coterie.member.effects import (
     Send,
 )
 from coterie.member.machine import MemberMachine
+from coterie.member.stages import NOT_TAKING_PART, Stage
 from coterie.wire.declaration import Message
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.offset_commit import (
@@ -50,7 +52,7 @@ class MemberActor:
     ) -> None:
         self.world, self.broker, self.name, self.config, self.topics = world, broker, name, config, topics
         self.ownership = ownership
-        self.checks = True  # looks at every other member whenever it is given something
+        self.checks = True  # itself after every input, and every other member at each assignment
         self.api_version = API_VERSION
         self.listener_ms = 0  # what the user's code takes to give partitions up
         self.owned: set[tuple[str, int]] = set()
@@ -71,7 +73,8 @@ class MemberActor:
         self._own(set())
         self._life += 1
         self._armed_ms = -1
-        self.machine = MemberMachine(self.config)
+        self._checker = MemberChecker()
+        self.machine = MemberMachine(self.config, self._checker.observe if self.checks else None)
         self.machine.subscribe(self.topics, self.clock_ms())
         self._pump()
         self._poll()
@@ -137,6 +140,9 @@ class MemberActor:
         while effects := self.machine.next(self.clock_ms()):
             for effect in effects:
                 self._carry_out(effect)
+        if self.checks:
+            self._checker.check(self.machine)
+            check_settled(self.machine, self.clock_ms())
         self._arm()
 
     def _arm(self) -> None:
@@ -239,7 +245,7 @@ class MemberActor:
         self.world.after(delay_ms, run)
 
     def _look_up(self) -> None:
-        if self.broker.up and not self._cut_off() and self.machine.stage != Stage.OUTSIDE:
+        if self.broker.up and not self._cut_off() and self.machine.stage not in NOT_TAKING_PART:
             self.machine.coordinator_found()
         else:
             self.machine.lookup_failed(self.clock_ms())

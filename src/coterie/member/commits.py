@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from coterie.member.config import IN_A_ROUND, NOT_TAKING_PART, Stage
 from coterie.member.machine import MemberMachine
+from coterie.member.stages import IN_A_ROUND, NOT_TAKING_PART, Stage
 from coterie.wire.errors import ErrorCode
 
 
@@ -52,7 +52,7 @@ def verdict(machine: MemberMachine | None, code: ErrorCode, sent: tuple[str, int
     same = sent == (machine.member_id, machine.generation)
     rebalancing = machine.stage in IN_A_ROUND or machine.stage == Stage.READY
     if code == ErrorCode.REBALANCE_IN_PROGRESS:
-        machine.rejoin("a commit was told that the group is rebalancing")
+        machine.rejoin("the group is rebalancing")
         return Verdict.REBALANCING
     if code in _NOT_A_MEMBER:
         if same:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coterie.assignors import ASSIGNORS, Assignment, Owned
+from coterie.assignors import ASSIGNORS, Assignment
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.member.config import MemberConfig
 from coterie.member.effects import TopicPartition
+from coterie.member.state import MembershipState, OwnershipState
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -24,31 +25,23 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return grouped
 
 
-def join_request(
-    config: MemberConfig,
-    member_id: str,
-    topics: frozenset[str],
-    owned: Iterable[TopicPartition],
-    generation: int,
-    last: tuple[Owned, int],
-    reason: str,
-) -> JoinGroupRequest:
-    """``last``: the last assignment and its generation, which eager sticky remembers after all was given up."""
+def join_request(config: MemberConfig, membership: MembershipState, ownership: OwnershipState) -> JoinGroupRequest:
+    """A subscription for each assignor, which may add user data made of the last assignment."""
     protocols = []
-    had = by_topic(owned)
+    owned, (last, last_generation) = by_topic(ownership.owned), ownership.last_assignment
     for name in config.assignors:
-        user_data = ASSIGNORS[name].user_data(*last)
-        metadata = encode_subscription(topics, had, generation, config.rack, user_data)
+        user_data = ASSIGNORS[name].user_data(by_topic(last), last_generation)
+        metadata = encode_subscription(membership.topics, owned, membership.generation, config.rack, user_data)
         protocols.append(JoinGroupRequestProtocol(name, metadata))
     return JoinGroupRequest(
         config.group_id,
         config.session_timeout_ms,
         config.max_poll_interval_ms,
-        member_id,
+        membership.member_id,
         config.group_instance_id,
         PROTOCOL_TYPE,
         protocols,
-        reason[:MAX_REASON],
+        membership.reason[:MAX_REASON],
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from coterie.assignors import is_cooperative
 from coterie.journal import JournalLine
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.groups import assigned, stored_value
@@ -74,11 +75,11 @@ _DEPARTURES = frozenset({"member_left", "session_timeout", "rebalance_timeout", 
 
 
 def _unowned_ms(line: JournalLine) -> int | None:
-    """An eager member gives everything up before it joins; a cooperative one keeps what stays with it."""
+    """An eager member revokes everything before it joins; a cooperative one keeps what stays with it."""
     if line.join_ms is None or line.sync_ms is None or line.owners is None:
         return None
     partitions = sum(len(ps) for topics in line.owners.values() for ps in topics.values())
-    idle = line.moved_count if line.protocol == "cooperative-sticky" else partitions
+    idle = line.moved_count if is_cooperative(line.protocol) else partitions
     return (line.join_ms + line.sync_ms) * (idle or 0)
 
 

@@ -1,0 +1,252 @@
+"""The only way to a new state of a member: apply one event. Never refuses; an impossible event is a bug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from coterie.member import events as e
+from coterie.member.stages import IN_A_ROUND, LEGAL_SUCCESSORS, SETTLED, Stage
+from coterie.member.state import NO_GENERATION, UNKNOWN_MEMBER, MemberState
+
+
+def replay(state: MemberState, event: e.Event) -> MemberState:
+    """The state after ``event``."""
+    return _APPLY[type(event)](state, event)
+
+
+def _to(state: MemberState, stage: Stage) -> MemberState:
+    before = state.stage
+    assert stage in LEGAL_SUCCESSORS[before] or stage == before, f"{before.name} to {stage.name} is not a transition"
+    return replace(state, stage=stage)
+
+
+def _membership(state: MemberState, **changes: Any) -> MemberState:
+    return replace(state, membership=replace(state.membership, **changes))
+
+
+def _coordinator(state: MemberState, **changes: Any) -> MemberState:
+    return replace(state, coordinator=replace(state.coordinator, **changes))
+
+
+def _heartbeat(state: MemberState, **changes: Any) -> MemberState:
+    return replace(state, heartbeat=replace(state.heartbeat, **changes))
+
+
+def _round(state: MemberState, **changes: Any) -> MemberState:
+    return replace(state, round=replace(state.round, **changes))
+
+
+def _ownership(state: MemberState, **changes: Any) -> MemberState:
+    return replace(state, ownership=replace(state.ownership, **changes))
+
+
+# -- the user ---------------------------------------------------------------------------------------------------------------
+
+
+def _polled(state: MemberState, event: e.Polled) -> MemberState:
+    return _heartbeat(state, last_poll_ms=event.now_ms)
+
+
+def _subscription_changed(state: MemberState, event: e.SubscriptionChanged) -> MemberState:
+    return _membership(state, topics=event.topics)
+
+
+def _rejoin_requested(state: MemberState, event: e.RejoinRequested) -> MemberState:
+    state = _membership(state, reason=event.reason)
+    if state.stage in SETTLED:
+        return _to(state, Stage.REJOIN_NEEDED)
+    return _round(state, rejoin_after=True) if state.stage in IN_A_ROUND else state
+
+
+def _out_of_the_group(state: MemberState) -> MemberState:
+    state = _membership(state, member_id=UNKNOWN_MEMBER, generation=NO_GENERATION, leader="", protocol=None)
+    state = _round(state, request=None, rejoin_after=False, metadata_snapshot=None, unassigned_check_due_ms=None)
+    return _to(state, Stage.UNJOINED)
+
+
+def _group_left(state: MemberState, event: e.GroupLeft) -> MemberState:
+    return _ownership(_membership(_out_of_the_group(state), topics=frozenset()), owned=(), lost=False)
+
+
+def _poll_interval_exceeded(state: MemberState, event: e.PollIntervalExceeded) -> MemberState:
+    return _ownership(_out_of_the_group(state), lost=bool(state.ownership.owned))
+
+
+# -- the coordinator --------------------------------------------------------------------------------------------------------
+
+
+def _lookup_started(state: MemberState, event: e.CoordinatorLookupStarted) -> MemberState:
+    return _coordinator(state, lookup_in_flight=True)
+
+
+def _coordinator_found(state: MemberState, event: e.CoordinatorFound) -> MemberState:
+    return _coordinator(state, known=True, lookup_in_flight=False)
+
+
+def _lookup_failed(state: MemberState, event: e.CoordinatorLookupFailed) -> MemberState:
+    return _coordinator(state, lookup_in_flight=False)
+
+
+def _coordinator_lost(state: MemberState, event: e.CoordinatorLost) -> MemberState:
+    return _coordinator(state, known=False)
+
+
+def _retry_scheduled(state: MemberState, event: e.RetryScheduled) -> MemberState:
+    return _coordinator(state, retry_at_ms=event.retry_at_ms, failures=state.coordinator.failures + 1)
+
+
+def _heartbeat_sent(state: MemberState, event: e.HeartbeatSent) -> MemberState:
+    return _heartbeat(state, in_flight=True, due_ms=event.next_due_ms, session_deadline_ms=event.session_deadline_ms)
+
+
+def _heartbeat_ended(state: MemberState, event: e.HeartbeatEnded) -> MemberState:
+    state = _heartbeat(state, in_flight=False)
+    return _coordinator(state, failures=0) if event.successful else state
+
+
+# -- a round ----------------------------------------------------------------------------------------------------------------
+
+
+def _prepare_completed(state: MemberState, event: e.PrepareCompleted) -> MemberState:
+    return _to(state, Stage.READY)
+
+
+def _join_sent(state: MemberState, event: e.JoinSent) -> MemberState:
+    return _to(_round(state, request=event.request, rejoin_after=False), Stage.JOINING)
+
+
+def _round_request_ended(state: MemberState, event: e.RoundRequestEnded) -> MemberState:
+    return _round(state, request=None)
+
+
+def _member_id_assigned(state: MemberState, event: e.MemberIdAssigned) -> MemberState:
+    return _to(_membership(state, member_id=event.member_id), Stage.READY)
+
+
+def _generation_joined(state: MemberState, event: e.GenerationJoined) -> MemberState:
+    state = _membership(
+        state, member_id=event.member_id, generation=event.generation, leader=event.leader, protocol=event.protocol
+    )
+    state = _round(state, metadata_snapshot=None, withholds=event.withholds, unassigned_check_due_ms=None)
+    return _coordinator(_heartbeat(state, due_ms=event.heartbeat_due_ms), failures=0)
+
+
+def _subscribers_received(state: MemberState, event: e.SubscribersReceived) -> MemberState:
+    return _round(state, subscribers=event.subscribers)
+
+
+def _assignment_started(state: MemberState, event: e.AssignmentStarted) -> MemberState:
+    return _to(state, Stage.ASSIGNING)
+
+
+def _group_assigned(state: MemberState, event: e.GroupAssigned) -> MemberState:
+    return _round(state, metadata_snapshot=event.topics, withholds=event.withholds)
+
+
+def _sync_sent(state: MemberState, event: e.SyncSent) -> MemberState:
+    return _to(_round(state, request=event.request), Stage.SYNCING)
+
+
+def _assignment_received(state: MemberState, event: e.AssignmentReceived) -> MemberState:
+    return _coordinator(_ownership(state, pending_assignment=event.partitions), failures=0)
+
+
+def _revocation_started(state: MemberState, event: e.RevocationStarted) -> MemberState:
+    return _to(_ownership(state, revoking=event.partitions), Stage.REVOKING)
+
+
+def _release_started(state: MemberState, event: e.ReleaseStarted) -> MemberState:
+    state = _ownership(_membership(state, reason=event.reason), revoking=event.partitions)
+    return _to(state, Stage.RELEASING)
+
+
+def _partitions_revoked(state: MemberState, event: e.PartitionsRevoked) -> MemberState:
+    gone = set(state.ownership.revoking)
+    left = tuple(tp for tp in state.ownership.owned if tp not in gone)
+    state = _ownership(state, owned=left, revoking=(), lost=state.ownership.lost and bool(left))
+    # Back to where it is decided whether anything else must be revoked.
+    return _to(state, Stage.REJOIN_NEEDED) if state.stage == Stage.REVOKING else state
+
+
+def _assignment_taken(state: MemberState, event: e.AssignmentTaken) -> MemberState:
+    owned = state.ownership.pending_assignment
+    return _ownership(state, owned=owned, last_assignment=(owned, state.membership.generation))
+
+
+def _round_completed(state: MemberState, event: e.RoundCompleted) -> MemberState:
+    once_more = state.stage == Stage.RELEASING or state.round.rejoin_after
+    return _to(state, Stage.REJOIN_NEEDED if once_more else Stage.STABLE)
+
+
+def _round_abandoned(state: MemberState, event: e.RoundAbandoned) -> MemberState:
+    state = _to(state, Stage.REJOIN_NEEDED)
+    return state if event.reason is None else _membership(state, reason=event.reason)
+
+
+def _generation_lost(state: MemberState, event: e.GenerationLost) -> MemberState:
+    state = _ownership(state, lost=bool(state.ownership.owned))
+    state = _membership(
+        state,
+        generation=NO_GENERATION,
+        member_id=state.membership.member_id if event.member_id_kept else UNKNOWN_MEMBER,
+    )
+    return _to(_round(state, request=None), Stage.REJOIN_NEEDED) if state.stage in IN_A_ROUND else state
+
+
+def _membership_failed(state: MemberState, event: e.MembershipFailed) -> MemberState:
+    state = _ownership(_round(state, request=None), revoking=state.ownership.owned)
+    return _to(state, Stage.FAILED)
+
+
+# -- the leader's watch -----------------------------------------------------------------------------------------------------
+
+
+def _snapshot_taken(state: MemberState, event: e.MetadataSnapshotTaken) -> MemberState:
+    return _round(state, metadata_snapshot=event.topics)
+
+
+def _check_scheduled(state: MemberState, event: e.UnassignedCheckScheduled) -> MemberState:
+    return _round(state, unassigned_check_due_ms=event.due_ms)
+
+
+def _check_started(state: MemberState, event: e.UnassignedCheckStarted) -> MemberState:
+    return _round(state, unassigned_check_due_ms=None)
+
+
+_APPLY: dict[type, Callable[[MemberState, Any], MemberState]] = {
+    e.Polled: _polled,
+    e.SubscriptionChanged: _subscription_changed,
+    e.RejoinRequested: _rejoin_requested,
+    e.GroupLeft: _group_left,
+    e.PollIntervalExceeded: _poll_interval_exceeded,
+    e.CoordinatorLookupStarted: _lookup_started,
+    e.CoordinatorFound: _coordinator_found,
+    e.CoordinatorLookupFailed: _lookup_failed,
+    e.CoordinatorLost: _coordinator_lost,
+    e.RetryScheduled: _retry_scheduled,
+    e.HeartbeatSent: _heartbeat_sent,
+    e.HeartbeatEnded: _heartbeat_ended,
+    e.PrepareCompleted: _prepare_completed,
+    e.JoinSent: _join_sent,
+    e.RoundRequestEnded: _round_request_ended,
+    e.MemberIdAssigned: _member_id_assigned,
+    e.GenerationJoined: _generation_joined,
+    e.SubscribersReceived: _subscribers_received,
+    e.AssignmentStarted: _assignment_started,
+    e.GroupAssigned: _group_assigned,
+    e.SyncSent: _sync_sent,
+    e.AssignmentReceived: _assignment_received,
+    e.RevocationStarted: _revocation_started,
+    e.ReleaseStarted: _release_started,
+    e.PartitionsRevoked: _partitions_revoked,
+    e.AssignmentTaken: _assignment_taken,
+    e.RoundCompleted: _round_completed,
+    e.RoundAbandoned: _round_abandoned,
+    e.GenerationLost: _generation_lost,
+    e.MembershipFailed: _membership_failed,
+    e.MetadataSnapshotTaken: _snapshot_taken,
+    e.UnassignedCheckScheduled: _check_scheduled,
+    e.UnassignedCheckStarted: _check_started,
+}

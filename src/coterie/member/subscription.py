@@ -1,0 +1,45 @@
+"""What the user does: subscribe, poll, ask for a rebalance, leave (scenarios: tests/spec/member/leave.txt)."""
+
+from __future__ import annotations
+
+from coterie.member import events as e
+from coterie.member.decision import MemberDecision
+from coterie.member.effects import Send
+from coterie.member.requests import leave_request
+from coterie.member.stages import NOT_TAKING_PART, Stage
+
+
+def decide_subscribe(decision: MemberDecision, topics: frozenset[str], now_ms: int) -> None:
+    """Joins, or joins again if the topics changed. A subscription counts as a poll."""
+    decision.record(e.Polled(now_ms))
+    membership = decision.state.membership
+    if topics == membership.topics and decision.state.stage not in NOT_TAKING_PART:
+        return
+    decision.record(e.SubscriptionChanged(topics))
+    decision.record(e.RejoinRequested("the subscription changed" if membership.member_id else membership.reason))
+
+
+def decide_polled(decision: MemberDecision, now_ms: int) -> None:
+    """A member that had left for want of polls joins again."""
+    decision.record(e.Polled(now_ms))
+    membership = decision.state.membership
+    if decision.state.stage == Stage.UNJOINED and membership.topics:
+        decision.record(e.RejoinRequested(membership.reason))
+
+
+def decide_leave(decision: MemberDecision, reason: str) -> None:
+    _request_leave(decision, reason)
+    decision.record(e.GroupLeft())
+
+
+def decide_poll_interval_exceeded(decision: MemberDecision) -> None:
+    interval_ms = decision.config.max_poll_interval_ms
+    _request_leave(decision, f"poll was not called for {interval_ms} ms (max.poll.interval.ms)")
+    decision.record(e.PollIntervalExceeded())
+
+
+def _request_leave(decision: MemberDecision, reason: str) -> None:
+    """A static member is kept until its session ends (KIP-345); a coordinator that is unknown is not looked up for this."""
+    member_id = decision.state.membership.member_id
+    if decision.config.group_instance_id is None and member_id and decision.state.coordinator.known:
+        decision.request(Send(leave_request(decision.config, member_id, reason)))
