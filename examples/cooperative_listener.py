@@ -6,7 +6,7 @@ python examples/cooperative_listener.py [HOST:PORT]
 import asyncio
 import sys
 
-from coterie.client import Admin, Consumer, RebalanceListener
+from coterie.client import Admin, Consumer, RebalanceListener, TopicPartition
 
 ADDRESS = {"bootstrap.servers": sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"}
 SETTINGS = ADDRESS | {
@@ -22,15 +22,15 @@ class Printing(RebalanceListener):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         if partitions:
             print(f"{self.name}: {len(partitions)} assigned")
 
-    def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         if partitions:
             print(f"{self.name}: {len(partitions)} revoked")
 
-    def on_partitions_lost(self, partitions: list[tuple[str, int]]) -> None:
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         print(f"{self.name}: {len(partitions)} lost")
 
 

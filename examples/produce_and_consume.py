@@ -17,7 +17,7 @@ async def produce(count: int) -> None:
             await producer.send("orders", b"order %d" % n, key=b"customer %d" % (n % 3)) for n in range(count)
         ]
         for delivery in deliveries:
-            await delivery  # (partition, offset), once the broker has acknowledged the record
+            await delivery  # a RecordMetadata, once the broker has acknowledged the record
 
 
 async def consume(count: int) -> list[str]:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from coterie.cli import main
 from coterie.client import Consumer, Producer
-from coterie.client.listener import OffsetAndMetadata
+from coterie.client.types import OffsetAndMetadata
 from coterie.console.terminal import VisibleFormatter, visible
 from coterie.testing import LocalBroker
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Consumer, KafkaError, Producer, RebalanceListener
+from coterie.client import Consumer, KafkaError, Producer, RebalanceListener, TopicPartition
 from coterie.testing import LocalBroker
 from tests.client.group import QUICK, member
 
@@ -87,7 +87,7 @@ def test_a_close_keeps_its_deadline_whatever_the_broker_does(broker: LocalBroker
 
 def test_a_close_does_not_wait_for_a_listener_without_end(broker: LocalBroker) -> None:
     class Endless(RebalanceListener):
-        async def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+        async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
             await asyncio.Event().wait()
 
     async def story() -> None:

@@ -16,11 +16,12 @@ from coterie.client import (
     OffsetAndMetadata,
     RebalanceInProgressError,
     RebalanceListener,
+    Record,
+    TopicPartition,
 )
 from coterie.client.cluster import Cluster
 from coterie.member.commits import Verdict, may_commit, verdict
 from coterie.member.stages import Stage
-from coterie.records.batch import Record
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.errors import ErrorCode as Code
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -547,7 +548,7 @@ class Seen(ConsumerInterceptor):
     def __init__(self) -> None:
         self.committed: list[dict[tuple[str, int], int]] = []
 
-    def on_consume(self, records: dict[tuple[str, int], list[Record]]) -> dict[tuple[str, int], list[Record]]:
+    def on_consume(self, records: dict[TopicPartition, list[Record]]) -> dict[TopicPartition, list[Record]]:
         return {tp: [r._replace(value=b"seen " + (r.value or b"")) for r in found] for tp, found in records.items()}
 
     def on_commit(self, offsets: object) -> None:
@@ -574,7 +575,7 @@ def test_a_listener_may_seek(broker: LocalBroker) -> None:
         async with member(broker, **MANUAL) as one:
 
             class Listener(RebalanceListener):
-                async def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+                async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
                     await one.seek_to_end([T1])
                     one.seek(T0, 2)
 

@@ -13,7 +13,16 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
-from coterie.client import Admin, Consumer, KafkaError, Producer, RebalanceListener
+from coterie.client import (
+    Admin,
+    Consumer,
+    Delivery,
+    KafkaError,
+    Producer,
+    RebalanceListener,
+    RecordMetadata,
+    TopicPartition,
+)
 from coterie.client.errors import CommitFailedError
 from coterie.client.partitioner import murmur2
 from coterie.wire.errors import ErrorCode
@@ -78,7 +87,7 @@ def test_deliveries_name_partition_and_offset() -> None:
             first = await producer.send("t", b"a", partition=2)
             second = await producer.send("t", b"b", partition=2)
             await producer.flush()
-            assert (await first, await second) == ((2, 0), (2, 1))
+            assert [(m.partition, m.offset) for m in (await first, await second)] == [(2, 0), (2, 1)]
 
     run(story())
 
@@ -88,7 +97,7 @@ def test_a_producer_waits_for_a_broker_that_is_not_up_yet(tmp_path: Path) -> Non
     process = BrokerProcess(tmp_path / "data")
     process.kill()
 
-    async def send() -> tuple[int, int]:
+    async def send() -> RecordMetadata:
         async with Producer({"bootstrap.servers": process.address}) as producer:
             sending = asyncio.create_task(producer.send("t", b"v"))
             await asyncio.sleep(0.3)
@@ -97,7 +106,7 @@ def test_a_producer_waits_for_a_broker_that_is_not_up_yet(tmp_path: Path) -> Non
             return await (await sending)
 
     try:
-        assert asyncio.run(send())[1] == 0
+        assert asyncio.run(send()).offset == 0
     finally:
         process.stop()
 
@@ -109,13 +118,13 @@ def test_a_record_leaves_after_linger_without_a_flush() -> None:
         async with running() as address, Producer(address | {"linger.ms": 10}) as producer:
             for n in range(3):
                 delivery = await producer.send("t", b"x", partition=0)
-                assert await asyncio.wait_for(_awaited(delivery), 5) == (0, n)
+                assert (await asyncio.wait_for(_awaited(delivery), 5)).offset == n
                 await asyncio.sleep(0.05)
 
     run(story())
 
 
-async def _awaited(delivery: Awaitable[tuple[int, int]]) -> tuple[int, int]:
+async def _awaited(delivery: Delivery) -> RecordMetadata:
     return await delivery
 
 
@@ -126,10 +135,10 @@ def test_a_second_member_takes_its_share_and_gives_it_back() -> None:
             events: list[tuple[str, int]] = []
 
             class Listener(RebalanceListener):
-                def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+                def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
                     events.append(("revoked", len(partitions)))
 
-                async def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+                async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
                     events.append(("assigned", len(partitions)))
 
             one, two = group_of(address), group_of(address)

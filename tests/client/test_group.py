@@ -19,6 +19,7 @@ from coterie.client import (
     ConsumerGroupMetadata,
     KafkaError,
     RebalanceListener,
+    TopicPartition,
     WakeupError,
 )
 from coterie.client.membership import JOIN_GRACE_S, member_config
@@ -106,7 +107,7 @@ def test_a_wakeup_loses_nothing(broker: LocalBroker, api: str, sent_first: bool)
     heard: list[str] = []
 
     class Listener(RebalanceListener):
-        def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             heard.append(f"assigned {len(partitions)}")
 
     async def story() -> None:
@@ -131,7 +132,7 @@ def test_a_callback_that_is_cancelled_runs_again(broker: LocalBroker) -> None:
     heard: list[str] = []
 
     class Listener(RebalanceListener):
-        async def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+        async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             heard.append("begins")
             if len(heard) == 1:
                 await asyncio.sleep(60)
@@ -198,7 +199,7 @@ def test_what_comes_while_positions_are_looked_up_is_not_missed(broker: LocalBro
     heard: list[str] = []
 
     class Listener(RebalanceListener):
-        def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
             heard.append("revoked")
 
     async def story() -> None:
@@ -233,11 +234,11 @@ def test_all_callbacks_run_and_the_first_error_is_raised(broker: LocalBroker) ->
     heard: list[str] = []
 
     class Listener(RebalanceListener):
-        def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
             heard.append("revoked")
             raise ValueError("revoking failed")
 
-        def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             heard.append("assigned")
             if "revoked" in heard:
                 raise ValueError("assigning failed")
@@ -271,7 +272,7 @@ def test_group_metadata_is_new_when_callbacks_run(broker: LocalBroker) -> None:
         assert one.group_metadata() == ConsumerGroupMetadata("g")
 
         class Listener(RebalanceListener):
-            def on_partitions_assigned(self, partitions: list[tuple[str, int]]) -> None:
+            def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
                 seen.append(one.group_metadata())
 
         one.subscribe(["t"], Listener())
@@ -396,7 +397,7 @@ def test_heartbeats_go_out_while_user_code_holds_the_loop(
     lost: list[object] = []
 
     class Listener(RebalanceListener):
-        def on_partitions_lost(self, partitions: list[tuple[str, int]]) -> None:
+        def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
             lost.extend(partitions)
 
     async def story() -> None:
@@ -502,10 +503,10 @@ def test_unsubscribing_revokes_or_loses(broker: LocalBroker, member_still: bool)
     heard: list[str] = []
 
     class Listener(RebalanceListener):
-        def on_partitions_revoked(self, partitions: list[tuple[str, int]]) -> None:
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
             heard.append("revoked")
 
-        def on_partitions_lost(self, partitions: list[tuple[str, int]]) -> None:
+        def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
             heard.append("lost")
 
     async def story() -> None:

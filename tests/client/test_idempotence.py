@@ -17,8 +17,7 @@ def producer(broker: LocalBroker) -> Producer:
 
 async def sent(one: Producer, value: bytes, partition: int = 0) -> int:
     """Its offset."""
-    _, offset = await (await one.send("t", value, partition=partition))
-    return offset
+    return (await (await one.send("t", value, partition=partition))).offset
 
 
 def producers_of(broker: LocalBroker, partition: int) -> dict[int, tuple[int, int]]:

@@ -11,7 +11,7 @@ import pytest
 
 from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie.client.connection import VersionTable
-from coterie.client.listener import ConsumerGroupMetadata
+from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsResponse

@@ -39,7 +39,7 @@ def test_an_error_that_nobody_foresaw_fails_its_batch_once_and_the_next_goes_thr
             assert isinstance(raised.value.__cause__, ZeroDivisionError)
             assert len(tries) == 1
             monkeypatch.setattr(Cluster, "connection", connection)
-            assert await (await one.send("t", b"next", partition=0)) == (0, 1)
+            assert (await (await one.send("t", b"next", partition=0))).offset == 1
 
     asyncio.run(story())
 
@@ -63,7 +63,7 @@ def test_the_sender_survives_metadata_that_cannot_be_had(
             await (await one.send("t", b"first", partition=0))
             monkeypatch.setattr(Cluster, "refresh", failing)
             one._cluster.forget("t")
-            assert await (await one.send("t", b"next", partition=0)) == (0, 1)
+            assert (await (await one.send("t", b"next", partition=0))).offset == 1
             assert failures > 3
 
     asyncio.run(story())
@@ -107,8 +107,8 @@ def test_a_caller_that_gives_up_does_not_cancel_the_others_of_its_batch(coterie_
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.01):
                     await first
-            assert await second == (0, 1)
-            assert await first == (0, 0)
+            assert (await second).offset == 1
+            assert (await first).offset == 0
 
     asyncio.run(story())
 

@@ -17,7 +17,7 @@ from coterie.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    Record,
+    BatchRecord,
     batches,
     decode_records,
     encode_batch,
@@ -42,7 +42,7 @@ def batch(*timestamps: int, codec: int = NONE, **fields: int) -> bytes:
     return encode_batch([(t, b"k", b"v" * 300, [("h", b"x")]) for t in timestamps], codec=codec, **fields)
 
 
-def stored(log: PartitionLog) -> list[tuple[BatchHeader, list[Record]]]:
+def stored(log: PartitionLog) -> list[tuple[BatchHeader, list[BatchRecord]]]:
     data = log.read(0, 1_000_000)
     return [(h, decode_records(data, p, h)) for p, h in batches(data)]
 

@@ -29,8 +29,8 @@ def test_the_same_as_one_by_one(lengths: list[int], keys: list[bytes | None], wi
     ((at, header),) = batches(data)
     assert header.record_count >= module.MANY
     unfolded = decode_records(data, at, header)
-    assert unfolded == module._decode_each(module.payload(data, at, header), header, False)
-    assert all(type(r) is module.Record for r in unfolded)
+    assert unfolded == module._decode_each(module.payload(data, at, header), header, False, module.BatchRecord)
+    assert all(type(r) is module.BatchRecord for r in unfolded)
 
 
 def test_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

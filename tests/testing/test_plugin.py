@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
-from coterie.client import Consumer, RebalanceListener
+from coterie.client import Consumer, RebalanceListener, TopicPartition
 from coterie.client.blocking import BlockingConsumer
 from coterie.testing import ErrorCode, LocalBroker
 from tests.client.awaiting import until
@@ -63,7 +63,7 @@ def test_a_member_is_expired(coterie_broker: LocalBroker) -> None:
     lost: list[tuple[str, int]] = []
 
     class Listener(RebalanceListener):
-        def on_partitions_lost(self, partitions: list[tuple[str, int]]) -> None:
+        def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
             lost.extend(partitions)
 
     async def story() -> None:

@@ -35,8 +35,8 @@ async def produce(address: str, topic: str, log: Path) -> None:
                     deliveries.append(await producer.send(topic, b"%d" % number * 10, b"%d" % (number % 997)))
                 await asyncio.sleep(BURST_S)
                 for delivery in deliveries:
-                    partition, offset = await delivery
-                    out.write(f"{partition} {offset}\n")
+                    record = await delivery
+                    out.write(f"{record.partition} {record.offset}\n")
 
 
 async def consume(address: str, topic: str, log: Path, group: str) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from coterie.cli.running import broker_option, json_option, run_until_stopped, sentences
 from coterie.cli.zookeeper import read_streams, zookeeper_option
 from coterie.console.terminal import OutputFailed, write_json, write_value
+
+if TYPE_CHECKING:
+    from coterie.client import Consumer, Record, TopicPartition
 
 
 @click.command(
@@ -63,7 +66,7 @@ def consume(
         }
 
         def tell(message: Any) -> None:
-            _write(message.topic, message.partition, message.record, as_json)
+            _write(message.record, as_json)
 
         sentences(read_streams, old | _given(settings), topic, streams, max_messages, tell)
         return
@@ -116,14 +119,14 @@ async def _read(
                 break
 
 
-def _write_polled(consumer: Any, polled: dict[tuple[str, int], list[Any]], as_json: bool) -> None:
+def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]], as_json: bool) -> None:
     """Writes the records; where the output fails, the consumer goes back to the first that was not written, so that the
     commit of its end leaves that one to the next member."""
     unwritten = {tp: records[0].offset for tp, records in polled.items()}
     try:
         for tp, records in polled.items():
             for record in records:
-                _write(*tp, record, as_json)
+                _write(record, as_json)
                 unwritten[tp] = record.offset + 1
     except OutputFailed:
         for tp, offset in unwritten.items():
@@ -131,9 +134,9 @@ def _write_polled(consumer: Any, polled: dict[tuple[str, int], list[Any]], as_js
         raise
 
 
-def _write(topic: str, partition: int, record: Any, as_json: bool) -> None:
+def _write(record: Record, as_json: bool) -> None:
     if as_json:
-        write_json(_as_json(topic, partition, record))
+        write_json(_as_json(record))
     else:
         write_value(record.value)
 
@@ -142,12 +145,12 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
 
 
-def _as_json(topic: str, partition: int, record: Any) -> dict[str, Any]:
+def _as_json(record: Record) -> dict[str, Any]:
     return {
-        "topic": topic,
-        "partition": partition,
+        "topic": record.topic,
+        "partition": record.partition,
         "offset": record.offset,
-        "timestamp_ms": record.timestamp,
+        "timestamp_ms": record.timestamp_ms,
         "key": _text(record.key),
         "value": _text(record.value),
         "headers": {name: _text(value) for name, value in record.headers},

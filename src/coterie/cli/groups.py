@@ -130,24 +130,26 @@ def lint(group: str, bootstrap_server: str, as_json: bool) -> None:
 async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
     """A group as a dictionary: state, members, partitions with owner and lag."""
     from coterie.assignors.blobs import decode_assignment
-    from coterie.client import Admin
+    from coterie.client import Admin, TopicPartition
 
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
         described = await admin.describe_group(group)
         offsets = await admin.lag(group)
         owners = {}
         if described.protocol_type == "consumer":
-            owners = {tp: m for m in described.members for tp in decode_assignment(m.member_assignment)}
+            owners = {
+                TopicPartition(*tp): m for m in described.members for tp in decode_assignment(m.member_assignment)
+            }
         missing = [tp for tp in owners if tp not in offsets]
         ends = await admin.offsets(dict.fromkeys(missing, -1)) if missing else {}
     partitions = []
-    for topic, partition in sorted({*offsets, *owners}):
-        committed, end = offsets.get((topic, partition), (None, ends.get((topic, partition))))
-        owner = owners.get((topic, partition))
+    for tp in sorted({*offsets, *owners}):
+        committed, end = offsets.get(tp, (None, ends.get(tp)))
+        owner = owners.get(tp)
         partitions.append(
             {
-                "topic": topic,
-                "partition": partition,
+                "topic": tp.topic,
+                "partition": tp.partition,
                 "committed": committed,
                 "end": end,
                 "lag": None if committed is None or end is None else max(end - committed, 0),
@@ -220,17 +222,18 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[st
     """The journal's lines of one group, or of all, oldest first, each with ``why`` in words."""
     import json
 
-    from coterie.client import Admin, Consumer
+    from coterie.client import Admin, Consumer, TopicPartition
     from coterie.journal import TOPIC, JournalLine
 
+    journal = TopicPartition(TOPIC, 0)
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
         if TOPIC not in await admin.topics():
             return []
-        ends = await admin.offsets({(TOPIC, 0): -1})
+        end = (await admin.offsets({journal: -1}))[journal]
     found: list[dict[str, Any]] = []
     async with Consumer({"bootstrap.servers": bootstrap_server, "auto.offset.reset": "earliest"}) as consumer:
-        await consumer.assign([(TOPIC, 0)])
-        while consumer.position((TOPIC, 0)) < ends[TOPIC, 0]:
+        await consumer.assign([journal])
+        while consumer.position(journal) < end:
             for records in (await consumer.poll(1000, 10_000)).values():
                 for record in records:
                     if record.value is not None and (group is None or record.key == group.encode()):

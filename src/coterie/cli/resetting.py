@@ -12,7 +12,7 @@ from coterie.cli.running import broker_option, json_option, milliseconds, run, s
 
 if TYPE_CHECKING:
     from coterie.client import Admin
-    from coterie.client.listener import TopicPartition
+    from coterie.client.types import TopicPartition
 
 QUIET_S = 5.0  # how long the offsets topic may say nothing before reading it counts as failed
 
@@ -74,7 +74,8 @@ async def _reset(group: str, bootstrap_server: str, names: tuple[str, ...], dry_
                     raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group} has members; stop them first") from error
                 raise
     return [
-        {"topic": t, "partition": p, "from": now.get((t, p)), "to": offset} for (t, p), offset in sorted(wanted.items())
+        {"topic": tp.topic, "partition": tp.partition, "from": now.get(tp), "to": offset}
+        for tp, offset in sorted(wanted.items())
     ]
 
 
@@ -115,7 +116,7 @@ def _by_commits(group: str, moment_ms: int, history: Path | None, bootstrap_serv
             from coterie.pipeline.history.state import Moment, group_from_tables
 
             kept = group_from_tables(history, group, Moment(time_ms=moment_ms))
-            then = {} if kept is None else {tp: o.offset for tp, o in kept.offsets.items()}
+            then = {} if kept is None else {TopicPartition(*tp): o.offset for tp, o in kept.offsets.items()}
         there = set(await admin.partitions({t for t, _ in then}) if partitions is None else partitions)
         wanted = {tp: offset for tp, offset in then.items() if tp in there}
         first = await admin.offsets(dict.fromkeys(wanted, -2))
@@ -128,7 +129,7 @@ def _by_commits(group: str, moment_ms: int, history: Path | None, bootstrap_serv
 async def _replayed(admin: Admin, bootstrap_server: str, group: str, moment_ms: int) -> dict[TopicPartition, int]:
     """The group's partition of `__consumer_offsets`, replayed up to that time as a broker would load it. Committed records
     only, so that no transaction has to be followed. Raises KafkaError."""
-    from coterie.client import Consumer, KafkaError
+    from coterie.client import Consumer, KafkaError, TopicPartition
     from coterie.coordinator.outcome import CoordinatorConfig
     from coterie.coordinator.partitioning import partition_for
     from coterie.coordinator.shard import Shard
@@ -136,7 +137,7 @@ async def _replayed(admin: Admin, bootstrap_server: str, group: str, moment_ms: 
     from coterie.wire.primitives import WireError
 
     topic, shard = "__consumer_offsets", Shard(CoordinatorConfig())
-    where = (topic, partition_for(group, len(await admin.partitions([topic]))))
+    where = TopicPartition(topic, partition_for(group, len(await admin.partitions([topic]))))
     settings = {"bootstrap.servers": bootstrap_server, "isolation.level": "read_committed"}
     async with Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False}) as consumer:
         await consumer.assign([where])
@@ -145,12 +146,12 @@ async def _replayed(admin: Admin, bootstrap_server: str, group: str, moment_ms: 
             for records in (await consumer.poll(500)).values():
                 quiet_since_s = time.monotonic()
                 for record in records:
-                    if record.timestamp <= moment_ms:
+                    if record.timestamp_ms <= moment_ms:
                         try:
-                            shard.load(record.key, record.value, record.timestamp)
+                            shard.load(record.key, record.value, record.timestamp_ms)
                         except WireError:
                             continue  # as a broker, which steps over what nobody can read
             if time.monotonic() - quiet_since_s > QUIET_S:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{topic}-{where[1]} cannot be read to its end")
     found = shard.groups.get(group)
-    return {} if found is None else {tp: o.offset for tp, o in found.offsets.items()}
+    return {} if found is None else {TopicPartition(*tp): o.offset for tp, o in found.offsets.items()}

@@ -75,19 +75,19 @@ def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstr
 @json_option
 def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bool) -> None:
     """Show a topic's partitions with their offsets, and its settings that differ from the default."""
-    from coterie.client import Admin
+    from coterie.client import Admin, TopicPartition
     from coterie.client.errors import check
 
     async def ask() -> dict[str, Any]:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             info = (await admin.topics([topic]))[topic]
             check(info.error, topic)
-            partitions = [(topic, p) for p in sorted(info.leaders)]
+            partitions = [TopicPartition(topic, p) for p in sorted(info.leaders)]
             starts = await admin.offsets(dict.fromkeys(partitions, -2))
             ends = await admin.offsets(dict.fromkeys(partitions, -1))
             rows = [
-                {"partition": p, "leader": info.leaders[p], "start": starts[topic, p], "end": ends[topic, p]}
-                for _, p in partitions
+                {"partition": tp.partition, "leader": info.leaders[tp.partition], "start": starts[tp], "end": ends[tp]}
+                for tp in partitions
             ]
             configs = await admin.topic_configs(topic, defaults=every_setting)
             return {"topic": topic, "partitions": rows, "configs": configs}

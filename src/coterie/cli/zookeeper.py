@@ -88,16 +88,16 @@ def describe_in_zookeeper(group_id: str, zookeeper: str) -> dict[str, Any]:
         servers = found.bootstrap_servers()
     ends = run(lag(group, servers))
     partitions = []
-    for topic, partition in sorted({*group.partitions, *group.owners, *group.offsets}):
-        committed, end = group.offsets.get((topic, partition)), ends.get((topic, partition))
+    for tp in sorted({*group.partitions, *group.owners, *group.offsets}):
+        committed, end = group.offsets.get(tp), ends.get(tp)
         partitions.append(
             {
-                "topic": topic,
-                "partition": partition,
+                "topic": tp.topic,
+                "partition": tp.partition,
                 "committed": committed,
                 "end": end,
                 "lag": None if committed is None or end is None else max(end - committed, 0),
-                "owner": group.owners.get((topic, partition)),
+                "owner": group.owners.get(tp),
                 "host": None,
             }
         )

@@ -5,7 +5,7 @@
 
     async with Consumer({"bootstrap.servers": "127.0.0.1:9092", "group.id": "g"}) as consumer:
         consumer.subscribe(["t"])
-        for partition, records in (await consumer.poll(1000)).items(): ...
+        async for record in consumer: ...
 
 Works against Apache Kafka as well: nothing here knows which broker it speaks to.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from coterie.client.admin import Admin
 from coterie.client.admin_each import NewTopic
+from coterie.client.batching import Delivery
 from coterie.client.consumer import Consumer
 from coterie.client.errors import (
     CommitFailedError,
@@ -23,8 +24,17 @@ from coterie.client.errors import (
     RebalanceInProgressError,
     WakeupError,
 )
-from coterie.client.listener import ConsumerGroupMetadata, ConsumerInterceptor, OffsetAndMetadata, RebalanceListener
+from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.producer import Producer
+from coterie.client.types import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    Record,
+    RecordMetadata,
+    TimestampType,
+    TopicPartition,
+)
+from coterie.wire.errors import ErrorCode
 
 __all__ = [
     "Admin",
@@ -34,11 +44,17 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerInterceptor",
     "CorruptBatchError",
+    "Delivery",
+    "ErrorCode",
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",
     "Producer",
     "RebalanceInProgressError",
     "RebalanceListener",
+    "Record",
+    "RecordMetadata",
+    "TimestampType",
+    "TopicPartition",
     "WakeupError",
 ]

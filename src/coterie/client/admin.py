@@ -12,9 +12,9 @@ from coterie.client.admin_each import Each, NewTopic, only
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.errors import KafkaError, check
 from coterie.client.lint import Advice, lint_group
-from coterie.client.listener import OffsetAndMetadata, TopicPartition
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
 from coterie.client.settings import ClientSettings
+from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -106,7 +106,7 @@ class Admin:
         """Setting -> value; None takes the broker's default back."""
         await self.each.alter_topic_configs({name: changes})[name]
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
         """Drops records before these offsets (-1: all); returns the new starts."""
         checked = arguments.log_starts(before)
         infos = await self._cluster.topics({t for t, _ in checked})
@@ -120,19 +120,19 @@ class Admin:
             for answered in (await self._cluster.request(DeleteRecordsRequest([asked], 30_000), node)).topics:
                 for p in answered.partitions:
                     check(p.error_code, f"{topic}-{partition}")
-                    starts[topic, p.partition_index] = p.low_watermark
+                    starts[TopicPartition(topic, p.partition_index)] = p.low_watermark
         for topic, partition in checked.keys() - starts.keys():
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name {topic}-{partition}")
         return starts
 
-    async def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
         """Offsets for timestamps; -1 is the end, -2 the start."""
         return await list_offsets(self._cluster, arguments.timestamps(timestamps))
 
     async def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Every partition of these topics that exist."""
         infos = await self._cluster.refresh(arguments.names(topics, "topics"))
-        return [(t, p) for t, info in sorted(infos.items()) for p in sorted(info.leaders)]
+        return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in sorted(info.leaders)]
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -217,14 +217,12 @@ class Admin:
         found = await committed_offsets(self._cluster, node, group_id, None)
         return {tp: said.offset for tp, said in found.items()}
 
-    async def commit_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
-    ) -> None:
+    async def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
         """Sets the offsets of a group that has no members. Raises TypeError, ValueError for offsets that cannot be."""
         checked = arguments.offsets_to_commit(offsets)
         await commit_offsets(self._cluster, await self._find(group_id), group_id, checked)
 
-    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for topic, partition in arguments.partitions(partitions):
             entry = topics.setdefault(topic, OffsetDeleteRequestTopic(topic))

@@ -16,7 +16,7 @@ from coterie.client import arguments
 from coterie.client.admin_older import replace_topic_configs, with_broker_defaults
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, unexpected
-from coterie.client.listener import TopicPartition
+from coterie.client.types import ByPartition, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.create_topics import (
@@ -146,12 +146,12 @@ class Each:
     def group_offsets(self, group_ids: Iterable[str]) -> dict[str, asyncio.Future[dict[TopicPartition, int]]]:
         return self._apart({g: self._admin.group_offsets(g) for g in arguments.names(group_ids, "group_ids")})
 
-    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> Futures[TopicPartition]:
+    def alter_group_offsets(self, group_id: str, offsets: ByPartition[int]) -> Futures[TopicPartition]:
         """Of a group without members."""
         checked = arguments.offsets_to_commit(offsets)
         return self._apart({tp: self._admin.commit_group_offsets(group_id, {tp: o}) for tp, o in checked.items()})
 
-    def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Futures[TopicPartition]:
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> Futures[TopicPartition]:
         return self._apart(
             {tp: self._admin.delete_group_offsets(group_id, [tp]) for tp in arguments.partitions(partitions)}
         )
@@ -168,7 +168,7 @@ class Each:
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, asyncio.Future[int]]:
+    def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, asyncio.Future[int]]:
         """The result: where the log begins now."""
 
         async def one(partition: TopicPartition, offset: int) -> int:
@@ -176,7 +176,7 @@ class Each:
 
         return self._apart({tp: one(tp, offset) for tp, offset in arguments.log_starts(before).items()})
 
-    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, asyncio.Future[int]]:
+    def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, asyncio.Future[int]]:
         """For each timestamp (-1 end, -2 start) the offset."""
 
         async def one(partition: TopicPartition, timestamp: int) -> int:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coterie.client.listener import OffsetAndMetadata, TopicPartition
+from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.records.batch import Header
 
 LARGEST_TIMESTAMP_MS = LARGEST_OFFSET = 2**63 - 1
@@ -99,7 +99,7 @@ def topic_partition(given: Any) -> TopicPartition:
     """Raises TypeError, ValueError."""
     if not isinstance(given, tuple) or len(given) != 2:
         raise TypeError(f"a partition is named by a tuple (topic, partition), not {given!r}")
-    return text(given[0], "topic"), partition_number(given[1])
+    return TopicPartition(text(given[0], "topic"), partition_number(given[1]))
 
 
 def partitions(given: Any) -> list[TopicPartition]:

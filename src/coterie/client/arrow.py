@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.client.errors import ConfigError
-from coterie.client.listener import TopicPartition
 from coterie.client.positions import Stored
+from coterie.client.types import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]], damaged:
     )
     tables = []
     for (topic, partition), (begin, stored) in polled.items():
-        columns = _columns(stored, partial(damaged, (topic, partition)))
+        columns = _columns(stored, partial(damaged, TopicPartition(topic, partition)))
         if columns is None:
             continue
         first = int(np.searchsorted(columns.offsets, begin))

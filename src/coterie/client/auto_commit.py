@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from coterie.client.committer import Committer
 from coterie.client.errors import KafkaError
-from coterie.client.listener import TopicPartition
 from coterie.client.membership import Membership
 from coterie.client.settings import ClientSettings
+from coterie.client.types import TopicPartition
 
 SOONEST_S = 0.05  # how often a commit in flight is looked after
 

@@ -8,20 +8,23 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from coterie.client.errors import KafkaError
+from coterie.client.types import RecordMetadata, TopicPartition
 from coterie.records.batch import Header
 
 Item = tuple[int, bytes | None, bytes | None, Sequence[Header]]  # timestamp in ms, key, value, headers
+Acknowledged = tuple[int, int]  # offset of the first record, time of the append in ms; -1 where there is none
 Report = Callable[["KafkaError | None", str, int, int], object]
 
 
 class Batch:
-    """``done`` has the offset of the first record once the batch is acknowledged, or its KafkaError."""
+    """``done`` has, once the batch is acknowledged, the offset of its first record and the broker's time of the append in ms
+    (-1: the records keep their own); or its KafkaError."""
 
-    __slots__ = ("created_s", "done", "encoded", "items", "partition", "sequence", "size", "topic")
+    __slots__ = ("created_s", "done", "encoded", "items", "partition", "sequence", "size", "topic", "topic_partition")
 
-    def __init__(self, topic: str, partition: int) -> None:
-        self.topic, self.partition = topic, partition
-        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition, self.topic, self.partition = topic_partition, *topic_partition
+        self.done: asyncio.Future[Acknowledged] = asyncio.get_running_loop().create_future()
         self.done.add_done_callback(_retrieved)
         self.items: list[Item] = []
         self.size = 0
@@ -30,35 +33,41 @@ class Batch:
         self.encoded = b""
 
 
-def _retrieved(future: asyncio.Future[int]) -> None:
+def _retrieved(future: asyncio.Future[Acknowledged]) -> None:
     # A caller may not look at every delivery; asyncio must not complain about those.
     if not future.cancelled():
         future.exception()
 
 
 class Delivery:
-    """A record on its way. Awaiting it gives (partition, offset), or raises KafkaError."""
+    """A record on its way. Awaiting it returns a RecordMetadata, or raises KafkaError."""
 
     __slots__ = ("_batch", "_index")
 
     def __init__(self, batch: Batch, index: int) -> None:
         self._batch, self._index = batch, index
 
-    def __await__(self) -> Generator[Any, None, tuple[int, int]]:
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
         # Shielded: the other records of the batch share the future, and a caller that is cancelled must not end it.
         done = self._batch.done
-        base = yield from (done if done.done() else asyncio.shield(done)).__await__()
-        return self._batch.partition, base + self._index
+        return self._metadata((yield from (done if done.done() else asyncio.shield(done)).__await__()))
+
+    def _metadata(self, acknowledged: Acknowledged) -> RecordMetadata:
+        base_offset, append_time_ms = acknowledged
+        batch, index = self._batch, self._index
+        offset = -1 if base_offset < 0 else base_offset + index
+        timestamp_ms = batch.items[index][0] if append_time_ms < 0 else append_time_ms
+        return RecordMetadata(batch.topic, batch.partition, offset, timestamp_ms)
 
     def report_to(self, callback: Report) -> None:
         """``callback(error or None, topic, partition, offset)`` once it is known; the offset is -1 after an error."""
 
-        def report(done: asyncio.Future[int]) -> None:
+        def report(done: asyncio.Future[Acknowledged]) -> None:
             error = None if done.cancelled() else done.exception()
             batch = self._batch
             if isinstance(error, KafkaError):
                 callback(error, batch.topic, batch.partition, -1)
             elif not done.cancelled():
-                callback(None, batch.topic, batch.partition, max(done.result() + self._index, -1))
+                callback(None, batch.topic, batch.partition, self._metadata(done.result()).offset)
 
         self._batch.done.add_done_callback(report)

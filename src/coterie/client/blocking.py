@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.client import admin, consumer, producer
+from coterie.client.types import RecordMetadata
 
 __all__ = ["BlockingAdmin", "BlockingConsumer", "BlockingProducer"]
 END_S = 5.0  # in which tasks and thread must end
@@ -109,27 +110,27 @@ class BlockingConsumer(_Blocking):
 
 
 class BlockingProducer(_Blocking):
-    """`send` returns (partition, offset) once acknowledged; `send_all` takes (topic, value, key) triples together."""
+    """`send` returns a RecordMetadata once acknowledged; `send_all` takes (topic, value, key) triples together."""
 
     _client_class = producer.Producer
 
-    def send(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        async def send() -> tuple[int, int]:
+    def send(self, *args: Any, **kwargs: Any) -> RecordMetadata:
+        async def send() -> RecordMetadata:
             delivery = await self._client.send(*args, **kwargs)
             await self._client.flush()
-            result: tuple[int, int] = await delivery
+            result: RecordMetadata = await delivery
             return result
 
-        result: tuple[int, int] = self._run(send)
+        result: RecordMetadata = self._run(send)
         return result
 
-    def send_all(self, records: list[tuple[str, bytes | None, bytes | None]]) -> list[tuple[int, int]]:
-        async def send() -> list[tuple[int, int]]:
+    def send_all(self, records: list[tuple[str, bytes | None, bytes | None]]) -> list[RecordMetadata]:
+        async def send() -> list[RecordMetadata]:
             deliveries = [await self._client.send(topic, value, key) for topic, value, key in records]
             await self._client.flush()
             return [await d for d in deliveries]
 
-        result: list[tuple[int, int]] = self._run(send)
+        result: list[RecordMetadata] = self._run(send)
         return result
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError
-from coterie.client.listener import ConsumerInterceptor, OffsetAndMetadata, TopicPartition
+from coterie.client.listener import ConsumerInterceptor
 from coterie.client.membership import Membership
 from coterie.client.offsets import commit_offsets, committed_offsets
+from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.member.commits import Verdict, may_commit, verdict
 from coterie.wire.errors import ErrorCode
 
-Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
+Offsets = ByPartition["int | OffsetAndMetadata"]
 Callback = Callable[[dict[TopicPartition, int], "Exception | None"], object]
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class Committer:
             raise ConfigError("committed offsets need a group.id")
         return self._group_id
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, OffsetAndMetadata]:
         """With isolation.level=read_committed it waits for pending offsets, where the broker can say which are (Kafka 2.5;
         on an older one it goes on without, as Apache Kafka's consumer). Raises KafkaError."""
         wanted, group_id = list(partitions), self.group_id()
@@ -138,7 +139,7 @@ class Committer:
 
 
 def _plain(offsets: Offsets) -> dict[TopicPartition, int]:
-    return {tp: o if isinstance(o, int) else o.offset for tp, o in offsets.items()}
+    return {TopicPartition(*tp): o if isinstance(o, int) else o.offset for tp, o in offsets.items()}
 
 
 def _error(what: Verdict, code: ErrorCode, generation: int) -> KafkaError:

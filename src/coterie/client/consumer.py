@@ -10,30 +10,30 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coterie.client import arguments
 from coterie.client.auto_commit import AutoCommit
+from coterie.client.callbacks import Callbacks
 from coterie.client.cluster import Cluster
 from coterie.client.committer import Callback, Committer, Offsets
 from coterie.client.errors import ConfigError, WakeupError
 from coterie.client.fetcher import Fetcher
-from coterie.client.listener import (
-    ConsumerGroupMetadata,
-    ConsumerInterceptor,
-    OffsetAndMetadata,
-    RebalanceListener,
-    TopicPartition,
-    call,
-)
+from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.membership import Membership
 from coterie.client.offsets import list_offsets
 from coterie.client.positions import UNKNOWN
 from coterie.client.settings import ClientSettings, made
 from coterie.client.starting import StartingPositions
-from coterie.member.effects import Assigned, Revoke
-from coterie.records.batch import Record
+from coterie.client.types import (
+    ByPartition,
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PartitionLike,
+    Record,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,12 +57,11 @@ class Consumer:
         self._committer = Committer(self._cluster, self._group_id, self._interceptors)
         self._starts = StartingPositions(self._cluster, self._fetcher, self._committer, self._group_id is not None)
         self._membership: Membership | None = None
-        self._listener = RebalanceListener()
         self._positions_task: asyncio.Task[None] | None = None
         self._polling = self._closed = self._woken = False
         self._assigned_by_user = False
         self._auto_commit = AutoCommit(self._committer, self.settings, self._group_id, self._consumed)
-        self._rebalanced_s: float | None = None
+        self._callbacks = Callbacks(self._fetcher, self._auto_commit, self.settings["max.poll.interval.ms"] / 1000)
 
     async def __aenter__(self) -> Consumer:
         return self
@@ -91,7 +90,7 @@ class Consumer:
         if self._membership is None:
             self._membership = Membership(self._cluster, self._group_id, self._fetcher.arrived.set)
             self._committer.membership = self._membership
-        self._listener = listener or self._listener
+        self._callbacks.listener = listener or self._callbacks.listener
         if isinstance(topics, re.Pattern):
             self._membership.subscribe_pattern(topics)
         else:
@@ -109,7 +108,7 @@ class Consumer:
         self._fetcher.assign(())
         self._assigned_by_user = False
 
-    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    async def assign(self, partitions: Iterable[PartitionLike]) -> None:
         """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. Raises
         KafkaError where that could not be looked up within request.timeout.ms; they are assigned all the same, and the
         next poll looks again."""
@@ -181,7 +180,7 @@ class Consumer:
                 self._raise_if_woken()
                 if self._membership is not None:
                     self._membership.polled()
-                    await self._run_callbacks(self._membership)
+                    await self._callbacks.run(self._membership)
                     self._raise_complaint(self._membership)
                 self._auto_commit.if_due(self._membership)
                 await self._positions_known(deadline_s)
@@ -222,49 +221,26 @@ class Consumer:
             complaint, membership.complaint = membership.complaint, None
             raise complaint
 
-    def __aiter__(self) -> AsyncIterator[tuple[TopicPartition, Record]]:
-        return self._each()
-
-    async def _each(self) -> AsyncIterator[tuple[TopicPartition, Record]]:
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Records one after the other, without an end; raises as `poll` does. The position moves with each record, so that
+        an automatic commit covers the records handed out and no others."""
+        most = 1 if self._interceptors else self.settings["max.poll.records"]
         while True:
-            for partition, records in (await self.poll(1000)).items():
-                for record in records:
-                    yield partition, record
+            for partition, records in (await self.poll(1000, 1)).items():
+                yield records[0]
+                for record in self._in_hand(partition, most - 1):
+                    yield record
 
-    # -- rebalances ---------------------------------------------------------------------------------------------------
-
-    async def _run_callbacks(self, membership: Membership) -> None:
-        """All of them run, in order; the first error is raised afterwards."""
-        first: Exception | None = None
-        while membership.for_poll:
-            effect = membership.for_poll[0]
-            try:
-                if isinstance(effect, Revoke):
-                    await self._revoke(effect, membership)
-                else:
-                    await self._assigned(effect)
-            except Exception as error:
-                first = first or error
-            # Cancelled in the middle (testWakeupFromAssignmentCallback): the same callback runs again with the next poll.
-            membership.for_poll.pop(0)
-        if first is not None:
-            raise first
-
-    async def _revoke(self, effect: Revoke, membership: Membership) -> None:
-        partitions = list(effect.partitions)
-        try:
-            if not effect.lost:
-                await self._auto_commit.now(self.settings["max.poll.interval.ms"] / 1000)
-            told = self._listener.on_partitions_lost if effect.lost else self._listener.on_partitions_revoked
-            await call(told(partitions))
-        finally:
-            self._fetcher.drop(partitions)
-            membership.revoked()
-
-    async def _assigned(self, effect: Assigned) -> None:
-        self._rebalanced_s = time.monotonic()
-        self._fetcher.assign(effect.partitions)
-        await call(self._listener.on_partitions_assigned(list(effect.added)))
+    def _in_hand(self, partition: TopicPartition, limit: int) -> Iterator[Record]:
+        """Further records of a partition for which no poll is needed: they are decoded, and no callback is due."""
+        for _ in range(limit):
+            callbacks_due = self._membership is not None and self._membership.for_poll
+            if self._closed or self._woken or self._polling or callbacks_due:
+                return
+            record = self._fetcher.take_in_hand(partition)
+            if record is None:
+                return
+            yield record
 
     # -- positions ----------------------------------------------------------------------------------------------------
 
@@ -282,10 +258,10 @@ class Consumer:
             self._positions_task = None
             task.result()
 
-    def position(self, partition: TopicPartition) -> int:
+    def position(self, partition: PartitionLike) -> int:
         """The offset of the next record that poll returns; -1 while it is not known yet. Raises KeyError for a partition
         that is not assigned."""
-        return self._fetcher.positions[partition].offset
+        return self._fetcher.positions[TopicPartition(*partition)].offset
 
     def lag(self) -> dict[TopicPartition, int]:
         """Records not read yet, by partition, as of the last fetch; never negative. With read_committed up to the first
@@ -294,30 +270,30 @@ class Consumer:
         ends = {tp: p.last_stable_offset if stable else p.high_watermark for tp, p in self._fetcher.positions.items()}
         return {tp: max(end - self.position(tp), 0) for tp, end in ends.items() if end >= 0}
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
+    def seek(self, partition: PartitionLike, offset: int) -> None:
         """The next poll reads there. Raises TypeError, ValueError for a negative offset or a partition not assigned."""
         self._require_open()
         arguments.whole_number(offset, "an offset", 0, arguments.LARGEST_OFFSET)
         self._fetcher.seek(self._owned([partition])[0], offset)
 
-    def _owned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def _owned(self, partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
         wanted = arguments.partitions(partitions)
-        for topic, partition in wanted:
-            if (topic, partition) not in self._fetcher.positions:
-                raise ValueError(f"{topic}-{partition} is not assigned to this consumer")
+        for partition in wanted:
+            if partition not in self._fetcher.positions:
+                raise ValueError(f"{partition.topic}-{partition.partition} is not assigned to this consumer")
         return wanted
 
-    async def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+    async def seek_to_beginning(self, partitions: Iterable[PartitionLike] | None = None) -> None:
         await self._seek_to(partitions, -2)
 
-    async def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+    async def seek_to_end(self, partitions: Iterable[PartitionLike] | None = None) -> None:
         await self._seek_to(partitions, -1)
 
-    async def seek_to_timestamp(self, timestamp_ms: int, partitions: Iterable[TopicPartition] | None = None) -> None:
+    async def seek_to_timestamp(self, timestamp_ms: int, partitions: Iterable[PartitionLike] | None = None) -> None:
         """To the first record that is not older; to the end where there is none."""
         await self._seek_to(partitions, timestamp_ms)
 
-    async def _seek_to(self, partitions: Iterable[TopicPartition] | None, timestamp_ms: int) -> None:
+    async def _seek_to(self, partitions: Iterable[PartitionLike] | None, timestamp_ms: int) -> None:
         wanted = self._owned(self._fetcher.positions if partitions is None else partitions)
         found = await self._offsets(dict.fromkeys(wanted, timestamp_ms))
         late = [tp for tp, offset in found.items() if offset < 0]
@@ -326,12 +302,12 @@ class Consumer:
             if partition in self._fetcher.positions:  # else revoked meanwhile
                 self._fetcher.seek(partition, offset)
 
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+    def pause(self, partitions: Iterable[PartitionLike]) -> None:
         self._require_open()
         for partition in self._owned(partitions):
             self._fetcher.positions[partition].paused = True
 
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+    def resume(self, partitions: Iterable[PartitionLike]) -> None:
         self._require_open()
         for partition in self._owned(partitions):
             self._fetcher.positions[partition].paused = False
@@ -340,28 +316,28 @@ class Consumer:
     def paused(self) -> set[TopicPartition]:
         return {tp for tp, p in self._fetcher.positions.items() if p.paused}
 
-    async def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def _offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
         self._require_open()
         wanted = arguments.timestamps(timestamps)
         return await list_offsets(self._cluster, wanted, committed=self.settings.committed_only)
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
         return await self._offsets(dict.fromkeys(arguments.partitions(partitions), -1))
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def beginning_offsets(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
         return await self._offsets(dict.fromkeys(arguments.partitions(partitions), -2))
 
-    async def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def offsets_for_times(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
         """The first offset that is not older than so many ms since 1970; -1 where there is none."""
         return await self._offsets(timestamps)
 
     # -- commits ------------------------------------------------------------------------------------------------------
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def committed(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
         """The group's committed offsets; -1 where there is none. Raises KafkaError."""
         return {tp: at.offset for tp, at in (await self.committed_metadata(partitions)).items()}
 
-    async def committed_metadata(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def committed_metadata(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, OffsetAndMetadata]:
         """As `committed`, with leader epoch and text."""
         self._require_open()
         return await self._committer.committed(arguments.partitions(partitions))
@@ -402,8 +378,8 @@ class Consumer:
         }
         if self._membership is not None:
             counts |= self._membership.counts
-        if self._rebalanced_s is not None:
-            counts["last_rebalance_seconds_ago"] = time.monotonic() - self._rebalanced_s
+        if self._callbacks.rebalanced_s is not None:
+            counts["last_rebalance_seconds_ago"] = time.monotonic() - self._callbacks.rebalanced_s
         return counts
 
     # -- ending -------------------------------------------------------------------------------------------------------
@@ -420,8 +396,7 @@ class Consumer:
             await self._auto_commit.now(timeout_s)
         try:
             if partitions:
-                told = self._listener.on_partitions_revoked if member else self._listener.on_partitions_lost
-                await call(told(partitions))
+                await self._callbacks.notify(partitions, lost=not member)
         finally:
             await membership.leave(reason, max(deadline_s - time.monotonic(), 0.1))
             self._membership = self._committer.membership = None

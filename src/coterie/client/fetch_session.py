@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from coterie.client.types import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 
-TopicPartition = tuple[str, int]
 _MAX_EPOCH = 2**31 - 1
 NEW_SESSION_EPOCH = 0
 _LOST = frozenset(

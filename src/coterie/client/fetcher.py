@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from coterie.client.cluster import Cluster
 from coterie.client.errors import CorruptBatchError, KafkaError, unexpected
 from coterie.client.fetch_session import FetchSession
-from coterie.client.listener import TopicPartition
 from coterie.client.positions import UNKNOWN, Position, Stored
-from coterie.records.batch import Record
+from coterie.client.types import PartitionLike, Record, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
@@ -39,9 +38,10 @@ class Fetcher:
 
     # -- what to read -------------------------------------------------------------------------------------------------
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[PartitionLike]) -> None:
         """Reads these and no others; those that stay keep their position and what is buffered, new ones have none yet."""
-        self.positions = {tp: self.positions.get(tp) or Position() for tp in partitions}
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        self.positions = {tp: self.positions.get(tp) or Position(tp) for tp in wanted}
         self.out_of_range &= self.positions.keys()
         self.damaged = {tp: error for tp, error in self.damaged.items() if tp in self.positions}
         self.wake()
@@ -57,7 +57,7 @@ class Fetcher:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """UNKNOWN makes the position be looked up again."""
-        new = Position(paused=self.positions[partition].paused)
+        new = Position(partition, paused=self.positions[partition].paused)
         new.start_at(offset)
         self.positions[partition] = new
         self.out_of_range.discard(partition)
@@ -147,7 +147,7 @@ class Fetcher:
         failed: KafkaError | None = None
         for topic in response.responses:
             for data in topic.partitions:
-                where = (topic.topic, data.partition_index)
+                where = TopicPartition(topic.topic, data.partition_index)
                 position = wanted.get(where)
                 if position is None or self.positions.get(where) is not position:
                     continue  # revoked or sought meanwhile
@@ -214,6 +214,15 @@ class Fetcher:
         self.records_taken += sum(map(len, polled.values()))
         self._last_comes_last(polled)
         return polled
+
+    def take_in_hand(self, partition: TopicPartition) -> Record | None:
+        """The next record of a partition, if it is decoded already and may be handed out."""
+        position = self.positions.get(partition)
+        if position is None or position.paused or not position.is_unfolded():
+            return None
+        self.records_taken += 1
+        (record,) = position.take(1)
+        return record
 
     def take_batches(self, limit_bytes: int) -> dict[TopicPartition, tuple[int, list[Stored]]]:
         """Whole batches, with the position that each partition had."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from coterie.records.batch import Record
+from coterie.client.types import Record, TopicPartition
 
-TopicPartition = tuple[str, int]
+Polled = dict[TopicPartition, list[Record[Any, Any]]]
 
 
 class RebalanceListener:
@@ -27,28 +27,11 @@ class RebalanceListener:
 class ConsumerInterceptor:
     """Sees records before the user does, and commits once they are made; both plain."""
 
-    def on_consume(self, records: dict[TopicPartition, list[Record]]) -> dict[TopicPartition, list[Record]]:
+    def on_consume(self, records: Polled) -> Polled:
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """These offsets are committed."""
-
-
-class OffsetAndMetadata(NamedTuple):
-    """A committed position: where to go on, the leader's epoch there (-1: unknown), and a text of the user's."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-
-
-class ConsumerGroupMetadata(NamedTuple):
-    """What a transactional producer needs to commit for a consumer (KIP-447)."""
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
 
 
 async def call(result: Any) -> None:

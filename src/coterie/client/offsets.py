@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check
-from coterie.client.listener import OffsetAndMetadata, TopicPartition
+from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -42,7 +42,7 @@ NEW_TOPIC_S = 5.0  # in which every broker knows a topic that was just created
 
 
 async def list_offsets(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, committed: bool = False, wait: bool = True
+    cluster: Cluster, timestamps: ByPartition[int], *, committed: bool = False, wait: bool = True
 ) -> dict[TopicPartition, int]:
     """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
     the first open transaction begins. ``wait``: what may pass is retried until request.timeout.ms, a topic that no broker
@@ -61,9 +61,7 @@ async def list_offsets(
         await asyncio.sleep(cluster.settings["retry.backoff.ms"] / 1000)
 
 
-async def _list_once(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int], committed: bool
-) -> dict[TopicPartition, int]:
+async def _list_once(cluster: Cluster, timestamps: ByPartition[int], committed: bool) -> dict[TopicPartition, int]:
     infos = await cluster.topics({t for t, _ in timestamps})
     by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
     for (topic, partition), timestamp in timestamps.items():
@@ -82,7 +80,7 @@ async def _list_once(
         for answered in response.topics:
             for p in answered.partitions:
                 check(p.error_code, f"{answered.name}-{p.partition_index}")
-                offsets[answered.name, p.partition_index] = p.offset
+                offsets[TopicPartition(answered.name, p.partition_index)] = p.offset
     for topic, partition in timestamps.keys() - offsets.keys():
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the broker's answer does not name {topic}-{partition}")
     return offsets
@@ -106,7 +104,7 @@ async def diverged(
             for p in answered.partitions:
                 check(p.error_code, f"{topic}-{partition}")
                 if 0 <= p.end_offset < said.offset:
-                    found[topic, partition] = p.end_offset
+                    found[TopicPartition(topic, partition)] = p.end_offset
     return found
 
 
@@ -114,7 +112,7 @@ async def committed_offsets(
     cluster: Cluster,
     coordinator: int,
     group_id: str,
-    partitions: Iterable[TopicPartition] | None,
+    partitions: Iterable[PartitionLike] | None,
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -130,7 +128,7 @@ async def committed_offsets(
 
 
 def fetch_request(
-    group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = False
+    group_id: str, partitions: Iterable[PartitionLike] | None, *, require_stable: bool = False
 ) -> OffsetFetchRequest:
     """In the shape of old versions, which name one group, and of new ones."""
     asked: dict[str, list[int]] | None = None
@@ -155,7 +153,7 @@ def fetched_offsets(response: OffsetFetchResponse, group: str) -> dict[TopicPart
         for p in results:
             check(p.error_code, f"{name}-{p.partition_index}")
             said = OffsetAndMetadata(p.committed_offset, p.committed_leader_epoch, p.metadata or "")
-            found[name, p.partition_index] = said
+            found[TopicPartition(name, p.partition_index)] = said
     return found
 
 
@@ -163,7 +161,7 @@ async def commit_offsets(
     cluster: Cluster,
     coordinator: int,
     group_id: str,
-    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+    offsets: ByPartition[int | OffsetAndMetadata],
     generation: int = -1,
     member_id: str = "",
     group_instance_id: str | None = None,
@@ -177,7 +175,7 @@ async def commit_offsets(
 
 def commit_request(
     group_id: str,
-    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+    offsets: ByPartition[int | OffsetAndMetadata],
     generation: int,
     member_id: str,
     group_instance_id: str | None,

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from coterie.records.batch import BatchError, BatchHeader, Record, batches, check_crc, decode_records, marker_of
+from coterie.client.types import Record, TimestampType, TopicPartition
+from coterie.records.batch import (
+    TIMESTAMP_TYPE_BIT,
+    BatchError,
+    BatchHeader,
+    batches,
+    check_crc,
+    decode_rows,
+    marker_of,
+)
 from coterie.wire.messages.fetch import PartitionData
 
 UNKNOWN = -1
@@ -31,6 +40,7 @@ class Position:
     """``offset`` is that of the next record handed out, UNKNOWN until it is looked up; ``fetch_offset`` is ahead of it by
     what is buffered."""
 
+    partition: TopicPartition
     offset: int = UNKNOWN
     fetch_offset: int = UNKNOWN
     high_watermark: int = -1
@@ -48,6 +58,10 @@ class Position:
 
     def is_buffered(self) -> bool:
         return self._next < len(self._records) or bool(self.stored)
+
+    def is_unfolded(self) -> bool:
+        """Whether the next record is decoded already."""
+        return self._next < len(self._records)
 
     def store(self, data: PartitionData, *, committed_only: bool, check_crcs: bool) -> None:
         """Takes a partition's part of an answer. Raises BatchError, CompressionError for a damaged batch; those before it
@@ -108,7 +122,7 @@ class Position:
         self._pass_over()
         while self.stored:
             batch = self.stored[0]
-            records = decode_records(batch.data, batch.at, batch.header)  # may raise: then the batch stays in front
+            records = self._records_of(batch)  # may raise: then the batch stays in front
             self.stored.popleft()
             self.buffered_bytes -= batch.header.size
             if batch.header.base_offset < self.offset:
@@ -120,6 +134,11 @@ class Position:
             self.offset = self._after  # nothing but records before the position
             self._pass_over()
         return False
+
+    def _records_of(self, batch: Stored) -> list[Record]:
+        header = batch.header
+        times = TimestampType.LOG_APPEND_TIME if header.attributes & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
+        return decode_rows(batch.data, batch.at, header, Record, self.partition, (times, header.leader_epoch))
 
     def take_batches(self, limit_bytes: int) -> Iterator[Stored]:
         """Whole batches instead of records; the first may begin before the position."""

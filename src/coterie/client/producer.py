@@ -23,11 +23,11 @@ from coterie.client import arguments
 from coterie.client.batching import Delivery, Report
 from coterie.client.cluster import Cluster
 from coterie.client.errors import ConfigError, KafkaError
-from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.client.partitioner import partition_for_key
 from coterie.client.sender import Sender
 from coterie.client.settings import ClientSettings
 from coterie.client.transactions import OpenTransaction, State, TransactionManager
+from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata
 from coterie.records.batch import Header
 from coterie.wire.errors import ErrorCode
 
@@ -186,7 +186,7 @@ class Producer:
         self._manager().begin()
 
     async def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata
+        self, offsets: ByPartition[int | OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
         """The consumer's offsets are committed with the transaction, or not at all. Raises KafkaError."""
         if not isinstance(group, ConsumerGroupMetadata):

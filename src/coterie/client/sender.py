@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from coterie.client.batching import Batch, Delivery, Item
+from coterie.client.batching import Acknowledged, Batch, Delivery, Item
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check, unexpected
-from coterie.client.listener import TopicPartition
 from coterie.client.sequences import Sequences
 from coterie.client.transactions import TransactionManager
+from coterie.client.types import TopicPartition
 from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire.errors import ErrorCode, error_of
@@ -66,13 +66,13 @@ class Sender:
 
     def append(self, topic: str, partition: int, item: Item, size: int) -> Delivery:
         """Puts a record of about ``size`` bytes into the open batch of its partition."""
-        where = (topic, partition)
+        where = TopicPartition(topic, partition)
         batch = self._open.get(where)
         if batch is not None and batch.size + size > self._batch_bytes:
             self._close_batch(where, batch)
             batch = None
         if batch is None:
-            batch = self._open[where] = Batch(topic, partition)
+            batch = self._open[where] = Batch(where)
             if self._sender is None:
                 self._sender = self._task(self._run())
             self._wake.set()  # the sender may be asleep, and must begin to count linger.ms
@@ -140,7 +140,7 @@ class Sender:
                 else:
                     by_leader.setdefault(leader, []).append(queue[0])
         for leader, batches in by_leader.items():
-            self._in_flight.update((b.topic, b.partition) for b in batches)
+            self._in_flight.update(b.topic_partition for b in batches)
             self._task(self._send(leader, batches))
         if leaderless and (self._lookup is None or self._lookup.done()):
             self._lookup = self._task(self._find_leaders(leaderless))
@@ -172,7 +172,7 @@ class Sender:
 
     async def _send(self, leader: int, batches: list[Batch]) -> None:
         """One try; what may succeed later stays in flight for retry.backoff.ms, so that it is not tried at once."""
-        results: dict[Batch, int | KafkaError] = {}
+        results: dict[Batch, Acknowledged | KafkaError] = {}
         try:
             results = await self._answer(leader, batches)
         except KafkaError as error:
@@ -186,13 +186,13 @@ class Sender:
             self._free(retried)
 
     def _free(self, batches: Iterable[Batch]) -> None:
-        self._in_flight.difference_update((b.topic, b.partition) for b in batches)
+        self._in_flight.difference_update(b.topic_partition for b in batches)
         self._wake.set()
 
-    async def _answer(self, leader: int, batches: list[Batch]) -> dict[Batch, int | KafkaError]:
-        """The base offset or the error of each batch. Raises KafkaError where all have the same."""
+    async def _answer(self, leader: int, batches: list[Batch]) -> dict[Batch, Acknowledged | KafkaError]:
+        """Offset and time, or the error, of each batch. Raises KafkaError where all have the same."""
         if self._transactions is not None:
-            await self._transactions.add([(b.topic, b.partition) for b in batches])
+            await self._transactions.add([b.topic_partition for b in batches])
         elif self._idempotent and self._sequences.producer_id < 0:
             await self._get_producer_id()
         request = self._request(batches)
@@ -200,7 +200,7 @@ class Sender:
         self._check_codec(connection.version_of(ProduceRequest))
         if self._acks == 0:
             connection.tell(request)
-            return dict.fromkeys(batches, -1)
+            return dict.fromkeys(batches, (-1, -1))
         response = await connection.request(request, ProduceResponse, self._cluster.timeout_s, highest=NAMES_UP_TO)
         answered = {(t.name, p.index): p for t in response.responses for p in t.partition_responses}
         return {b: _result(answered.get((b.topic, b.partition))) for b in batches}
@@ -224,7 +224,7 @@ class Sender:
             transactional_id, attributes = self._transactions.transactional_id, TRANSACTIONAL_BIT
         for batch in batches:
             if not batch.encoded:
-                where = (batch.topic, batch.partition)
+                where = batch.topic_partition
                 if self._idempotent:
                     batch.sequence = self._sequences.take(where, len(batch.items))
                 batch.encoded = encode_batch(
@@ -239,7 +239,7 @@ class Sender:
             topic.partition_data.append(PartitionProduceData(batch.partition, batch.encoded))
         return ProduceRequest(transactional_id, self._acks, int(self._cluster.timeout_s * 1000), list(topics.values()))
 
-    def _settled(self, batch: Batch, result: int | KafkaError) -> bool:
+    def _settled(self, batch: Batch, result: Acknowledged | KafkaError) -> bool:
         """Whether the batch is at its end, acknowledged or failed."""
         if isinstance(result, KafkaError):
             if result.code.retriable:
@@ -265,7 +265,7 @@ class Sender:
         return True
 
     def _remove(self, batch: Batch) -> None:
-        self._ready[batch.topic, batch.partition].popleft()
+        self._ready[batch.topic_partition].popleft()
         self.buffered_bytes -= batch.size
         self._room.set()
 
@@ -300,10 +300,9 @@ class Sender:
                 await asyncio.wait(self._tasks, timeout=END_S)
 
 
-def _result(answered: PartitionProduceResponse | None) -> int | KafkaError:
-    """The base offset of a batch, or its error."""
+def _result(answered: PartitionProduceResponse | None) -> Acknowledged | KafkaError:
     if answered is None:
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the broker's answer does not name the partition")
     if answered.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-        return answered.base_offset
+        return answered.base_offset, answered.log_append_time_ms
     return KafkaError(error_of(answered.error_code), answered.error_message)

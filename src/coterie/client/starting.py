@@ -9,8 +9,8 @@ from coterie.client.cluster import Cluster
 from coterie.client.committer import Committer
 from coterie.client.errors import KafkaError
 from coterie.client.fetcher import Fetcher
-from coterie.client.listener import OffsetAndMetadata, TopicPartition
 from coterie.client.offsets import diverged, list_offsets
+from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class StartingPositions:
             async with asyncio.timeout(timeout_s):
                 await self.find()
         except TimeoutError:
-            unknown = ", ".join(f"{topic}-{partition}" for topic, partition in self._fetcher.unknown())
+            unknown = ", ".join(map(_name, self._fetcher.unknown()))
             text = f"no offset to begin at was available for {unknown} within {timeout_s:g} s"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
@@ -52,20 +52,23 @@ class StartingPositions:
     async def _checked(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, int]:
         """An offset behind which a new leader cut its log begins where the logs still agree (KIP-320)."""
         found = {tp: said.offset for tp, said in committed.items()}
-        for (topic, partition), offset in (await diverged(self._cluster, committed)).items():
+        for partition, offset in (await diverged(self._cluster, committed)).items():
             if self._policy == "none":
-                text = f"{topic}-{partition} was cut at {offset}, before its committed offset {found[topic, partition]}"
+                text = f"{_name(partition)} was cut at {offset}, before its committed offset {found[partition]}"
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
-            logger.warning("%s-%d was cut by a new leader: it is read again from %d", topic, partition, offset)
-            found[topic, partition] = offset
+            logger.warning("%s was cut by a new leader: it is read again from %d", _name(partition), offset)
+            found[partition] = offset
         return found
 
     async def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
         if self._policy == "none":
-            topic, partition = partitions[0]
-            text = f"{topic}-{partition} has no offset to start from, and auto.offset.reset is none"
+            text = f"{_name(partitions[0])} has no offset to start from, and auto.offset.reset is none"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
         stable = self._cluster.settings.committed_only
         return await list_offsets(self._cluster, dict.fromkeys(partitions, _RESET[self._policy]), committed=stable)
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

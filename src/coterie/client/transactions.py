@@ -7,7 +7,7 @@ producer took the transactional id over, or it is not allowed) ends the producer
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from coterie.client.cluster import TRANSACTION, Cluster
 from coterie.client.connection import answer_type
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
-from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -126,9 +126,7 @@ class TransactionManager:
             self._partitions |= new
             self._took_part = True
 
-    async def send_offsets(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata
-    ) -> None:
+    async def send_offsets(self, offsets: ByPartition[int | OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
         """Commits a consumer's offsets with the transaction; refused if the consumer is no member any more (KIP-447).
         Raises KafkaError, and then the transaction must be aborted."""
         self.require(State.IN_TRANSACTION)

@@ -11,13 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.client import Admin, Consumer, KafkaError, NewTopic, Producer, RebalanceListener
+from coterie.client import Admin, Consumer, KafkaError, NewTopic, Producer, RebalanceListener, TopicPartition
 from coterie.wire.errors import ErrorCode
 
 PATIENCE_S = 45.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
-TopicPartition = tuple[str, int]
 HEADERS = (("h", b"x"), ("n", None))
 
 
@@ -106,7 +105,7 @@ async def records_and_compression(broker: BrokerUnderTest) -> None:
     values = {r.value for r in records}
     assert values == {b"%s-%d" % (c.encode(), n) for c in CODECS for n in range(50)} | {None}
     sample = next(r for r in records if r.value == b"zstd-7")
-    assert (sample.key, sample.timestamp, sample.headers) == (b"k7", 1_007, HEADERS)
+    assert (sample.key, sample.timestamp_ms, sample.headers) == (b"k7", 1_007, HEADERS)
 
 
 async def groups_with_every_assignor(broker: BrokerUnderTest) -> None:
@@ -233,7 +232,7 @@ async def transactions(broker: BrokerUnderTest) -> None:
         values = [r.value for r in await read(check, 7)]
         assert values == [b"%d" % n for n in range(10) if n % 3 != 2], values
         assert await check.poll(300) == {}
-    assert (await reader.committed([(source, 0)]))[source, 0] == 10
+    assert (await reader.committed([(source, 0)]))[TopicPartition(source, 0)] == 10
     await reader.close()
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coterie.client import Admin, KafkaError, NewTopic, Producer
+from coterie.client.types import TopicPartition
 from coterie.client.zookeeper.groups import GroupInZooKeeper, ZooKeeperGroups
 from coterie.conformance.kafka import CannotRun, end, free_port, maven_jars, wait_for_port
 from coterie.pipeline.session import JavaMissing
@@ -158,7 +159,7 @@ class Together:
         )
         output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
         rows = [line.split() for line in output.splitlines() if line.startswith(f"{TOPIC} ")]
-        owners = {(row[0], int(row[1])): row[-1] for row in rows}
+        owners = {TopicPartition(row[0], int(row[1])): row[-1] for row in rows}
         ours = {where: owner.rpartition("-")[0] for where, owner in self.group().owners.items()}
         same = {where: ours[where].startswith(name) or name.startswith(ours[where]) for where, name in owners.items()}
         return "" if len(owners) == PARTITIONS and all(same.values()) else f"the tool says {owners}, the nodes {ours}"

@@ -75,7 +75,7 @@ class Watcher:
         if not offsets:
             return None
         if group == "crew":
-            self._watch.lag_by_partition = {p: end - offsets.get((t, p), (0, 0))[0] for (t, p), end in ends.items()}
+            self._watch.lag_by_partition = {tp.partition: end - offsets.get(tp, (0, 0))[0] for tp, end in ends.items()}
         return sum(end - offsets.get(tp, (0, 0))[0] for tp, end in ends.items())
 
     async def _describe(self) -> None:

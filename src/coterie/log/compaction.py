@@ -22,7 +22,7 @@ from coterie.records.batch import (
     HEADER_BYTES,
     BatchError,
     BatchHeader,
-    Record,
+    BatchRecord,
     check_crc,
     decode_records,
     ends_transaction,
@@ -235,7 +235,7 @@ def _headers(segment: Segment) -> list[tuple[int, BatchHeader]]:
     return headers
 
 
-def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+def _records(segment: Segment, position: int, header: BatchHeader) -> list[BatchRecord]:
     data = segment.file.read(position, header.size)
     check_crc(data, 0, header)
     return decode_records(data, 0, header)
@@ -265,7 +265,7 @@ def _cleaned_batch(
     return data if len(kept) == len(records) and not header.is_transactional else rebuild_batch(header, kept)
 
 
-def _stays(plan: Plan, record: Record, newest: dict[bytes, int]) -> bool:
+def _stays(plan: Plan, record: BatchRecord, newest: dict[bytes, int]) -> bool:
     if record.key is None:
         return True
     if newest.get(record.key, -1) > record.offset:

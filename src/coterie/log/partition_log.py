@@ -351,7 +351,7 @@ class PartitionLog:
         return None
 
     @staticmethod
-    def _records(data: bytes, header: BatchHeader) -> list[batches_module.Record]:
+    def _records(data: bytes, header: BatchHeader) -> list[batches_module.BatchRecord]:
         try:
             return decode_records(data, 0, header)
         except (BatchError, CompressionError) as error:

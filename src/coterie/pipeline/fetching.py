@@ -15,6 +15,7 @@ from coterie.client.blocking_socket import Awaited, BrokerSocket
 from coterie.client.errors import CorruptBatchError, KafkaError
 from coterie.client.positions import Position, Stored
 from coterie.client.settings import ClientSettings
+from coterie.client.types import TopicPartition
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError, patiently
 from coterie.records.batch import BatchError, batches
@@ -41,7 +42,7 @@ def read_range(
 ) -> Iterator[Columns]:
     """The range's records, a fetch at a time. Faults that pass are waited out for default.api.timeout.ms. Raises KafkaError,
     DataLossError; CorruptBatchError at once for a batch that cannot be read."""
-    position = Position()
+    position = Position(TopicPartition(r.topic, r.partition))
     position.start_at(r.start)
     pause_s = settings["retry.backoff.ms"] / 1000
     deadline_s = None

@@ -143,7 +143,9 @@ class GroupMember:
         if not added:
             return
         assert self._committer is not None
-        committed = {tp: stored.offset for tp, stored in self._run(self._committer.committed(added)).items()}
+        committed: dict[TopicPartition, int] = {}
+        for partition, position in self._run(self._committer.committed(added)).items():
+            committed[partition] = position.offset
         new = [tp for tp in added if committed[tp] < 0]
         begin = committed | (self._starting(new) if new else {})
         for tp in added:

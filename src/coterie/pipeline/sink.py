@@ -28,11 +28,11 @@ from pyspark.sql.types import StructType
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError
-from coterie.client.listener import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.client.offsets import commit_offsets, committed_offsets
 from coterie.client.producer import Producer
 from coterie.client.settings import ClientSettings
 from coterie.client.transactions import OpenTransaction
+from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.pipeline.options import OptionError, SinkOptions, sink_options, warn
 
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import google_crc32c
 
@@ -21,6 +21,8 @@ from coterie.records.fields import Header as Header
 from coterie.records.fields import decode_headers, skip_headers
 from coterie.wire.primitives import java_long, read_varint, read_varlong, write_varint
 
+R = TypeVar("R")
+
 HEADER_BYTES = 61
 LENGTH_END = 12  # base offset (8) and length (4): what precedes the counted bytes
 MAGIC = 2
@@ -28,6 +30,7 @@ _MAGIC, _LOW_ATTRIBUTES = 16, 22  # where they stand in a batch
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
+LONGEST = 2**63 - 1  # int64's
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
@@ -88,7 +91,7 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
 
 
-class Record(NamedTuple):
+class BatchRecord(NamedTuple):
     """One record. ``timestamp`` in ms since 1970; headers in order, names may repeat."""
 
     offset: int
@@ -159,9 +162,22 @@ def payload(data: bytes, position: int, header: BatchHeader) -> bytes:
 MANY = 32  # from so many records on numpy is worth its while
 
 
-def decode_records(data: bytes, position: int, header: BatchHeader) -> list[Record]:
+def decode_records(data: bytes, position: int, header: BatchHeader) -> list[BatchRecord]:
     """The records of one batch. A length below 0 is null, as in Kafka; a header's name that is not UTF-8 is read with
     U+FFFD. Raises BatchError or CompressionError if they cannot be read."""
+    return decode_rows(data, position, header, BatchRecord)
+
+
+def decode_rows(
+    data: bytes,
+    position: int,
+    header: BatchHeader,
+    make: type[R],
+    before: tuple[Any, ...] = (),
+    after: tuple[Any, ...] = (),
+) -> list[R]:
+    """As `decode_records`, with each record an instance of the NamedTuple class ``make``: its fields are ``before``, those of
+    `BatchRecord`, and ``after``. Made in one step, because a second object for each record would cost as much again."""
     if not header.record_count:
         return []
     body = payload(data, position, header)
@@ -170,8 +186,12 @@ def decode_records(data: bytes, position: int, header: BatchHeader) -> list[Reco
         if header.record_count >= MANY:
             unfold = _numpys()
             if unfold is not None:
-                return _unfolded(unfold, body, header, append_time)
-        return _decode_each(body, header, append_time)
+
+                def times(deltas: Any) -> Iterable[int]:
+                    return repeat(header.max_timestamp) if append_time else (deltas + header.base_timestamp).tolist()
+
+                return unfold(body, header.record_count, header.base_offset, times, make, decode_headers, before, after)
+        return _decode_each(body, header, append_time, make, before, after)
     except (IndexError, ValueError) as error:
         raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
 
@@ -186,18 +206,19 @@ def _numpys() -> Callable[..., list[Any]] | None:
     return unfold
 
 
-def _unfolded(unfold: Callable[..., list[Any]], body: bytes, header: BatchHeader, append_time: bool) -> list[Record]:
-    def times(deltas: Any) -> Iterable[int]:
-        return repeat(header.max_timestamp) if append_time else (deltas + header.base_timestamp).tolist()
-
-    return unfold(body, header.record_count, header.base_offset, times, Record, decode_headers)
-
-
-def _decode_each(body: bytes, header: BatchHeader, append_time: bool) -> list[Record]:
+def _decode_each(
+    body: bytes,
+    header: BatchHeader,
+    append_time: bool,
+    make: type[R],
+    before: tuple[Any, ...] = (),
+    after: tuple[Any, ...] = (),
+) -> list[R]:
     """Varints of one byte are read in place; the others by the function."""
     if header.record_count < 0:
         raise BatchError(f"the batch claims {header.record_count} records")
-    out: list[Record] = []
+    out: list[R] = []
+    new: Callable[[Any, tuple[Any, ...]], R] = tuple.__new__
     at, size, base_time, base_offset = 0, len(body), header.base_timestamp, header.base_offset
     for _ in range(header.record_count):
         length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
@@ -215,8 +236,11 @@ def _decode_each(body: bytes, header: BatchHeader, append_time: bool) -> list[Re
         headers, at = (decode_headers(body, at, end), end) if body[at] else ((), at + 1)
         if at != end or end > size:
             raise BatchError("a record's fields do not fill its length")
-        timestamp = header.max_timestamp if append_time else java_long(base_time + time)
-        out.append(tuple.__new__(Record, (java_long(base_offset + delta), timestamp, key, value, headers)))
+        offset = base_offset + delta
+        timestamp = header.max_timestamp if append_time else base_time + time
+        if not (-LONGEST <= offset <= LONGEST and -LONGEST <= timestamp <= LONGEST):
+            offset, timestamp = java_long(offset), java_long(timestamp)
+        out.append(new(make, before + (offset, timestamp, key, value, headers) + after))
     if at != size:
         raise BatchError("there are bytes after the last record")
     return out
@@ -276,7 +300,7 @@ def _varint(value: int) -> bytes:
     return table[value] if 0 <= value < 2048 else write_varint(value)
 
 
-def rebuild_batch(header: BatchHeader, records: Sequence[Record]) -> bytes:
+def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
     """A batch with only these of its records, at their own offsets and in its own compression; no transaction's any
     more. What compaction leaves."""
     pieces: list[bytes] = []
@@ -383,7 +407,7 @@ def end_of_transaction(
     )
 
 
-def ends_transaction(record: Record) -> bool | None:
+def ends_transaction(record: BatchRecord) -> bool | None:
     """Of a control record: whether it commits or aborts; None for another kind of control record."""
     if record.key is None or len(record.key) < 4:
         return None

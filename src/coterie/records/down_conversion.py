@@ -10,7 +10,7 @@ import struct
 import zlib
 
 from coterie.records import compression
-from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, Record, batches, decode_records
+from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, batches, decode_records
 
 # A message that claims more bytes than follow: readers take it for one cut short, and ask for larger responses.
 OVERSIZED = struct.pack(">qi", -1, 61)
@@ -41,7 +41,7 @@ def to_message_set(data: bytes, magic: int, first_offset: int) -> bytes:
     return b"".join(pieces)[: max(len(data), len(pieces[0]))]
 
 
-def _converted(records: list[Record], header: BatchHeader, magic: int, first_offset: int) -> bytes:
+def _converted(records: list[BatchRecord], header: BatchHeader, magic: int, first_offset: int) -> bytes:
     time_bit = header.attributes & TIMESTAMP_TYPE_BIT if magic else 0
     if header.codec == compression.NONE:
         return b"".join(_message(r, r.offset, magic, time_bit) for r in records if r.offset >= first_offset)
@@ -51,11 +51,11 @@ def _converted(records: list[Record], header: BatchHeader, magic: int, first_off
     inner = b"".join(_message(r, r.offset - base, magic, time_bit) for r in records)
     compress = compression.compress_lz4_format_0 if (magic, header.codec) == (0, compression.LZ4) else None
     value = compress(inner) if compress else compression.compress(header.codec, inner)
-    wrapper = Record(records[-1].offset, max(r.timestamp for r in records), None, value)
+    wrapper = BatchRecord(records[-1].offset, max(r.timestamp for r in records), None, value)
     return _message(wrapper, wrapper.offset, magic, time_bit | header.codec)
 
 
-def _message(record: Record, offset: int, magic: int, attributes: int) -> bytes:
+def _message(record: BatchRecord, offset: int, magic: int, attributes: int) -> bytes:
     pieces = [struct.pack(">bbq", 1, attributes, record.timestamp) if magic else struct.pack(">bb", 0, attributes)]
     for part in (record.key, record.value):
         pieces += [struct.pack(">i", -1)] if part is None else [struct.pack(">i", len(part)), part]

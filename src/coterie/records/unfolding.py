@@ -22,9 +22,12 @@ def unfold(
     timestamp: Callable[[Any], Iterable[int]],
     make: Any,
     headers_of: Callable[[bytes, int, int], Any],
+    before: tuple[Any, ...] = (),
+    after: tuple[Any, ...] = (),
 ) -> list[Any]:
-    """``make((offset, timestamp, key, value, headers))`` for each of the records in ``body``; ``timestamp`` turns the array
-    of their deltas into times, ``headers_of`` reads those between two positions. Raises ValueError, IndexError."""
+    """``make((*before, offset, timestamp, key, value, headers, *after))`` for each of the records in ``body``; ``timestamp``
+    turns the array of their deltas into times, ``headers_of`` reads those between two positions. Raises ValueError,
+    IndexError."""
     starts, record_ends = record_bounds([body], [count])
     padded = body + _PADDING
     buffer = np.frombuffer(padded, np.uint8)
@@ -39,8 +42,9 @@ def unfold(
     if with_headers.any():
         ends = record_ends.tolist()
         headers = [headers_of(body, p, ends[n]) if buffer[p] else () for n, p in enumerate(at.tolist())]
-    columns = zip((offsets + base_offset).tolist(), timestamp(deltas), keys, values, headers, strict=False)
-    return list(map(tuple.__new__, repeat(make), columns))
+    columns = ((offsets + base_offset).tolist(), timestamp(deltas), keys, values, headers)
+    rows = zip(*map(repeat, before), *columns, *map(repeat, after), strict=False)
+    return list(map(tuple.__new__, repeat(make), rows))
 
 
 def _cut(body: bytes, buffer: Any, at: Any, record_ends: Any) -> tuple[Iterable[bytes | None], Any]:

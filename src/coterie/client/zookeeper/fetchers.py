@@ -14,6 +14,7 @@ from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 from coterie.client.positions import Position
 from coterie.client.settings import ClientSettings
+from coterie.client.types import TopicPartition
 from coterie.client.zookeeper.streams import PartitionTopicInfo
 from coterie.records.batch import BatchError
 from coterie.records.compression import CompressionError
@@ -241,7 +242,7 @@ class _Fetcher(threading.Thread):
             self._stopping.wait(self._settings["refresh.leader.backoff.ms"] / 1000)
             self._manager.give_back([info])
             return
-        position = Position()
+        position = Position(TopicPartition(info.topic, info.partition))
         position.start_at(info.fetched_offset)
         position.store(data, committed_only=False, check_crcs=True)
         while records := position.take(1_000_000):

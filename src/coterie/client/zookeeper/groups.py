@@ -13,10 +13,11 @@ from types import TracebackType
 from coterie.addresses import format_address
 from coterie.client.admin import Admin
 from coterie.client.errors import KafkaError
+from coterie.client.types import TopicPartition
 from coterie.quantity import quantity
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
-from coterie.zookeeper.operations import List, Operation, Read, ReadEach, TopicPartition, Znode, ZooKeeperError
+from coterie.zookeeper.operations import List, Operation, Read, ReadEach, Znode, ZooKeeperError
 from coterie.zookeeper_session import ZooKeeperSession, connect
 
 TIMEOUT_MS = 6_000
@@ -97,7 +98,9 @@ class ZooKeeperGroups:
         for topic in sorted({topic for threads in group.members.values() for topic in threads}):
             described = self._ask(Read(paths.topic(topic)))
             if isinstance(described, Znode):
-                group.partitions += [(topic, partition) for partition in paths.partitions_of(described.data)]
+                group.partitions += [
+                    TopicPartition(topic, partition) for partition in paths.partitions_of(described.data)
+                ]
         return group
 
     def _by_partition(self, base: str) -> dict[TopicPartition, str]:
@@ -105,7 +108,7 @@ class ZooKeeperGroups:
         found: dict[TopicPartition, str] = {}
         for topic in self._names(base):
             for path, said in self._each([f"{base}/{topic}/{p}" for p in self._names(f"{base}/{topic}")]).items():
-                found[topic, int(path.rpartition("/")[2])] = said
+                found[TopicPartition(topic, int(path.rpartition("/")[2]))] = said
         return found
 
     def _names(self, path: str) -> list[str]:

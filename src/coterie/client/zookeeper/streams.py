@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coterie.records.batch import Record
+from coterie.client.types import Record
 
 
 class Message(NamedTuple):

@@ -1,0 +1,63 @@
+"""The rebalance callbacks of a consumer: they run in the task that polls, in the order of the member's effects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from coterie.client.auto_commit import AutoCommit
+from coterie.client.fetcher import Fetcher
+from coterie.client.listener import RebalanceListener, call
+from coterie.client.membership import Membership
+from coterie.client.types import PartitionLike, TopicPartition
+from coterie.member.effects import Assigned, Revoke
+
+
+class Callbacks:
+    """``revoke_timeout_s`` bounds the automatic commit before partitions are revoked."""
+
+    def __init__(self, fetcher: Fetcher, auto_commit: AutoCommit, revoke_timeout_s: float) -> None:
+        self.listener = RebalanceListener()
+        self.rebalanced_s: float | None = None  # when the last assignment arrived, by the monotonic clock
+        self._fetcher, self._auto_commit, self._revoke_timeout_s = fetcher, auto_commit, revoke_timeout_s
+
+    async def run(self, membership: Membership) -> None:
+        """All that are due, in order; raises the first error once all have run."""
+        first: Exception | None = None
+        while membership.for_poll:
+            effect = membership.for_poll[0]
+            try:
+                if isinstance(effect, Revoke):
+                    await self._revoke(effect, membership)
+                else:
+                    await self._assigned(effect)
+            except Exception as error:
+                first = first or error
+            # Cancelled in the middle (testWakeupFromAssignmentCallback): the same callback runs again with the next poll.
+            membership.for_poll.pop(0)
+        if first is not None:
+            raise first
+
+    async def _revoke(self, effect: Revoke, membership: Membership) -> None:
+        partitions = _named(effect.partitions)
+        try:
+            if not effect.lost:
+                await self._auto_commit.now(self._revoke_timeout_s)
+            await self.notify(partitions, lost=effect.lost)
+        finally:
+            self._fetcher.drop(partitions)
+            membership.revoked()
+
+    async def notify(self, partitions: list[TopicPartition], *, lost: bool) -> None:
+        """Calls the listener for partitions that are revoked or lost."""
+        method = self.listener.on_partitions_lost if lost else self.listener.on_partitions_revoked
+        await call(method(partitions))
+
+    async def _assigned(self, effect: Assigned) -> None:
+        self.rebalanced_s = time.monotonic()
+        self._fetcher.assign(effect.partitions)
+        await call(self.listener.on_partitions_assigned(_named(effect.added)))
+
+
+def _named(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
+    return [TopicPartition(*partition) for partition in partitions]
