@@ -169,9 +169,13 @@ class GroupCoordinator:
         return True
 
     def ready(self) -> None:
-        """Makes `__consumer_offsets` if it is not there yet."""
+        """Makes `__consumer_offsets` if it is not there yet. Raises Refusal where the disk fails."""
         if not self._seats:
-            self._take_seats()
+            try:
+                self._take_seats()
+            except Refusal as error:
+                logger.error("%s cannot be made: %s", OFFSETS_TOPIC, error)
+                raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
             for seat in self._seats:
                 seat.loaded = True
 

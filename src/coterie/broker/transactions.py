@@ -160,7 +160,11 @@ class TransactionCoordinator:
 
     def keep(self, transaction: Transaction) -> None:
         """Raises Refusal where the disk fails."""
-        topic = self._topics.transactions_topic()
+        try:
+            topic = self._topics.transactions_topic()
+        except Refusal as error:
+            logger.error("%s cannot be made: %s", TRANSACTIONS_TOPIC, error)
+            raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         partition = topic.partitions[partition_for(transaction.transactional_id, len(topic.partitions))]
         record = (transaction.updated_ms, transaction.key(), transaction.value(), ())
         try:

@@ -118,6 +118,10 @@ class _OpenTransaction(NamedTuple):
     groups: set[str]
 
 
+# The broker's own: nobody waits for an answer, and what cannot be written is left as it was.
+_UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted)
+
+
 class Shard:
     """The groups of one offsets partition. ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction
     that has this partition (KIP-890); None where only the groups are of interest."""
@@ -143,7 +147,7 @@ class Shard:
         except Refusal as refusal:
             return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, refuse(command, refusal.code, ctx))]))
         decision = self._decision(group, outcome, ctx.now_ms)
-        if decision.records:
+        if decision.records and not isinstance(command, _UPKEEP):
             decision.refused, decision.token = (lambda code: refuse(command, code, ctx)), ctx.token
         return decision
 

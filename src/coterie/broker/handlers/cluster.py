@@ -162,8 +162,16 @@ def handle_unregister_broker(broker: Broker, request: UnregisterBrokerRequest, c
     return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text)
 
 
-def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def _coordinator(broker: Broker, key: str, call: Call) -> Coordinator:
+    try:
+        broker.groups.ready()
+    except Refusal as refusal:
+        return Coordinator(key, -1, "", -1, refusal.code, str(refusal))
     host, port = broker.address(call)
+    return Coordinator(key, broker.node_id, host, port, ErrorCode.NONE, "")
+
+
+def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if call.api_version >= 4 else [request.key]
     coordinators = []
     for key in distinct(keys, str):
@@ -174,8 +182,7 @@ def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, cal
             text = "this broker coordinates groups and transactions, and nothing else"
             coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text))
         else:
-            broker.groups.ready()
-            coordinators.append(Coordinator(key, broker.node_id, host, port, ErrorCode.NONE, ""))
+            coordinators.append(_coordinator(broker, key, call))
     if call.api_version >= 4:
         return FindCoordinatorResponse(coordinators=coordinators)
     one = coordinators[0]
