@@ -128,12 +128,12 @@ def test_the_laboratory_from_the_command_line() -> None:
 
 
 def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:
-    from coterie.demo.rows import Reject, Row, read_file
+    from coterie.demo.rows import InputRow, Reject, read_file
 
     csv = tmp_path / "a.csv"
     csv.write_text("id,name\n1,one\n2\n3,three,extra\n4,four\n")
     found = list(read_file(csv, "id"))
-    assert [r.key for r in found if isinstance(r, Row)] == ["1", "4"]
+    assert [r.key for r in found if isinstance(r, InputRow)] == ["1", "4"]
     assert [(r.line, r.reason) for r in found if isinstance(r, Reject)] == [
         (3, "1 column instead of 2"),
         (4, "3 columns instead of 2"),
@@ -141,7 +141,7 @@ def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"id":1}\nnope\n[1]\n{"x":2}\n{"id":null}\n')
     found = list(read_file(lines, "id"))
-    assert [r.key for r in found if isinstance(r, Row)] == ["1", None]
+    assert [r.key for r in found if isinstance(r, InputRow)] == ["1", None]
     assert [r.line for r in found if isinstance(r, Reject)] == [2, 3, 4]
 
 

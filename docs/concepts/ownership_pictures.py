@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie.console.svg import Mark, Stretch, timeline
-from coterie.laboratory.experiments import Group
+from coterie.laboratory.experiments import ExperimentGroup
 from coterie.laboratory.ownership import Ownership, TopicPartition
 
 HERE = Path(__file__).parent
@@ -42,11 +42,11 @@ class RecordedOwnership(Ownership):
         return sorted(self.stretches + lasting)
 
 
-def _one_joins(group: Group, assignor: str) -> Iterator[tuple[int, str, Callable[[], None]]]:
+def _one_joins(group: ExperimentGroup, assignor: str) -> Iterator[tuple[int, str, Callable[[], None]]]:
     yield LEAD_MS, "m003 joins", group.add((assignor,)).start
 
 
-def _one_restarts(group: Group, assignor: str) -> Iterator[tuple[int, str, Callable[[], None]]]:
+def _one_restarts(group: ExperimentGroup, assignor: str) -> Iterator[tuple[int, str, Callable[[], None]]]:
     member = group.members[1]
 
     def stop() -> None:
@@ -63,7 +63,7 @@ class Scene:
 
     title: str
     assignor: str
-    event: Callable[[Group, str], Iterator[tuple[int, str, Callable[[], None]]]]
+    event: Callable[[ExperimentGroup, str], Iterator[tuple[int, str, Callable[[], None]]]]
     shown_ms: int
     static: bool = False
 
@@ -78,7 +78,7 @@ SCENES = {
 
 def draw(scene: Scene) -> str:
     """The picture as SVG: a row for each partition, a colour for each member, white where nobody owns it."""
-    group = Group(PARTITIONS, LISTENER_MS, SEED)
+    group = ExperimentGroup(PARTITIONS, LISTENER_MS, SEED)
     recorded = group.ownership = RecordedOwnership()
     for n in range(MEMBERS):
         member = group.add((scene.assignor,))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from coterie.assignors import Assignment, Subscriber, Topics, assign_cooperative_sticky
+from coterie.assignors import AssignableTopics, Assignment, Subscriber, assign_cooperative_sticky
 from coterie.assignors.sticky import encode_sticky_user_data
 
-Assign = Callable[[Topics, list[Subscriber]], Assignment]
+Assign = Callable[[AssignableTopics, list[Subscriber]], Assignment]
 
 
 def partitions(text: str) -> dict[str, list[int]]:
@@ -57,7 +57,7 @@ def sizes(assignment: Assignment) -> dict[str, int]:
     return {m: sum(map(len, owned.values())) for m, owned in assignment.items()}
 
 
-def settle(assign: Assign, topics: Topics, members: list[Subscriber]) -> Assignment:
+def settle(assign: Assign, topics: AssignableTopics, members: list[Subscriber]) -> Assignment:
     """The assignment once nothing is revoked any more: at most 4 repetitions, in none of which a partition is given to
     one member while another is only just giving it up."""
     given = assign(topics, members)
@@ -81,7 +81,7 @@ def settle(assign: Assign, topics: Topics, members: list[Subscriber]) -> Assignm
     raise AssertionError("still revoking after 4 repetitions")
 
 
-def check_valid(topics: Topics, members: list[Subscriber], given: Assignment) -> None:
+def check_valid(topics: AssignableTopics, members: list[Subscriber], given: Assignment) -> None:
     """Every partition at most once, to a subscriber; every member has an entry."""
     assert set(given) == {m.member_id for m in members}
     owners: dict[tuple[str, int], str] = {}
@@ -95,7 +95,7 @@ def check_valid(topics: Topics, members: list[Subscriber], given: Assignment) ->
                 assert owners.setdefault((topic, number), one.member_id) == one.member_id
 
 
-def check_full(topics: Topics, members: list[Subscriber], given: Assignment) -> None:
+def check_full(topics: AssignableTopics, members: list[Subscriber], given: Assignment) -> None:
     """Valid, nothing left over, and balanced: no partition could go from one to another that has two fewer."""
     check_valid(topics, members, given)
     subscribed = {t for m in members for t in m.topics}
@@ -110,7 +110,7 @@ def check_full(topics: Topics, members: list[Subscriber], given: Assignment) -> 
                 )
 
 
-def lost(before: Assignment, after: Assignment, members: list[Subscriber], topics: Topics) -> int:
+def lost(before: Assignment, after: Assignment, members: list[Subscriber], topics: AssignableTopics) -> int:
     """Partitions that somebody who is still there has no more."""
     count = 0
     for one in members:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.assignors import ASSIGNORS, RebalanceProtocol, Topics, assign_range, assign_round_robin, protocol_of
+from coterie.assignors import (
+    ASSIGNORS,
+    AssignableTopics,
+    RebalanceProtocol,
+    assign_range,
+    assign_round_robin,
+    protocol_of,
+)
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from coterie.assignors.subscription import Subscriber, in_order, racks_matter
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -21,13 +28,13 @@ def subscriber(member_id: str, topics: str, instance: str | None = None) -> Subs
 
 
 def test_range_the_articles_example() -> None:
-    got = assign_range(Topics({"t0": 3, "t1": 3}), [subscriber("C0", "t0 t1"), subscriber("C1", "t0 t1")])
+    got = assign_range(AssignableTopics({"t0": 3, "t1": 3}), [subscriber("C0", "t0 t1"), subscriber("C1", "t0 t1")])
     assert shown(got) == {"C0": "t0-0 t0-1 t1-0 t1-1", "C1": "t0-2 t1-2"}
 
 
 def test_round_robin_the_articles_example() -> None:
     members = [subscriber("C0", "t0"), subscriber("C1", "t0 t1"), subscriber("C2", "t0 t1 t2")]
-    got = assign_round_robin(Topics({"t0": 1, "t1": 2, "t2": 3}), members)
+    got = assign_round_robin(AssignableTopics({"t0": 1, "t1": 2, "t2": 3}), members)
     assert shown(got) == {"C0": "t0-0", "C1": "t1-0", "C2": "t1-1 t2-0 t2-1 t2-2"}
 
 
@@ -53,15 +60,16 @@ def test_round_robin_the_articles_example() -> None:
 def test_kafkas_cases_for_both(
     name: str, case: str, counts: dict[str, int], members: dict[str, str], expected: dict[str, str]
 ) -> None:
-    assert shown(ASSIGNORS[name].assign(Topics(counts), [subscriber(m, t) for m, t in members.items()])) == expected, (
-        case
-    )
+    assert (
+        shown(ASSIGNORS[name].assign(AssignableTopics(counts), [subscriber(m, t) for m, t in members.items()]))
+        == expected
+    ), case
 
 
 def test_two_consumers_two_topics_six_partitions() -> None:
     """testTwoConsumersTwoTopicsSixPartitions, testTwoDynamicConsumersTwoTopicsSixPartitions"""
     members = [subscriber("c1", "t1 t2"), subscriber("c2", "t1 t2")]
-    counts = Topics({"t1": 3, "t2": 3})
+    counts = AssignableTopics({"t1": 3, "t2": 3})
     assert shown(assign_range(counts, members)) == {"c1": "t1-0 t1-1 t2-0 t2-1", "c2": "t1-2 t2-2"}
     assert shown(assign_round_robin(counts, members)) == {"c1": "t1-0 t1-2 t2-1", "c2": "t1-1 t2-0 t2-2"}
 
@@ -76,13 +84,17 @@ def test_static_members_come_first_by_instance_id() -> None:
     shuffled = many[:]
     random.Random(1).shuffle(shuffled)
     assert in_order(shuffled) == in_order(many)
-    assert shown(assign_range(Topics({"t1": 3}), [dynamic, two, one])) == {"b": "t1-2", "a": "t1-1", "z": "t1-0"}
+    assert shown(assign_range(AssignableTopics({"t1": 3}), [dynamic, two, one])) == {
+        "b": "t1-2",
+        "a": "t1-1",
+        "z": "t1-0",
+    }
 
 
 def test_a_static_member_keeps_its_partitions_under_a_new_member_id() -> None:
     """testStaticMemberRangeAssignmentPersistentAfterMemberIdChanges,
     testStaticMemberRoundRobinAssignmentPersistentAfterMemberIdChanges"""
-    topics = Topics({"t": 5, "u": 5})
+    topics = AssignableTopics({"t": 5, "u": 5})
     for assign in (assign_range, assign_round_robin):
         before = assign(topics, [subscriber(f"m{n}", "t u", f"i{n}") for n in range(3)])
         after = assign(topics, [subscriber(f"x{9 - n}", "t u", f"i{n}") for n in range(3)])
@@ -97,7 +109,7 @@ def test_a_static_member_keeps_its_partitions_under_a_new_member_id() -> None:
 )
 def test_on_any_input(counts: dict[str, int], topics: list[frozenset[str]], name: str) -> None:
     members = [Subscriber(f"m{n}", t) for n, t in enumerate(topics)]
-    assignment = ASSIGNORS[name].assign(Topics(counts), members)
+    assignment = ASSIGNORS[name].assign(AssignableTopics(counts), members)
     assert set(assignment) == {m.member_id for m in members}
     given_out = [(t, p) for owned in assignment.values() for t, ps in owned.items() for p in ps]
     subscribed = {t for m in members for t in m.topics}
@@ -113,15 +125,15 @@ def test_on_any_input(counts: dict[str, int], topics: list[frozenset[str]], name
 def test_static_members_keep_theirs_when_a_dynamic_one_is_replaced() -> None:
     """testStaticMemberRangeAssignmentPersistent, testStaticMemberRoundRobinAssignmentPersistent"""
     for assign, topics in (
-        (assign_range, Topics({"t1": 5, "t2": 4})),
-        (assign_round_robin, Topics({"t1": 3, "t2": 3})),
+        (assign_range, AssignableTopics({"t1": 5, "t2": 4})),
+        (assign_round_robin, AssignableTopics({"t1": 3, "t2": 3})),
     ):
         static = [subscriber(f"c{n}", "t1 t2", f"i{n}") for n in (1, 2, 3)]
         before = shown(assign(topics, [*static, subscriber("c4", "t1 t2")]))
         after = shown(assign(topics, [*static, subscriber("c5", "t1 t2")]))
         assert before.pop("c4") == after.pop("c5")
         assert before == after
-    assert shown(assign_range(Topics({"t1": 5, "t2": 4}), [*static, subscriber("c4", "t1 t2")])) == {
+    assert shown(assign_range(AssignableTopics({"t1": 5, "t2": 4}), [*static, subscriber("c4", "t1 t2")])) == {
         "c1": "t1-0 t1-1 t2-0",
         "c2": "t1-2 t2-1",
         "c3": "t1-3 t2-2",
@@ -132,9 +144,11 @@ def test_static_members_keep_theirs_when_a_dynamic_one_is_replaced() -> None:
 # -- racks (KIP-881); compared with Apache Kafka's classes by `./run conformance` ---------------------------------------------
 
 
-def near(counts: dict[str, int], racks: list[set[str]]) -> Topics:
+def near(counts: dict[str, int], racks: list[set[str]]) -> AssignableTopics:
     """Partition n of every topic on the n-th set of racks, over and over."""
-    return Topics(counts, {t: [frozenset(racks[p % len(racks)]) for p in range(n)] for t, n in counts.items()})
+    return AssignableTopics(
+        counts, {t: [frozenset(racks[p % len(racks)]) for p in range(n)] for t, n in counts.items()}
+    )
 
 
 def test_when_racks_matter() -> None:
@@ -154,7 +168,7 @@ def test_range_by_rack() -> None:
     members = [Subscriber(f"c{n}", frozenset({"t1"}), rack="cab"[n]) for n in range(3)]
     got = assign_range(near({"t1": 6}, racks), members)
     assert shown(got) == {"c0": "t1-2 t1-5", "c1": "t1-0 t1-3", "c2": "t1-1 t1-4"}
-    plain = assign_range(Topics({"t1": 6}), members)
+    plain = assign_range(AssignableTopics({"t1": 6}), members)
     assert assign_range(near({"t1": 6}, [{"a", "b", "c"}]), members) == plain
     assert assign_range(near({"t1": 6}, [{"x"}]), members) == plain
     uneven = [*members[:2], Subscriber("c2", frozenset({"t1", "t2"}), rack="b")]
@@ -169,7 +183,9 @@ def test_co_partitioning_goes_before_closeness() -> None:
     members = [Subscriber(f"c{n}", frozenset(counts), rack="bca"[n]) for n in range(3)]
     got = assign_range(near(counts, [{"a"}, {"b"}, {"c"}]), members)
     assert shown(got) == {"c0": "t1-1 t2-1 t3-1", "c1": "t1-2 t2-2 t3-2", "c2": "t1-0 t2-0 t3-0"}
-    crossed = Topics(counts, {t: [frozenset("abc"[(p + n) % 3]) for p in range(3)] for n, t in enumerate(counts)})
+    crossed = AssignableTopics(
+        counts, {t: [frozenset("abc"[(p + n) % 3]) for p in range(3)] for n, t in enumerate(counts)}
+    )
     got = assign_range(crossed, members)
     for owned in got.values():
         assert len({tuple(ps) for ps in owned.values()}) == 1, "the same numbers of every topic"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.assignors import Subscriber, Topics, assign_cooperative_sticky, assign_sticky
+from coterie.assignors import AssignableTopics, Subscriber, assign_cooperative_sticky, assign_sticky
 from coterie.assignors.sticky import (
     decode_cooperative_user_data,
     decode_sticky_user_data,
@@ -30,13 +30,13 @@ BOTH = pytest.mark.parametrize("assign", [assign_sticky, assign_cooperative_stic
 @BOTH
 def test_the_articles_first_assignment(assign: Assign) -> None:
     members = [member("C0", "t0"), member("C1", "t0 t1"), member("C2", "t0 t1 t2")]
-    got = assign(Topics({"t0": 1, "t1": 2, "t2": 3}), members)
+    got = assign(AssignableTopics({"t0": 1, "t1": 2, "t2": 3}), members)
     assert shown(got) == {"C0": "t0-0", "C1": "t1-0 t1-1", "C2": "t2-0 t2-1 t2-2"}
 
 
 @BOTH
 def test_the_articles_member_that_crashes(assign: Assign) -> None:
-    topics = Topics({"t0": 2, "t1": 2, "t2": 2, "t3": 2})
+    topics = AssignableTopics({"t0": 2, "t1": 2, "t2": 2, "t3": 2})
     members = [member(name, "t0 t1 t2 t3") for name in ("C0", "C1", "C2")]
     first = assign(topics, members)
     assert shown(first) == {"C0": "t0-0 t1-1 t3-0", "C1": "t0-1 t2-0 t3-1", "C2": "t1-0 t2-1"}
@@ -77,21 +77,21 @@ def test_the_articles_member_that_crashes(assign: Assign) -> None:
 def test_kafkas_first_assignments(
     assign: Assign, case: str, counts: dict[str, int], members: dict[str, str], expected: dict[str, str]
 ) -> None:
-    assert shown(assign(Topics(counts), [member(m, t) for m, t in members.items()])) == expected, case
+    assert shown(assign(AssignableTopics(counts), [member(m, t) for m, t in members.items()])) == expected, case
 
 
 @BOTH
 def test_what_is_no_longer_subscribed_to_is_dropped(assign: Assign) -> None:
     """testOnlyAssignsPartitionsFromSubscribedTopics, testNoExceptionThrownWhenOnlySubscribedTopicDeleted"""
-    topics = Topics({"t1": 2, "other": 3})
+    topics = AssignableTopics({"t1": 2, "other": 3})
     assert shown(assign(topics, [member("c", "t1", "t1-1 other-0 unknown-3 t1-9", 1)])) == {"c": "t1-0 t1-1"}
-    assert shown(assign(Topics({}), [member("c", "t1", "t1-0 t1-1", 1)])) == {"c": ""}
+    assert shown(assign(AssignableTopics({}), [member("c", "t1", "t1-0 t1-1", 1)])) == {"c": ""}
 
 
 @BOTH
 def test_where_round_robin_is_poor(assign: Assign) -> None:
     """testPoorRoundRobinAssignmentScenario"""
-    topics = Topics({f"t{n}": n % 2 + 1 for n in range(1, 6)})
+    topics = AssignableTopics({f"t{n}": n % 2 + 1 for n in range(1, 6)})
     everything = "t1 t2 t3 t4 t5"
     members = [member("c1", everything), member("c2", "t1 t3 t5"), member("c3", "t1 t3 t5"), member("c4", everything)]
     check_full(topics, members, settle(assign, topics, members))
@@ -100,14 +100,14 @@ def test_where_round_robin_is_poor(assign: Assign) -> None:
 @BOTH
 def test_existing_assignments_move_where_they_must(assign: Assign) -> None:
     """testMoveExistingAssignments, testNewSubscription"""
-    topics = Topics({f"t{n}": 1 for n in range(1, 7)})
+    topics = AssignableTopics({f"t{n}": 1 for n in range(1, 7)})
     members = [
         member("c01", "t1 t2", "t1-0", 1),
         member("c02", "t1 t2 t3 t4", "t2-0 t3-0", 1),
         member("c03", "t2 t3 t4 t5 t6", "t4-0 t5-0 t6-0", 1),
     ]
     settle(assign, topics, members)
-    topics = Topics({f"t{n}": n for n in range(1, 4)})
+    topics = AssignableTopics({f"t{n}": n for n in range(1, 4)})
     members = [member("c0", "t1"), member("c1", "t1 t2"), member("c2", "t1 t2 t3")]
     first = settle(assign, topics, members)
     members[0] = replace(members[0], topics=frozenset({"t1", "t2"}))
@@ -121,7 +121,7 @@ def test_existing_assignments_move_where_they_must(assign: Assign) -> None:
 @BOTH
 def test_a_member_comes_and_another_goes(assign: Assign) -> None:
     """testAddRemoveConsumerOneTopic"""
-    topics = Topics({"t": 3})
+    topics = AssignableTopics({"t": 3})
     one, two = member("c1", "t"), member("c2", "t")
     first = settle(assign, topics, [one])
     second = settle(assign, topics, again(first, [one, two], 1))
@@ -133,12 +133,12 @@ def test_a_member_comes_and_another_goes(assign: Assign) -> None:
 def test_a_topic_comes_and_another_goes(assign: Assign) -> None:
     """testAddRemoveTopicTwoConsumers"""
     members = [member("c1", "t1 t2"), member("c2", "t1 t2")]
-    first = settle(assign, Topics({"t1": 3}), members)
-    both = Topics({"t1": 3, "t2": 3})
+    first = settle(assign, AssignableTopics({"t1": 3}), members)
+    both = AssignableTopics({"t1": 3, "t2": 3})
     second = settle(assign, both, again(first, members, 1))
     assert sizes(second) == {"c1": 3, "c2": 3}
     assert lost(first, second, members, both) == 0
-    only = Topics({"t2": 3})
+    only = AssignableTopics({"t2": 3})
     third = settle(assign, only, again(second, members, 2))
     assert lost(second, third, members, only) == 0
     assert sorted(sizes(third).values()) == [1, 2]
@@ -147,7 +147,7 @@ def test_a_topic_comes_and_another_goes(assign: Assign) -> None:
 @BOTH
 def test_one_of_nineteen_leaves(assign: Assign) -> None:
     """testReassignmentAfterOneConsumerLeaves"""
-    topics = Topics({f"t{n:02}": n for n in range(1, 20)})
+    topics = AssignableTopics({f"t{n:02}": n for n in range(1, 20)})
     members = [member(f"c{n:02}", " ".join(f"t{k:02}" for k in range(1, n + 1))) for n in range(1, 20)]
     first = settle(assign, topics, members)
     left = [m for m in members if m.member_id != "c10"]
@@ -158,7 +158,7 @@ def test_one_of_nineteen_leaves(assign: Assign) -> None:
 @BOTH
 def test_a_tenth_member_arrives(assign: Assign) -> None:
     """testReassignmentAfterOneConsumerAdded"""
-    topics = Topics({"t": 20})
+    topics = AssignableTopics({"t": 20})
     members = [member(f"c{n:02}", "t") for n in range(1, 10)]
     first = settle(assign, topics, members)
     members.append(member("c10", "t"))
@@ -169,7 +169,7 @@ def test_a_tenth_member_arrives(assign: Assign) -> None:
 @BOTH
 def test_one_of_eight_equals_leaves(assign: Assign) -> None:
     """testSameSubscriptions"""
-    topics = Topics({f"t{n:02}": n for n in range(1, 15)})
+    topics = AssignableTopics({f"t{n:02}": n for n in range(1, 15)})
     members = [member(f"c{n}", " ".join(topics.counts)) for n in range(8)]
     first = settle(assign, topics, members)
     del members[5]
@@ -180,7 +180,7 @@ def test_one_of_eight_equals_leaves(assign: Assign) -> None:
 @BOTH
 def test_whoever_had_one_keeps_it(assign: Assign) -> None:
     """testStickiness"""
-    topics = Topics({"t": 3})
+    topics = AssignableTopics({"t": 3})
     members = [member(f"c{n}", "t") for n in range(1, 5)]
     first = settle(assign, topics, members)
     assert shown(first) == {"c1": "t-0", "c2": "t-1", "c3": "t-2", "c4": ""}
@@ -193,7 +193,7 @@ def test_random_groups_that_change(assign: Assign) -> None:
     """testReassignmentWithRandomSubscriptionsAndChanges"""
     rng = random.Random(1)
     for _ in range(100):
-        topics = Topics({f"t{n}": rng.randint(1, 10) for n in range(rng.randint(10, 20))})
+        topics = AssignableTopics({f"t{n}": rng.randint(1, 10) for n in range(rng.randint(10, 20))})
         names = sorted(topics.counts)
         members = [
             member(f"c{n:02}", " ".join(rng.sample(names, rng.randint(1, len(names)))))
@@ -211,7 +211,7 @@ def test_random_groups_that_change(assign: Assign) -> None:
 def test_fifty_of_two_hundred_leave_at_once(assign: Assign) -> None:
     """testLargeAssignmentWithMultipleConsumersLeavingAndRandomSubscription"""
     rng = random.Random(2)
-    topics = Topics({f"t{n}": rng.randint(1, 10) for n in range(40)})
+    topics = AssignableTopics({f"t{n}": rng.randint(1, 10) for n in range(40)})
     names = sorted(topics.counts)
     members = [member(f"c{n:03}", " ".join(rng.sample(names, rng.randint(1, 20)))) for n in range(200)]
     first = settle(assign, topics, members)
@@ -226,7 +226,7 @@ def test_fifty_of_two_hundred_leave_at_once(assign: Assign) -> None:
 @BOTH
 def test_a_million_partitions(assign: Assign) -> None:
     """testLargeAssignmentAndGroupWithUniformSubscription; how long it takes is measured by `./run bench`"""
-    topics = Topics({f"t{n:03}": 2_000 for n in range(500)})
+    topics = AssignableTopics({f"t{n:03}": 2_000 for n in range(500)})
     names = " ".join(topics.counts)
     members = [member(f"c{n:04}", names) for n in range(2_000)]
     first = assign(topics, members)
@@ -239,7 +239,7 @@ def test_a_million_partitions(assign: Assign) -> None:
 @BOTH
 def test_large_groups_that_are_not_alike(assign: Assign) -> None:
     """testLargeAssignmentAndGroupWithNonEqualSubscription, testAssignmentAndGroupWithNonEqualSubscriptionNotTimeout"""
-    topics = Topics({f"t{n:03}": 200 for n in range(100)})
+    topics = AssignableTopics({f"t{n:03}": 200 for n in range(100)})
     most, few = " ".join(topics.counts), " ".join(list(topics.counts)[:50])
     for members in (
         [member(f"c{n:03}", few if n == 7 else most) for n in range(500)],
@@ -258,7 +258,7 @@ def test_large_groups_that_are_not_alike(assign: Assign) -> None:
 @BOTH
 def test_the_newer_generation_holds(assign: Assign) -> None:
     """testOwnedPartitionsAreInvalidatedForConsumerWithStaleGeneration"""
-    topics = Topics({"t1": 3, "t2": 3})
+    topics = AssignableTopics({"t1": 3, "t2": 3})
     members = [
         member("c1", "t1 t2", "t1-0 t1-2 t2-1", 5),
         member("c2", "t1 t2", "t1-0 t1-2 t2-1", 4),
@@ -269,7 +269,7 @@ def test_the_newer_generation_holds(assign: Assign) -> None:
 @BOTH
 def test_no_generation_loses_against_any(assign: Assign) -> None:
     """testOwnedPartitionsAreInvalidatedForConsumerWithNoGeneration"""
-    topics = Topics({"t1": 3, "t2": 3})
+    topics = AssignableTopics({"t1": 3, "t2": 3})
     members = [member("c1", "t1 t2", "t1-0 t1-2 t2-1", 5), member("c2", "t1 t2", "t1-0 t1-2 t2-1")]
     assert shown(assign(topics, members)) == {"c1": "t1-0 t1-2 t2-1", "c2": "t1-1 t2-0 t2-2"}
 
@@ -277,7 +277,7 @@ def test_no_generation_loses_against_any(assign: Assign) -> None:
 @BOTH
 def test_only_contradictions_are_void(assign: Assign) -> None:
     """testOwnedPartitionsAreInvalidatedForConsumerWithMultipleGeneration"""
-    topics = Topics({"t1": 3, "t2": 3})
+    topics = AssignableTopics({"t1": 3, "t2": 3})
     members = [
         member("c1", "t1 t2", "t1-0 t1-2 t2-1", 5),
         member("c2", "t1 t2", "t1-0 t1-1 t2-0", 4),
@@ -288,7 +288,7 @@ def test_only_contradictions_are_void(assign: Assign) -> None:
 @BOTH
 def test_each_contradiction_goes_to_the_highest_generation(assign: Assign) -> None:
     """testEnsurePartitionsAssignedToHighestGeneration"""
-    topics = Topics({"t1": 3, "t2": 3, "t3": 3})
+    topics = AssignableTopics({"t1": 3, "t2": 3, "t3": 3})
     names = "t1 t2 t3"
     members = [
         member("c1", names, "t1-0 t2-0 t3-0", 1),
@@ -306,7 +306,7 @@ def test_each_contradiction_goes_to_the_highest_generation(assign: Assign) -> No
 @BOTH
 def test_claims_without_contradiction_hold_whatever_their_generation(assign: Assign) -> None:
     """testNoReassignmentOnCurrentMembers"""
-    topics = Topics({f"t{n}": 3 for n in range(4)})
+    topics = AssignableTopics({f"t{n}": 3 for n in range(4)})
     names = " ".join(topics.counts)
     members = [
         member("c1", names, "t0-0 t1-0 t2-0", 3),
@@ -326,7 +326,7 @@ def test_claims_without_contradiction_hold_whatever_their_generation(assign: Ass
 @pytest.mark.parametrize("generations", list(itertools.permutations((1, 2, 3))))
 def test_one_partition_claimed_by_three(assign: Assign, generations: tuple[int, int, int]) -> None:
     """testSubscriptionNotEqualAndAssignSamePartitionWith3Generation"""
-    topics = Topics({"t": 3, "u": 2})
+    topics = AssignableTopics({"t": 3, "u": 2})
     names = {"c1": "t u", "c2": "t", "c3": "t u"}
     members = [member(m, names[m], "t-0", g) for m, g in zip(names, generations, strict=True)]
     got = assign(topics, members)
@@ -341,7 +341,7 @@ def test_a_partition_claimed_twice_in_one_generation(members_and_partitions: tup
     """testPartitionsTransferringOwnershipIncludeThePartitionClaimedByMultipleConsumersInSameGeneration,
     testAllConsumersHaveOwnedPartitionInvalidatedWhenClaimedByMultipleConsumersInSameGenerationWithEqualPartitionsPerConsumer,
     testAllConsumersHaveOwnedPartitionInvalidatedWhenClaimedByMultipleConsumersInSameGenerationWithUnequalPartitionsPerConsumer"""
-    topics = Topics({"t": 3 if members_and_partitions == (3, 3) else 4})
+    topics = AssignableTopics({"t": 3 if members_and_partitions == (3, 3) else 4})
     members = [member("c1", "t", "t-0 t-1", 1), member("c2", "t", "t-0 t-2", 1), member("c3", "t", "", 1)]
     eager = assign_sticky(topics, members)
     assert shown(eager)["c3"].split()[0] == "t-0", "the third member has it at once"
@@ -358,14 +358,14 @@ def test_a_partition_claimed_twice_in_one_generation(members_and_partitions: tup
 @BOTH
 def test_the_member_at_its_share_gets_the_odd_one(assign: Assign) -> None:
     """testConsumerOwningMinQuotaExpectedMaxQuota"""
-    topics = Topics({"t1": 2, "t2": 3})
+    topics = AssignableTopics({"t1": 2, "t2": 3})
     members = [member("c1", "t1 t2", "t1-0 t2-1", 1), member("c2", "t1 t2", "t1-1 t2-2", 1)]
     assert shown(assign(topics, members)) == {"c1": "t1-0 t2-0 t2-1", "c2": "t1-1 t2-2"}
 
 
 def test_exactly_one_moves_to_a_third() -> None:
     """testMaxQuotaConsumerMoreThanNumExpectedMaxCapacityMembers"""
-    topics = Topics({"t1": 2, "t2": 2})
+    topics = AssignableTopics({"t1": 2, "t2": 2})
     members = [
         member("c1", "t1 t2", "t1-0 t2-0", 1),
         member("c2", "t1 t2", "t1-1 t2-1", 1),
@@ -379,7 +379,7 @@ def test_exactly_one_moves_to_a_third() -> None:
 @BOTH
 def test_all_below_their_share(assign: Assign) -> None:
     """testAllConsumersAreUnderMinQuota"""
-    topics = Topics({"t1": 2, "t2": 3})
+    topics = AssignableTopics({"t1": 2, "t2": 3})
     members = [member("c1", "t1 t2", "t1-0", 1), member("c2", "t1 t2", "t1-1", 1), member("c3", "t1 t2", "", 1)]
     assert shown(assign(topics, members)) == {"c1": "t1-0 t2-1", "c2": "t1-1 t2-2", "c3": "t2-0"}
 
@@ -387,7 +387,7 @@ def test_all_below_their_share(assign: Assign) -> None:
 @BOTH
 def test_at_its_share_is_full(assign: Assign) -> None:
     """testAllConsumersReachExpectedQuotaAndAreConsideredFilled"""
-    topics = Topics({"t": 4})
+    topics = AssignableTopics({"t": 4})
     members = [member("c1", "t", "t-0 t-1", 1), member("c2", "t", "t-2", 1), member("c3", "t", "", 1)]
     assert shown(assign(topics, members)) == {"c1": "t-0 t-1", "c2": "t-2", "c3": "t-3"}
 
@@ -395,7 +395,7 @@ def test_at_its_share_is_full(assign: Assign) -> None:
 @BOTH
 def test_each_topic_is_spread_evenly_by_itself(assign: Assign) -> None:
     """testTopicBalanceAfterReassignment"""
-    topics = Topics({"t1": 12, "t2": 12})
+    topics = AssignableTopics({"t1": 12, "t2": 12})
     members = [member(f"c{n}", "t1 t2") for n in range(4)]
     owned = settle(assign, topics, members[:1])
     for generation, count in enumerate((2, 4, 2), 1):
@@ -406,7 +406,7 @@ def test_each_topic_is_spread_evenly_by_itself(assign: Assign) -> None:
 
 def test_two_members_come_and_go() -> None:
     """testAddRemoveTwoConsumersTwoTopics"""
-    topics = Topics({"t1": 3, "t2": 4})
+    topics = AssignableTopics({"t1": 3, "t2": 4})
     members = [member(f"c{n}", "t1 t2") for n in range(1, 5)]
     first = assign_sticky(topics, members[:2])
     assert shown(first) == {"c1": "t1-0 t1-2 t2-1 t2-3", "c2": "t1-1 t2-0 t2-2"}
@@ -427,7 +427,7 @@ def test_racks(assign: Assign) -> None:
     improved where it costs no balance, also against what was owned; equal racks give the plain result"""
     counts = {"t1": 6, "t2": 3}
     racks = {t: [frozenset({f"r{p % 3}"}) for p in range(n)] for t, n in counts.items()}
-    near = Topics(counts, racks)
+    near = AssignableTopics(counts, racks)
     members = [member(f"c{n}", "t1 t2", rack=f"r{n}") for n in range(3)]
     got = settle(assign, near, members)
     assert sizes(got) == {"c0": 3, "c1": 3, "c2": 3}
@@ -437,9 +437,9 @@ def test_racks(assign: Assign) -> None:
     moved = settle(assign, near, crossed)
     for n, one in enumerate(crossed):
         assert all(p % 3 == (n + 1) % 3 for ps in moved[one.member_id].values() for p in ps)
-    everywhere = Topics(counts, {t: [frozenset({"r0", "r1", "r2"})] * n for t, n in counts.items()})
+    everywhere = AssignableTopics(counts, {t: [frozenset({"r0", "r1", "r2"})] * n for t, n in counts.items()})
     plain = [replace(m, rack=None) for m in members]
-    assert shown(assign(everywhere, members)) == shown(assign(Topics(counts), plain))
+    assert shown(assign(everywhere, members)) == shown(assign(AssignableTopics(counts), plain))
     uneven = [member("c0", "t1", rack="r0"), member("c1", "t1 t2", rack="r1"), member("c2", "t1 t2", rack="r2")]
     got = settle(assign, near, uneven)
     far = sum(f"r{p % 3}" != one.rack for one in uneven for ps in got[one.member_id].values() for p in ps)
@@ -448,7 +448,7 @@ def test_racks(assign: Assign) -> None:
 
 def test_what_moves_to_be_closer_is_held_back_first() -> None:
     """testUniformSubscriptionTransferOwnershipListIsRight"""
-    topics = Topics({"t": 2}, {"t": [frozenset({"r1"}), frozenset({"r2"})]})
+    topics = AssignableTopics({"t": 2}, {"t": [frozenset({"r1"}), frozenset({"r2"})]})
     members = [member("c1", "t", "t-1", 1, rack="r1"), member("c2", "t", "t-0", 1, rack="r2")]
     assert shown(assign_cooperative_sticky(topics, members)) == {"c1": "", "c2": ""}
     assert shown(assign_sticky(topics, members)) == {"c1": "t-0", "c2": "t-1"}
@@ -459,7 +459,7 @@ def test_what_moves_to_be_closer_is_held_back_first() -> None:
 
 def test_a_member_returns_with_an_old_claim() -> None:
     """testAssignmentWithMultipleGenerations1"""
-    topics = Topics({"t": 6})
+    topics = AssignableTopics({"t": 6})
     members = [member(f"c{n}", "t") for n in (1, 2, 3)]
     first = assign_sticky(topics, members)
     second = assign_sticky(topics, again(first, members[:2], 1))
@@ -471,7 +471,7 @@ def test_a_member_returns_with_an_old_claim() -> None:
 
 def test_two_return_after_one_had_everything() -> None:
     """testAssignmentWithMultipleGenerations2"""
-    topics = Topics({"t": 6})
+    topics = AssignableTopics({"t": 6})
     members = [member(f"c{n}", "t") for n in (1, 2, 3)]
     first = assign_sticky(topics, members)
     second = assign_sticky(topics, again(first, members[1:2], 1))
@@ -483,7 +483,7 @@ def test_two_return_after_one_had_everything() -> None:
 
 def test_older_claims_that_overlap() -> None:
     """testAssignmentWithConflictingPreviousGenerations"""
-    topics = Topics({"t": 6})
+    topics = AssignableTopics({"t": 6})
     members = [
         member("c1", "t", "t-0 t-1 t-4", 1),
         member("c2", "t", "t-0 t-2 t-3", 2),
@@ -497,7 +497,7 @@ def test_older_claims_that_overlap() -> None:
 
 def test_user_data_of_version_0_beside_version_1() -> None:
     """testSchemaBackwardCompatibility"""
-    topics = Topics({"t": 3})
+    topics = AssignableTopics({"t": 3})
     old = StickyAssignorUserData.of({"t": [0, 2]}, 1).encode(0)
     members = [
         Subscriber("c1", frozenset({"t"}), user_data=old),
@@ -516,7 +516,7 @@ def test_user_data_of_version_0_beside_version_1() -> None:
 def test_eager_sticky_trusts_its_user_data() -> None:
     """testMemberData, testMemberDataWillHonorUserData, testMemberDataWithInconsistentData,
     testAssignorWithOldVersionSubscriptions"""
-    topics = Topics({"t": 3})
+    topics = AssignableTopics({"t": 3})
     data = encode_sticky_user_data({"t": [0]}, 2)
     members = [
         Subscriber("c1", frozenset({"t"}), None, {"t": (1,)}, 9, None, data),
@@ -540,7 +540,7 @@ def test_cooperative_user_data_is_the_generation_only() -> None:
 def test_cooperative_trusts_the_owned_partitions() -> None:
     """testMemberDataWithInconsistentData, testMemberDataWithEmptyPartitionsAndEqualGeneration,
     testMemberDataWithEmptyPartitionsAndHigherGeneration, testAssignorWithOldVersionSubscriptions"""
-    topics = Topics({"t": 3})
+    topics = AssignableTopics({"t": 3})
     said = encode_sticky_user_data({"t": [0]}, 2)
     members = [
         Subscriber("c1", frozenset({"t"}), None, {"t": (1,)}, 2, None, said),
@@ -561,7 +561,7 @@ def test_cooperative_trusts_the_owned_partitions() -> None:
     assign=st.sampled_from([assign_sticky, assign_cooperative_sticky]),
 )
 def test_on_any_input(counts: dict[str, int], wanted: list[frozenset[str]], gone: set[int], assign: Assign) -> None:
-    topics = Topics(counts)
+    topics = AssignableTopics(counts)
     members = [member(f"m{n}", " ".join(t)) for n, t in enumerate(wanted)]
     first = settle(assign, topics, members)
     left = [m for n, m in enumerate(members) if n not in gone]

@@ -9,7 +9,7 @@ import pytest
 
 from coterie.bench import load
 from coterie.bench.loading import PER_COMMIT, open_log, write_commits
-from coterie.bench.measure import Row, broker
+from coterie.bench.measure import Measurement, broker
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
@@ -44,6 +44,6 @@ def test_the_log_that_is_loaded_holds_what_it_says(tmp_path: Path) -> None:
 
 
 def test_a_row_is_better_above_one() -> None:
-    assert Row("x", 20.0, "1/s", 10.0).ratio == 2
-    assert Row("x", 20.0, "ms", 10.0, lower_is_better=True, peer="Kafka").ratio == 0.5
-    assert Row("x", 20.0, "ms").ratio is None
+    assert Measurement("x", 20.0, "1/s", 10.0).ratio == 2
+    assert Measurement("x", 20.0, "ms", 10.0, lower_is_better=True, peer="Kafka").ratio == 0.5
+    assert Measurement("x", 20.0, "ms").ratio is None

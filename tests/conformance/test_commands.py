@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.cli import VERBS
-from coterie.conformance.commands import COMMANDS, COTERIE, Command, run_commands, wrong
+from coterie.conformance.commands import COMMANDS, COTERIE, CommandCase, run_commands, wrong
 from coterie.testing import LocalBroker
 
 
@@ -39,7 +39,7 @@ def test_every_verb_that_takes_a_bootstrap_server_is_in_the_table() -> None:
 
 
 def test_a_row_can_fail() -> None:
-    row = Command("x", "^right$", since="1.0", refusal="not before 1.0")
+    row = CommandCase("x", "^right$", since="1.0", refusal="not before 1.0")
     assert not wrong(row, "1.1.1", 0, "right\n")
     assert not wrong(row, "0.11.0.3", 1, "Error: not before\n1.0\n")
     for version, code, output in [

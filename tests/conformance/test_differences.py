@@ -9,7 +9,7 @@ import pytest
 from coterie.conformance.differences import ROWS, row_of
 from coterie.conformance.everything.answers import differences
 from coterie.conformance.everything.question import API_BY_NAME, Question
-from coterie.conformance.recognising import Case
+from coterie.conformance.recognising import DifferingPart
 
 FAULT = {"error_code": "UNKNOWN_SERVER_ERROR"}
 FINE = {"error_code": "NONE"}
@@ -202,14 +202,14 @@ def test_every_row_can_be_asked_about_no_answer(api: str) -> None:
     for pair in (({}, "connection closed"), ("connection closed", {}), ({"error_code": "NONE"}, "no answer")):
         for version in ((2, 6, 3), (3, 9, 1), (4, 3, 0)):
             for part in differences(*pair):
-                row_of(Case(question, part, *pair), version)
+                row_of(DifferingPart(question, part, *pair), version)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_row_explains_what_it_is_about(case: str) -> None:
     api, covers, body, ours, theirs, version, expected = CASES[case]
     question = Question("q", api, 1, body, covers=covers)
-    rows = [row_of(Case(question, part, ours, theirs), version) for part in differences(ours, theirs)]
+    rows = [row_of(DifferingPart(question, part, ours, theirs), version) for part in differences(ours, theirs)]
     assert {row.name if row is not None else "" for row in rows} == {expected}
 
 

@@ -20,7 +20,7 @@ from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of
 from coterie.conformance.everything.report import figures
 from coterie.conformance.everything.run import Wanted, ask_everything
-from coterie.conformance.everything.side import Side
+from coterie.conformance.everything.side import StorySide
 from coterie.conformance.everything.systematic import systematic
 from coterie.wire.framing import encode_request
 from tests.conformance.old_defects import OLD_DEFECTS, OldDefect
@@ -98,6 +98,6 @@ def test_every_field_of_a_generated_question_can_be_sent() -> None:
     served = {name: api.request.versions for name, api in API_BY_NAME.items()}
     generated = itertools.islice(systematic(served), 0, None, 7)
     for story in itertools.chain(generated, (random_story(seed, served) for seed in range(40))):
-        side = Side("coterie", ("127.0.0.1", 9), "e-", base_ms=1_700_000_000_000)
+        side = StorySide("coterie", ("127.0.0.1", 9), "e-", base_ms=1_700_000_000_000)
         for question in story.questions:
             assert encode_request(1, "judge", message_of(question, side.resolve), question.version)

@@ -13,7 +13,7 @@ from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.comparison import Comparer, Difference
 from coterie.conformance.everything.domains import batch
 from coterie.conformance.everything.question import Question, Story
-from coterie.conformance.everything.side import Side
+from coterie.conformance.everything.side import StorySide
 from coterie.wire.errors import ErrorCode
 
 _TOPIC = {"name": "$t", "num_partitions": 1, "replication_factor": 1}
@@ -38,7 +38,7 @@ def _late(api_key: int, show_before: Any, after: int = 0) -> tuple[dict[int, Han
 async def _asked(changed: dict[int, Handler], *questions: Question) -> list[Any]:
     broker = Broker(BrokerSettings(SETTINGS))
     broker.handlers = HANDLERS | changed
-    side = Side("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=1_700_000_000_000)
+    side = StorySide("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=1_700_000_000_000)
     try:
         return [await side.ask(question) for question in questions]
     finally:
@@ -100,7 +100,7 @@ def test_an_unacknowledged_produce_that_was_refused_is_asked_again() -> None:
     async def differences() -> list[Difference]:
         brokers = [Broker(BrokerSettings(SETTINGS)) for _ in range(2)]
         brokers[1].handlers = HANDLERS | {0: handle}
-        one, other = [Side("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=0) for broker in brokers]
+        one, other = [StorySide("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=0) for broker in brokers]
         try:
             return (await Comparer((one, other), (4, 3, 0), agree_s=2.0).compare(story)).differences
         finally:

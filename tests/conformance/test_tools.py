@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from coterie.conformance.tools import Output, Side, compare, run_program
+from coterie.conformance.tools import Output, ToolsSide, compare, run_program
 from coterie.conformance.tools_commands import COMMANDS
 from coterie.conformance.tools_programs import NO_END, PROGRAMS, output_of
-from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, VERSIONS, Accepted, Command, Compare
+from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, VERSIONS, Accepted, Compare, ToolCommand
 
-SIDE = Side("127.0.0.1:9092", Path("/tmp/x/files"), Path("/tmp/x/data"))
+SIDE = ToolsSide("127.0.0.1:9092", Path("/tmp/x/files"), Path("/tmp/x/data"))
 
 
 def test_every_command_is_named_once_and_is_of_a_known_tool() -> None:
@@ -40,10 +40,10 @@ def test_the_files_of_the_commands_exist() -> None:
 
 
 def test_a_command_names_its_server_and_its_files() -> None:
-    command = Command("kafka-delete-records --offset-json-file {folder}/delete.json")
+    command = ToolCommand("kafka-delete-records --offset-json-file {folder}/delete.json")
     words = ["--bootstrap-server", "127.0.0.1:9092", "--offset-json-file", "/tmp/x/files/delete.json"]
     assert SIDE.arguments(command, "4.3.0") == words
-    dump = Command("kafka-dump-log --files {data}/records-0/0.log")
+    dump = ToolCommand("kafka-dump-log --files {data}/records-0/0.log")
     assert SIDE.arguments(dump, "4.3.0") == ["--files", "/tmp/x/data/records-0/0.log"]
 
 
@@ -68,7 +68,7 @@ def test_what_differs_by_nature_is_masked(printed: str, masked: str) -> None:
 
 
 def _status(theirs: Output, ours: Output, order: Compare = Compare.LINES, accepted: Accepted | None = None) -> str:
-    return compare(Command("kafka-topics --list", compare=order, accepted=accepted), theirs, ours).status
+    return compare(ToolCommand("kafka-topics --list", compare=order, accepted=accepted), theirs, ours).status
 
 
 def test_outputs_and_exit_codes_are_compared() -> None:
@@ -91,7 +91,7 @@ def test_lines_that_are_left_out_have_a_reason_and_a_command() -> None:
         assert len(left_out.reason) > 20
         assert any(re.match(left_out.commands, c.name) for c in COMMANDS), left_out
     theirs, ours = Output("0", "__consumer_offsets:0:43\norders:0:1", ""), Output("0", "orders:0:1", "")
-    assert compare(Command("kafka-get-offsets"), theirs, ours).status == "same"
+    assert compare(ToolCommand("kafka-get-offsets"), theirs, ours).status == "same"
 
 
 def test_the_same_refusal_in_other_words_is_named_so() -> None:
@@ -112,7 +112,7 @@ def test_an_accepted_difference_is_still_checked() -> None:
 
 
 def test_what_is_accepted_of_one_version_is_compared_with_the_other() -> None:
-    command = Command("kafka-topics --list", accepted=Accepted("3.9 does this in another way", "a", ("3.9.1",)))
+    command = ToolCommand("kafka-topics --list", accepted=Accepted("3.9 does this in another way", "a", ("3.9.1",)))
     theirs, ours = Output("0", "b", ""), Output("0", "a", "")
     assert compare(command.of("3.9.1"), theirs, ours).status == "accepted"
     assert compare(command.of("4.3.0"), theirs, ours).status == "DIFFERENT"
@@ -123,7 +123,7 @@ def test_a_program_is_skipped_where_this_machine_lacks_what_it_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    result = run_program(Command("franz-go-version-guess"), [Side("127.0.0.1:1", tmp_path, tmp_path)] * 2)
+    result = run_program(ToolCommand("franz-go-version-guess"), [ToolsSide("127.0.0.1:1", tmp_path, tmp_path)] * 2)
     assert (result.status, "go is not on the PATH" in result.skipped) == ("SKIPPED", True)
 
 

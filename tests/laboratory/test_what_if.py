@@ -6,17 +6,17 @@ from dataclasses import asdict
 
 import pytest
 
-from coterie.laboratory.churn import Change, TraceError, at_most, read_trace, shortened
+from coterie.laboratory.churn import MembershipChange, TraceError, at_most, read_trace, shortened
 from coterie.laboratory.reading_member import HOUR_MS, Workload
-from coterie.laboratory.what_if import Setting, run
+from coterie.laboratory.what_if import WhatIfSetting, run
 
 LOAD = Workload(partitions=12)
-STEADY = [Change(0, True, "a"), Change(1000, True, "b"), Change(2000, True, "c")]
+STEADY = [MembershipChange(0, True, "a"), MembershipChange(1000, True, "b"), MembershipChange(2000, True, "c")]
 
 
 def test_traces_of_both_kinds() -> None:
     said = ["480000,add,n1", "", "# a comment", "540000,remove,n1"]
-    assert read_trace(said) == [Change(0, True, "n1"), Change(60_000, False, "n1")]
+    assert read_trace(said) == [MembershipChange(0, True, "n1"), MembershipChange(60_000, False, "n1")]
     counts = read_trace(["2021-12-11, 11:11:30, 2", "2021-12-11, 11:13:10, 3", "2021-12-11, 11:14:50, 1"])
     assert [(c.time_ms, c.joins) for c in counts] == [
         (0, True),
@@ -44,32 +44,39 @@ def test_a_bad_trace_is_said_in_a_sentence(lines: list[str], said: str) -> None:
 
 
 def test_quiet_stretches_are_cut_and_groups_are_limited() -> None:
-    changes = [Change(0, True, "a"), Change(10, True, "b"), Change(9_000, False, "a"), Change(9_010, True, "c")]
+    changes = [
+        MembershipChange(0, True, "a"),
+        MembershipChange(10, True, "b"),
+        MembershipChange(9_000, False, "a"),
+        MembershipChange(9_010, True, "c"),
+    ]
     assert [c.time_ms for c in shortened(changes, 100)] == [0, 10, 110, 120]
     assert [c.member for c in at_most(changes, 1)] == ["a", "a", "c"]
 
 
 def test_the_same_seed_gives_the_same_costs() -> None:
-    changes = [*STEADY, Change(100_000, False, "b")]
+    changes = [*STEADY, MembershipChange(100_000, False, "b")]
     load = Workload(partitions=12, slow_polls_per_hour=2, pauses_per_hour=2)
-    runs = [asdict(run(changes, load, Setting(session_timeout_ms=10_000), seed)) for seed in (1, 1, 2)]
+    runs = [asdict(run(changes, load, WhatIfSetting(session_timeout_ms=10_000), seed)) for seed in (1, 1, 2)]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
 
 
 def test_cooperative_members_go_on_reading() -> None:
     """In a group of some size; in a small one the second rebalance can cost more than it saves."""
-    changes = [Change(n * 1700, True, f"m{n}") for n in range(12)] + [Change(100_000, True, "one more")]
+    changes = [MembershipChange(n * 1700, True, f"m{n}") for n in range(12)] + [
+        MembershipChange(100_000, True, "one more")
+    ]
     load = Workload(partitions=48)
-    eager, cooperative = (run(changes, load, Setting(assignor=a), 3) for a in ("sticky", "cooperative-sticky"))
+    eager, cooperative = (run(changes, load, WhatIfSetting(assignor=a), 3) for a in ("sticky", "cooperative-sticky"))
     assert eager.moved == cooperative.moved
     assert cooperative.unowned_ms < eager.unowned_ms / 2
     assert cooperative.rebalances > eager.rebalances
 
 
 def test_a_longer_session_is_a_later_detection() -> None:
-    changes = [*STEADY, Change(100_000, False, "b")]
-    short, long = (run(changes, LOAD, Setting(session_timeout_ms=ms), 3) for ms in (10_000, 45_000))
+    changes = [*STEADY, MembershipChange(100_000, False, "b")]
+    short, long = (run(changes, LOAD, WhatIfSetting(session_timeout_ms=ms), 3) for ms in (10_000, 45_000))
     assert (short.kills, short.detected, long.detected) == (1, 1, 1)
     assert 5_000 < short.detection_ms <= 10_100
     assert 40_000 < long.detection_ms <= 45_100
@@ -78,9 +85,9 @@ def test_a_longer_session_is_a_later_detection() -> None:
 
 
 def test_a_member_that_leaves_in_order_costs_no_duplicates() -> None:
-    changes = [*STEADY, Change(100_000, False, "b")]
-    static = run(changes, LOAD, Setting(removal="leave", static=True), 3)
-    left = run(changes, LOAD, Setting(removal="leave"), 3)
+    changes = [*STEADY, MembershipChange(100_000, False, "b")]
+    static = run(changes, LOAD, WhatIfSetting(removal="leave", static=True), 3)
+    left = run(changes, LOAD, WhatIfSetting(removal="leave"), 3)
     for costs in (left, static):
         assert (costs.kills, costs.detected, costs.false_alarms, costs.duplicates) == (0, 0, 0, 0)
     assert static.unowned_ms > left.unowned_ms, "a static member says nothing when it closes"
@@ -90,26 +97,31 @@ def test_a_member_that_leaves_in_order_costs_no_duplicates() -> None:
 def test_static_members_that_come_back_cause_no_rebalance() -> None:
     restarts = [*STEADY]
     for n, name in enumerate(("a", "b", "c")):
-        restarts += [Change(100_000 + n * 60_000, False, name), Change(110_000 + n * 60_000, True, name)]
-    static, dynamic = (run(restarts, LOAD, Setting(static=s, session_timeout_ms=45_000), 3) for s in (True, False))
+        restarts += [
+            MembershipChange(100_000 + n * 60_000, False, name),
+            MembershipChange(110_000 + n * 60_000, True, name),
+        ]
+    static, dynamic = (
+        run(restarts, LOAD, WhatIfSetting(static=s, session_timeout_ms=45_000), 3) for s in (True, False)
+    )
     assert static.rebalances == 1
     assert dynamic.rebalances >= 4
     assert static.moved <= 12
 
 
 def test_slow_polls_and_pauses_are_false_alarms() -> None:
-    changes = [*STEADY, Change(4 * HOUR_MS, True, "d")]
+    changes = [*STEADY, MembershipChange(4 * HOUR_MS, True, "d")]
     slow = Workload(partitions=12, slow_polls_per_hour=4, slow_poll_ms=400_000)
     paused = Workload(partitions=12, pauses_per_hour=10, pause_ms=12_000)
-    strict, lax = (run(changes, slow, Setting(max_poll_interval_ms=ms), 3) for ms in (60_000, 3_600_000))
+    strict, lax = (run(changes, slow, WhatIfSetting(max_poll_interval_ms=ms), 3) for ms in (60_000, 3_600_000))
     assert strict.false_alarms > 3 > lax.false_alarms
-    short, long = (run(changes, paused, Setting(session_timeout_ms=ms), 3) for ms in (6_000, 60_000))
+    short, long = (run(changes, paused, WhatIfSetting(session_timeout_ms=ms), 3) for ms in (6_000, 60_000))
     assert short.false_alarms > 5 > long.false_alarms
 
 
 def test_settings_that_cannot_be() -> None:
-    assert Setting(assignor="best").problem() == (
+    assert WhatIfSetting(assignor="best").problem() == (
         "there is no assignor best; there are range, roundrobin, sticky, cooperative-sticky"
     )
-    assert Setting(heartbeat_interval_ms=45_000).problem() is not None
-    assert Setting(removal="fade").problem() is not None
+    assert WhatIfSetting(heartbeat_interval_ms=45_000).problem() is not None
+    assert WhatIfSetting(removal="fade").problem() is not None

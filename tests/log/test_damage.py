@@ -16,8 +16,8 @@ from coterie.laboratory.disk_fuzz import (
     IDEMPOTENT,
     PLAIN,
     TRANSACTIONAL,
+    AcknowledgedRecord,
     DiskRun,
-    Stored,
     read_all,
     run,
 )
@@ -273,4 +273,4 @@ def test_what_is_there_is_read_whole_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert not any(segment.unverified for segment in log.segments)
     monkeypatch.setattr(Segment, "verify", lambda *_: pytest.fail("verified again"))
     log.append(encode_batch([(NOW, b"k", b"v", ())]), NOW)
-    assert read_all(log)[400] == Stored(b"v", 400)
+    assert read_all(log)[400] == AcknowledgedRecord(b"v", 400)

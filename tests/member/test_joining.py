@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol, Topics
+from coterie.assignors import ASSIGNORS, AssignableTopics, AssignorSpec, RebalanceProtocol
 from coterie.assignors.blobs import decode_subscription, encode_assignment, encode_subscription
 from coterie.member.config import MemberConfig
 from coterie.member.effects import (
@@ -348,21 +348,21 @@ def test_the_leader_watches_the_topics_of_the_whole_group() -> None:
     other = JoinGroupResponseMember("other", None, encode_subscription({"u"}))
     effect = led(driven, join, JoinGroupResponseMember("me", None, join.protocols[0].metadata), other)
     assert effect.topics == {"t", "u"}
-    before = Topics({"t": 1, "u": 1})
+    before = AssignableTopics({"t": 1, "u": 1})
     driven.machine.group_assigned({"me": {"t": [0]}, "other": {"u": [0]}}, before)
     sync = driven.sent()
-    driven.machine.topics_seen(Topics({"t": 1, "u": 2}))  # during the rebalance: exactly one more follows
-    driven.machine.topics_seen(Topics({"t": 1, "u": 2}))
+    driven.machine.topics_seen(AssignableTopics({"t": 1, "u": 2}))  # during the rebalance: exactly one more follows
+    driven.machine.topics_seen(AssignableTopics({"t": 1, "u": 2}))
     effects = driven.synced(sync, [0])
     assert effects[0] == Assigned((("t", 0),), 1, (("t", 0),))
     assert isinstance(effects[1], Send)
     led(driven, effects[1].request, JoinGroupResponseMember("me", None, b"\0\0" + bytes(8)), generation=2)  # type: ignore[arg-type]
-    driven.machine.group_assigned({"me": {"t": [0]}}, Topics({"t": 1, "u": 2}))
+    driven.machine.group_assigned({"me": {"t": [0]}}, AssignableTopics({"t": 1, "u": 2}))
     assert driven.synced(driven.sent(), [0]) == [Assigned((("t", 0),), 2, ())]
-    driven.machine.topics_seen(Topics({"t": 1, "u": 2}))
+    driven.machine.topics_seen(AssignableTopics({"t": 1, "u": 2}))
     assert driven.next() == []
-    driven.machine.topics_seen(Topics({"t": 1, "u": 1}))
-    driven.machine.topics_seen(Topics({"t": 1, "u": 2}))  # back again: rejoined once all the same
+    driven.machine.topics_seen(AssignableTopics({"t": 1, "u": 1}))
+    driven.machine.topics_seen(AssignableTopics({"t": 1, "u": 2}))  # back again: rejoined once all the same
     assert isinstance(driven.sent(), JoinGroupRequest)
 
 
@@ -370,8 +370,8 @@ def test_a_follower_does_not_watch() -> None:
     """testNormalJoinGroupFollower, testPatternJoinGroupFollower"""
     driven = Driven()
     driven.to_stable([0])
-    driven.machine.topics_seen(Topics({"t": 1}))
-    driven.machine.topics_seen(Topics({"t": 9}))
+    driven.machine.topics_seen(AssignableTopics({"t": 1}))
+    driven.machine.topics_seen(AssignableTopics({"t": 9}))
     assert driven.next() == []
 
 
@@ -382,7 +382,7 @@ def test_a_change_of_racks_rebalances_groups_that_know_racks() -> None:
     testRackAwareConsumerRebalanceWithNoRackChange, testRackAwareConsumerRebalanceWithNewReplicasOnSameRacks,
     testSubscriptionRackId"""
 
-    def rejoins(before: Topics, after: Topics) -> bool:
+    def rejoins(before: AssignableTopics, after: AssignableTopics) -> bool:
         driven = Driven(rack="a")
         join = driven.to_join()
         assert isinstance(join, JoinGroupRequest)
@@ -393,15 +393,17 @@ def test_a_change_of_racks_rebalances_groups_that_know_racks() -> None:
         driven.machine.topics_seen(after)
         return driven.next() != []
 
-    def on(*racks: str) -> Topics:
-        return Topics({"t": 1}, {"t": [frozenset(racks)]})
+    def on(*racks: str) -> AssignableTopics:
+        return AssignableTopics({"t": 1}, {"t": [frozenset(racks)]})
 
     assert rejoins(on("a", "b"), on("a", "c"))
     assert rejoins(on("a", "b"), on("a", "b", "c"))
     assert rejoins(on("a", "b"), on("a"))
-    assert rejoins(on("a"), Topics({"t": 2}, {"t": [frozenset("a")] * 2}))
+    assert rejoins(on("a"), AssignableTopics({"t": 2}, {"t": [frozenset("a")] * 2}))
     assert not rejoins(on("a", "b"), on("b", "a")), "other replicas on the same racks"
-    assert not rejoins(Topics({"t": 1}), Topics({"t": 1})), "without racks nothing of them is compared"
+    assert not rejoins(AssignableTopics({"t": 1}), AssignableTopics({"t": 1})), (
+        "without racks nothing of them is compared"
+    )
 
 
 def test_a_leader_that_is_told_to_skip_only_watches() -> None:
@@ -420,9 +422,9 @@ def test_a_leader_that_is_told_to_skip_only_watches() -> None:
     assert isinstance(send.request, SyncGroupRequest)
     assert send.request.assignments == []
     driven.synced(send.request, [0])
-    driven.machine.topics_seen(Topics({"t": 1, "u": 1}))
+    driven.machine.topics_seen(AssignableTopics({"t": 1, "u": 1}))
     assert driven.next() == []
-    driven.machine.topics_seen(Topics({"t": 1, "u": 2}))
+    driven.machine.topics_seen(AssignableTopics({"t": 1, "u": 2}))
     assert isinstance(driven.next()[0], Revoke)
 
 
@@ -439,7 +441,7 @@ def test_a_cooperative_assignor_may_not_hand_over_in_one_step(monkeypatch: pytes
         join = driven.to_join()
         assert isinstance(join, JoinGroupRequest)
         led(driven, join, JoinGroupResponseMember("me", None, join.protocols[0].metadata), other)
-        driven.machine.group_assigned({"me": {"t": [0]}, "other": {}}, Topics({"t": 1}))
+        driven.machine.group_assigned({"me": {"t": [0]}, "other": {}}, AssignableTopics({"t": 1}))
         (effect,) = driven.next()
         assert isinstance(effect, Failed) == refused
 
@@ -597,7 +599,7 @@ def test_partitions_that_nobody_would_give_out() -> None:
     join = driven.to_join()
     assert isinstance(join, JoinGroupRequest)
     led(driven, join)
-    driven.machine.group_assigned({"me": {"t": [0]}}, Topics({"t": 2}))
+    driven.machine.group_assigned({"me": {"t": [0]}}, AssignableTopics({"t": 2}))
     driven.synced(driven.sent(), [0])
     driven.now_ms = 2_000
     assert driven.next() == [LookForUnassigned(frozenset({"t"}))]

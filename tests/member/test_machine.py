@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.assignors import Topics
+from coterie.assignors import AssignableTopics
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, Revoke
 from coterie.member.stages import Stage
@@ -42,7 +42,7 @@ def test_a_leader_assigns_for_all() -> None:
     (effect,) = driven.next()
     assert isinstance(effect, AssignGroup)
     assert (effect.protocol, effect.topics) == ("range", frozenset({"t", "u"}))
-    driven.machine.group_assigned({"me": {"t": [0]}, "other": {"t": [1]}}, Topics({"t": 2}))
+    driven.machine.group_assigned({"me": {"t": [0]}, "other": {"t": [1]}}, AssignableTopics({"t": 2}))
     sync = driven.sent()
     assert isinstance(sync, SyncGroupRequest)
     assert {a.member_id for a in sync.assignments} == {"me", "other"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.conformance.spark_case_runner import run_case
-from coterie.conformance.spark_cases import CASES, Case
+from coterie.conformance.spark_cases import CASES, SparkCase
 from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic
 from coterie.pipeline import option_table, source
 from coterie.pipeline.fetching import read_range
@@ -64,7 +64,7 @@ def read_stream(options: dict[str, str]) -> tuple[list[str], list[int]]:
 
 
 @pytest.mark.parametrize(("use", "case"), [(u, *c.values) for u in ("batch", "stream") for c in named(u)], ids=str)
-def test_a_read(use: str, case: Case, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read(use: str, case: SparkCase, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # The tests' own process is not stopped by Spark.
     monkeypatch.setattr(source, "_stop_at_sigterm", lambda reader: None)
     options = {"kafka.bootstrap.servers": address, **case.options}
@@ -80,7 +80,7 @@ def test_a_read(use: str, case: Case, address: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", named("write"))
-def test_a_write(spark: Any, case: Case, address: str, tmp_path: Path) -> None:
+def test_a_write(spark: Any, case: SparkCase, address: str, tmp_path: Path) -> None:
     result = run_case(spark, OURS, address, as_dict(case), output_topic(OURS, CASES.index(case)), tmp_path)
     if case.refused:
         assert case.refused in result.get("refused", "not refused")

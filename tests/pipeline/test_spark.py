@@ -86,11 +86,11 @@ def test_mistakes_are_said_in_a_sentence(spark: Any, broker: BrokerProcess) -> N
 
 def test_the_stream_resumes_and_the_group_hears_of_it(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(1000)])
-    assert jobs.run_table(spark, jobs.Source(broker.address, "t", "archive"), tmp_path) == 1000
+    assert jobs.run_table(spark, jobs.JobSource(broker.address, "t", "archive"), tmp_path) == 1000
     assert group_lag(broker.address, "archive") == 0
     produce(broker.address, "t", [b"%d" % n for n in range(1000, 1500)])
     assert group_lag(broker.address, "archive") == 500
-    assert jobs.run_table(spark, jobs.Source(broker.address, "t", "archive"), tmp_path) == 1500
+    assert jobs.run_table(spark, jobs.JobSource(broker.address, "t", "archive"), tmp_path) == 1500
     rows = spark.read.parquet(str(tmp_path / "table")).select("value").collect()
     assert sorted(int(bytes(r.value)) for r in rows) == list(range(1500))
     assert group_lag(broker.address, "archive") == 0
@@ -105,7 +105,7 @@ def test_admission_limits_make_several_batches(spark: Any, broker: BrokerProcess
         for n in range(1000)
     ]
     produce(broker.address, "f", lines)
-    jobs.run_aggregation(spark, jobs.DELAYS, jobs.Source(broker.address, "f", "delays", limit=300), tmp_path)
+    jobs.run_aggregation(spark, jobs.DELAYS, jobs.JobSource(broker.address, "f", "delays", limit=300), tmp_path)
     table = spark.read.parquet(str(tmp_path / "table"))
     assert table.groupBy().sum("flights").first()[0] == 1000
     assert len(list((tmp_path / "batches").iterdir())) >= 4
@@ -151,7 +151,7 @@ def test_a_copy_keeps_the_order_of_a_partition(spark: Any, broker: BrokerProcess
 def test_a_stream_into_the_sink(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(300)])
     query = (
-        jobs.Source(broker.address, "t", "copier")
+        jobs.JobSource(broker.address, "t", "copier")
         .load(spark)
         .select("key", "value")
         .writeStream.format("coterie")

@@ -85,7 +85,7 @@ def test_two_queries_share_a_group_and_stop_in_order(spark: Any, broker: BrokerP
 
 def test_available_now_in_a_group(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(500)])
-    source = jobs.Source(broker.address, "t", "crew", member=True, limit=120)
+    source = jobs.JobSource(broker.address, "t", "crew", member=True, limit=120)
     assert jobs.run_table(spark, source, tmp_path) == 500
     produce(broker.address, "t", [b"%d" % n for n in range(200)])
     assert jobs.run_table(spark, source, tmp_path) == 700
@@ -98,10 +98,10 @@ def test_a_checkpoint_of_the_other_mode_is_refused_in_a_sentence(
     produce(broker.address, "t", [b"%d" % n for n in range(50)])
     for first, second, said in ((True, False, "written with mode=group"), (False, True, "written with mode=assign")):
         out = tmp_path / f"{first}"
-        jobs.run_table(spark, jobs.Source(broker.address, "t", f"g{first}", member=first), out)
+        jobs.run_table(spark, jobs.JobSource(broker.address, "t", f"g{first}", member=first), out)
         produce(broker.address, "t", [b"more"])
         with pytest.raises(Exception, match=said):
-            jobs.run_table(spark, jobs.Source(broker.address, "t", f"g{first}", member=second), out)
+            jobs.run_table(spark, jobs.JobSource(broker.address, "t", f"g{first}", member=second), out)
 
 
 def test_filters_make_the_ranges_smaller(spark: Any, broker: BrokerProcess) -> None:
@@ -239,7 +239,7 @@ def test_a_batch_that_is_run_again_is_written_once(spark: Any, broker: BrokerPro
 
     def run() -> None:
         query = (
-            jobs.Source(broker.address, "t", "copier", limit=100)
+            jobs.JobSource(broker.address, "t", "copier", limit=100)
             .load(spark)
             .select("key", "value")
             .writeStream.format("coterie")

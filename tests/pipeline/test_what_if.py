@@ -10,12 +10,17 @@ from click.testing import CliRunner
 
 from coterie.cli import main
 from coterie.console.what_if_page import sections
-from coterie.laboratory.churn import Change
+from coterie.laboratory.churn import MembershipChange
 from coterie.laboratory.reading_member import Workload
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.what_if import GridError, changes_of_history, grid, run_row, run_what_if
 
-CHANGES = [Change(0, True, "a"), Change(500, True, "b"), Change(90_000, True, "c"), Change(200_000, False, "a")]
+CHANGES = [
+    MembershipChange(0, True, "a"),
+    MembershipChange(500, True, "b"),
+    MembershipChange(90_000, True, "c"),
+    MembershipChange(200_000, False, "a"),
+]
 LOAD = Workload(partitions=6)
 AXES = {"partition.assignment.strategy": ["range", "cooperative-sticky"], "session.timeout.ms": ["6000", "30000"]}
 

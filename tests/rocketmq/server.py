@@ -16,7 +16,7 @@ from collections.abc import Callable
 from coterie.rocketmq import requests as r
 from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.queue_locks import QueueLocks
-from coterie.rocketmq.remoting import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode, encode
+from coterie.rocketmq.remoting import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, decode, encode
 
 BROKER = "broker-0"
 
@@ -43,7 +43,7 @@ class RocketMQServer:
         self.locks = QueueLocks()
         self.silent: set[int] = set()
         self.asked: list[int] = []
-        self._handlers: dict[int, Callable[[Command, asyncio.StreamWriter], Command]] = {
+        self._handlers: dict[int, Callable[[RemotingCommand, asyncio.StreamWriter], RemotingCommand]] = {
             r.ROUTE: self._route,
             r.HEARTBEAT: self._heartbeat,
             r.UNREGISTER: self._unregister,
@@ -52,11 +52,11 @@ class RocketMQServer:
             r.UNLOCK: self._unlock,
             r.QUERY_OFFSET: self._query,
             r.UPDATE_OFFSET: self._update,
-            r.MIN_OFFSET: lambda command, _: Command(0, {"offset": "0"}),
+            r.MIN_OFFSET: lambda command, _: RemotingCommand(0, {"offset": "0"}),
             r.MAX_OFFSET: self._end,
             r.PULL: self._pull,
             r.SEND: self._send,
-            r.CREATE_TOPIC: lambda command, _: Command(0),
+            r.CREATE_TOPIC: lambda command, _: RemotingCommand(0),
         }
 
     async def start(self) -> None:
@@ -93,17 +93,17 @@ class RocketMQServer:
         for writer in self.groups[group].values():
             writer.write(encode(r.consumers_changed(group)))
 
-    def _route(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _route(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         if command.fields["topic"] == "nowhere":
-            return Command(r.TOPIC_NOT_EXIST, remark="no route info of this topic: nowhere")
+            return RemotingCommand(r.TOPIC_NOT_EXIST, remark="no route info of this topic: nowhere")
         n = self.count
         text = (  # with the unquoted number that fastjson writes
             f'{{"brokerDatas":[{{"brokerAddrs":{{0:"{self.address}"}},"brokerName":"{BROKER}","cluster":"c"}}],'
             f'"queueDatas":[{{"brokerName":"{BROKER}","perm":6,"readQueueNums":{n},"writeQueueNums":{n}}}]}}'
         )
-        return Command(0, body=text.encode())
+        return RemotingCommand(0, body=text.encode())
 
-    def _heartbeat(self, command: Command, writer: asyncio.StreamWriter) -> Command:
+    def _heartbeat(self, command: RemotingCommand, writer: asyncio.StreamWriter) -> RemotingCommand:
         said = json.loads(command.body)
         for consumer in said["consumerDataSet"]:
             known = self.groups.setdefault(consumer["groupName"], {})
@@ -111,58 +111,60 @@ class RocketMQServer:
             known[said["clientID"]] = writer
             if new:
                 self._tell(consumer["groupName"])
-        return Command(0)
+        return RemotingCommand(0)
 
-    def _unregister(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _unregister(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         group = command.fields["consumerGroup"]
         self.groups[group].pop(command.fields["clientID"], None)
         self._tell(group)
-        return Command(0)
+        return RemotingCommand(0)
 
-    def _consumers(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _consumers(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         ids = list(self.groups.get(command.fields["consumerGroup"], {}))
-        return Command(0, body=json.dumps({"consumerIdList": ids}).encode())
+        return RemotingCommand(0, body=json.dumps({"consumerIdList": ids}).encode())
 
-    def _lock(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _lock(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         said = json.loads(command.body)
         queues = [MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in said["mqSet"]]
         now_ms = int(time.time() * 1000)
         locked = self.locks.lock(said["consumerGroup"], said["clientId"], queues, now_ms)
         found = [{"topic": q.topic, "brokerName": q.broker_name, "queueId": q.queue_id} for q in locked]
-        return Command(0, body=json.dumps({"lockOKMQSet": found}).encode())
+        return RemotingCommand(0, body=json.dumps({"lockOKMQSet": found}).encode())
 
-    def _unlock(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _unlock(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         said = json.loads(command.body)
         queues = [MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in said["mqSet"]]
         self.locks.unlock(said["consumerGroup"], said["clientId"], queues)
-        return Command(0)
+        return RemotingCommand(0)
 
     @staticmethod
-    def _where(command: Command) -> tuple[str, int]:
+    def _where(command: RemotingCommand) -> tuple[str, int]:
         return command.fields["topic"], int(command.fields["queueId"])
 
-    def _query(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _query(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         offset = self.offsets.get((command.fields["consumerGroup"], *self._where(command)))
-        return Command(r.QUERY_NOT_FOUND) if offset is None else Command(0, {"offset": str(offset)})
+        return RemotingCommand(r.QUERY_NOT_FOUND) if offset is None else RemotingCommand(0, {"offset": str(offset)})
 
-    def _update(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _update(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         key = (command.fields["consumerGroup"], *self._where(command))
         self.offsets[key] = int(command.fields["commitOffset"])
-        return Command(0)
+        return RemotingCommand(0)
 
-    def _end(self, command: Command, _: asyncio.StreamWriter) -> Command:
-        return Command(0, {"offset": str(len(self.messages.get(self._where(command), [])))})
+    def _end(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
+        return RemotingCommand(0, {"offset": str(len(self.messages.get(self._where(command), [])))})
 
-    def _pull(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _pull(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         topic, queue_id = self._where(command)
         offset = int(command.fields["queueOffset"])
         found = self.messages.get((topic, queue_id), [])[offset : offset + int(command.fields["maxMsgNums"])]
         if not found:
-            return Command(r.PULL_NOT_FOUND, {"nextBeginOffset": str(offset)})
+            return RemotingCommand(r.PULL_NOT_FOUND, {"nextBeginOffset": str(offset)})
         body = b"".join(stored(m, topic, queue_id, offset + n, compressed=bool(n % 2)) for n, m in enumerate(found))
-        return Command(0, {"nextBeginOffset": str(offset + len(found))}, body)
+        return RemotingCommand(0, {"nextBeginOffset": str(offset + len(found))}, body)
 
-    def _send(self, command: Command, _: asyncio.StreamWriter) -> Command:
+    def _send(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         kept = self.messages.setdefault(self._where(command), [])
         kept.append(command.body)
-        return Command(0, {"queueOffset": str(len(kept) - 1), "msgId": "x", "queueId": command.fields["queueId"]})
+        return RemotingCommand(
+            0, {"queueOffset": str(len(kept) - 1), "msgId": "x", "queueId": command.fields["queueId"]}
+        )

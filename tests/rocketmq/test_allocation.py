@@ -17,7 +17,7 @@ from coterie.rocketmq.allocation import (
     machine_room_nearby,
 )
 from coterie.rocketmq.queue_locks import LOCK_MAX_LIVE_MS, QueueLocks
-from coterie.rocketmq.remoting import Command, FrameError, decode, encode, read_body, read_messages
+from coterie.rocketmq.remoting import FrameError, RemotingCommand, decode, encode, read_body, read_messages
 from tests.rocketmq.server import stored
 
 
@@ -82,7 +82,7 @@ def test_a_lock_is_one_clients_until_it_is_old() -> None:
 
 @given(st.binary(max_size=80))
 def test_damaged_frames_are_told_from_whole_ones(data: bytes) -> None:
-    whole = encode(Command(105, {"topic": "t"}, b"{}", opaque=7))[4:]
+    whole = encode(RemotingCommand(105, {"topic": "t"}, b"{}", opaque=7))[4:]
     assert decode(whole).fields == {"topic": "t"}
     for frame in (data, whole[: len(data)], data + whole):
         try:

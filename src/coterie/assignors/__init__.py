@@ -14,7 +14,7 @@ from coterie.assignors.sticky import (
     encode_cooperative_user_data,
     encode_sticky_user_data,
 )
-from coterie.assignors.subscription import Assignment, Assignor, Owned, Subscriber, Topics
+from coterie.assignors.subscription import AssignableTopics, Assignment, Assignor, Owned, Subscriber
 
 
 class RebalanceProtocol(IntEnum):
@@ -75,7 +75,6 @@ __all__ = [
     "Owned",
     "RebalanceProtocol",
     "Subscriber",
-    "Topics",
     "assign_cooperative_sticky",
     "assign_range",
     "assign_round_robin",

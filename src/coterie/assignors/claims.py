@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coterie.assignors.subscription import Subscriber, Topics
+from coterie.assignors.subscription import AssignableTopics, Subscriber
 
 NOBODY = -1
 Holders = dict[str, list[int]]  # topic -> per partition the place of its holder among the members, or NOBODY
@@ -18,7 +18,7 @@ class Claims:
     """``holders`` by topic; ``contested``: partitions that two members of the same generation claimed; ``released``:
     partitions that an assignor took from their holder, who may still be at work on them."""
 
-    def __init__(self, topics: Topics, members: Sequence[Subscriber]) -> None:
+    def __init__(self, topics: AssignableTopics, members: Sequence[Subscriber]) -> None:
         subscribed = set().union(*(m.topics for m in members))
         self.holders: Holders = {t: [NOBODY] * n for t, n in topics.counts.items() if t in subscribed}
         self.contested: set[tuple[str, int]] = set()

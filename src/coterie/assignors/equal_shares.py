@@ -11,12 +11,12 @@ from heapq import heapify, heapreplace
 from itertools import islice
 
 from coterie.assignors.claims import Claims
-from coterie.assignors.subscription import Subscriber, Topics, racks_matter
+from coterie.assignors.subscription import AssignableTopics, Subscriber, racks_matter
 
 Shares = list[dict[str, list[int]]]  # per member: topic -> partitions
 
 
-def share_equally(topics: Topics, members: Sequence[Subscriber], claims: Claims) -> Shares:
+def share_equally(topics: AssignableTopics, members: Sequence[Subscriber], claims: Claims) -> Shares:
     """``members`` in order. What each has afterwards; what it had comes from ``claims``, which this uses up."""
     total = sum(len(holders) for holders in claims.holders.values())
     each, extra = divmod(total, len(members))
@@ -84,7 +84,7 @@ def _deal(shares: Shares, free: dict[str, list[int]], takers: list[int]) -> None
 # -- racks ---------------------------------------------------------------------------------------------------------------
 
 
-def _give_up_distant(topics: Topics, members: Sequence[Subscriber], claims: Claims) -> None:
+def _give_up_distant(topics: AssignableTopics, members: Sequence[Subscriber], claims: Claims) -> None:
     """A partition without a replica on its holder's rack is given up, if someone is closer."""
     racks = {m.rack for m in members if m.rack}
     for topic, holders in claims.holders.items():
@@ -94,7 +94,7 @@ def _give_up_distant(topics: Topics, members: Sequence[Subscriber], claims: Clai
 
 
 def _deal_close(
-    topics: Topics,
+    topics: AssignableTopics,
     members: Sequence[Subscriber],
     shares: Shares,
     counts: list[int],

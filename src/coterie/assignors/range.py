@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coterie.assignors.subscription import Assignment, Subscriber, Topics, in_order, racks_matter
+from coterie.assignors.subscription import AssignableTopics, Assignment, Subscriber, in_order, racks_matter
 
 
 class _Topic:
@@ -47,7 +47,7 @@ class _Topic:
                 self.give(member, partitions, assignment)
 
 
-def assign_range(topics: Topics, subscribers: Sequence[Subscriber]) -> Assignment:
+def assign_range(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
     assignment: Assignment = {s.member_id: {} for s in subscribers}
     by_topic: dict[str, list[Subscriber]] = {}
     for subscriber in in_order(subscribers):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-from coterie.assignors.subscription import Assignment, Subscriber, Topics, in_order
+from coterie.assignors.subscription import AssignableTopics, Assignment, Subscriber, in_order
 
 
-def assign_round_robin(topics: Topics, subscribers: Sequence[Subscriber]) -> Assignment:
+def assign_round_robin(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
     assignment: Assignment = {s.member_id: {} for s in subscribers}
     names = sorted({t for s in subscribers for t in s.topics if t in topics.counts})
     circle = cycle(in_order(subscribers))

@@ -14,18 +14,18 @@ from dataclasses import replace
 
 from coterie.assignors.claims import Claims
 from coterie.assignors.equal_shares import share_equally
-from coterie.assignors.subscription import Assignment, Owned, Subscriber, Topics, in_order
+from coterie.assignors.subscription import AssignableTopics, Assignment, Owned, Subscriber, in_order
 from coterie.assignors.unequal_shares import share_unequally
 from coterie.wire.messages.sticky_assignor import StickyAssignorUserData
 from coterie.wire.primitives import WireError
 
 
-def assign_sticky(topics: Topics, subscribers: Sequence[Subscriber]) -> Assignment:
+def assign_sticky(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
     members = [_by_user_data(s) for s in in_order(subscribers)]
     return _assign(topics, members, Claims(topics, members))
 
 
-def assign_cooperative_sticky(topics: Topics, subscribers: Sequence[Subscriber]) -> Assignment:
+def assign_cooperative_sticky(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
     members = [_by_owned_partitions(s) for s in in_order(subscribers)]
     claims = Claims(topics, members)
     assignment = _assign(topics, members, claims)
@@ -43,7 +43,7 @@ def assign_cooperative_sticky(topics: Topics, subscribers: Sequence[Subscriber])
     return assignment
 
 
-def _assign(topics: Topics, members: Sequence[Subscriber], claims: Claims) -> Assignment:
+def _assign(topics: AssignableTopics, members: Sequence[Subscriber], claims: Claims) -> Assignment:
     if not members:
         return {}
     known = frozenset(claims.holders)

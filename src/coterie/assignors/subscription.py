@@ -23,7 +23,7 @@ class Subscriber:
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class AssignableTopics:
     """What there is to assign: ``counts`` of partitions by topic, and where racks are known, those of each partition's
     replicas: topic -> one set per partition. Topics that do not exist are left out."""
 
@@ -31,7 +31,7 @@ class Topics:
     racks: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
 
 
-Assignor = Callable[[Topics, Sequence[Subscriber]], Assignment]
+Assignor = Callable[[AssignableTopics, Sequence[Subscriber]], Assignment]
 
 
 def in_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:

@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from coterie.assignors.claims import NOBODY, Claims
 from coterie.assignors.equal_shares import Shares
-from coterie.assignors.subscription import Subscriber, Topics, racks_matter
+from coterie.assignors.subscription import AssignableTopics, Subscriber, racks_matter
 
 _Way = list[tuple[int, str, int]]  # (giver, topic, taker), from the one that has too many on
 
@@ -22,7 +22,7 @@ _Way = list[tuple[int, str, int]]  # (giver, topic, taker), from the one that ha
 class _Flow:
     """Who holds what while it moves."""
 
-    def __init__(self, topics: Topics, members: Sequence[Subscriber], claims: Claims) -> None:
+    def __init__(self, topics: AssignableTopics, members: Sequence[Subscriber], claims: Claims) -> None:
         self.claims = claims
         self.takers: dict[str, list[int]] = {t: [] for t in claims.holders}
         for index, member in enumerate(members):
@@ -199,7 +199,7 @@ class _Flow:
                         self.claims.release(topic, partition)
 
 
-def share_unequally(topics: Topics, members: Sequence[Subscriber], claims: Claims) -> Shares:
+def share_unequally(topics: AssignableTopics, members: Sequence[Subscriber], claims: Claims) -> Shares:
     """``members`` in order; what each has afterwards."""
     flow = _Flow(topics, members, claims)
     flow.give_out()

@@ -12,22 +12,24 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.bench.measure import Row
+from coterie.bench.measure import Measurement
 from coterie.conformance.assignors import large_cases
 
 AIM_S = {"1,000,000": 2.0, "100,000": 5.0}
 AIM_MIB = 1024
 
 
-def assigning(_: Path) -> Iterator[Row]:
+def assigning(_: Path) -> Iterator[Measurement]:
     """Seconds for the first assignment and for the one after a member has left; peak memory over all."""
     done = subprocess.run([sys.executable, "-m", __name__], capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         name, _tab, value = line.rpartition("\t")
         if name == "memory":
-            yield Row("assignors, peak memory of the process", float(value), "MiB", AIM_MIB, lower_is_better=True)
+            yield Measurement(
+                "assignors, peak memory of the process", float(value), "MiB", AIM_MIB, lower_is_better=True
+            )
         else:
-            yield Row(name, float(value), "s", AIM_S[name.split(" ")[0]], lower_is_better=True)
+            yield Measurement(name, float(value), "s", AIM_S[name.split(" ")[0]], lower_is_better=True)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coterie.bench import load
-from coterie.bench.measure import SECONDS, Row, broker, resident_mb
+from coterie.bench.measure import SECONDS, Measurement, broker, resident_mb
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.kafka import VERSIONS, running
@@ -66,7 +66,7 @@ def _rates(address: Address) -> dict[str, float]:
     return rates
 
 
-def beside(folder: Path) -> Iterator[Row]:
+def beside(folder: Path) -> Iterator[Measurement]:
     """Rows with Kafka's figure beside ours. Raises CannotRun where Apache Kafka cannot be run."""
     before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     bind(DRIVER_CORE)
@@ -76,7 +76,7 @@ def beside(folder: Path) -> Iterator[Row]:
         with coterie(folder / "rates", 0) as (address, _):
             ours = _rates(address)
         for name, value in ours.items():
-            yield Row(name, value, "1/s", theirs[name], peer=f"Kafka {KAFKA}")
+            yield Measurement(name, value, "1/s", theirs[name], peer=f"Kafka {KAFKA}")
         for members in MEMBERS:
             with kafka(folder / f"rebalance-{members}", 3000) as address:
                 rebalance_ms(address, 100)
@@ -84,13 +84,13 @@ def beside(folder: Path) -> Iterator[Row]:
             with coterie(folder / f"rebalance-{members}", 3000) as (address, _):
                 our_ms = rebalance_ms(address, members)
             name = f"rebalance, {members} members"
-            yield Row(name, our_ms, "ms", their_ms, lower_is_better=True, peer=f"Kafka {KAFKA}")
+            yield Measurement(name, our_ms, "ms", their_ms, lower_is_better=True, peer=f"Kafka {KAFKA}")
     finally:
         if before:
             os.sched_setaffinity(0, before)
 
 
-def memory(folder: Path) -> Iterator[Row]:
+def memory(folder: Path) -> Iterator[Measurement]:
     """What a member and a committed offset cost in a broker's memory."""
     members, partitions, groups = 5000, 1000, 100
     with coterie(folder / "members", 3000) as (address, process):
@@ -98,7 +98,7 @@ def memory(folder: Path) -> Iterator[Row]:
         crew = settled_crew(address, members)
         grown = resident_mb(process.pid) - empty
         crew.close()
-        yield Row("memory per member with its connection", grown * 1024 / members, "KiB")
+        yield Measurement("memory per member with its connection", grown * 1024 / members, "KiB")
     with coterie(folder / "offsets", 0) as (address, process):
         load.create_topic(address, partitions)
         load.commit_many(address, 1, partitions)
@@ -106,7 +106,7 @@ def memory(folder: Path) -> Iterator[Row]:
         load.commit_many(address, groups, partitions)
         time.sleep(0.2)
         grown = resident_mb(process.pid) - empty
-        yield Row("memory per committed offset", grown * 1024 * 1024 / (partitions * groups), "bytes")
+        yield Measurement("memory per committed offset", grown * 1024 * 1024 / (partitions * groups), "bytes")
 
 
-PARTS: dict[str, Callable[[Path], Iterator[Row]]] = {"kafka": beside, "memory": memory}
+PARTS: dict[str, Callable[[Path], Iterator[Measurement]]] = {"kafka": beside, "memory": memory}

@@ -16,7 +16,7 @@ from typing import Any
 
 from coterie.addresses import format_address
 from coterie.bench import load
-from coterie.bench.measure import Row, broker
+from coterie.bench.measure import Measurement, broker
 
 VALUE = b"x" * 100
 PARTITIONS = 6
@@ -138,7 +138,7 @@ RUNNERS: dict[str, dict[str, Callable[[str, int], Any]]] = {
 }
 
 
-def clients(folder: Path) -> Iterator[Row]:
+def clients(folder: Path) -> Iterator[Measurement]:
     """Records/s of each, ours as a ratio to the peers'; a peer that is not installed is left out."""
     there = [name for name, module in PEERS.items() if importlib.util.find_spec(module) is not None]
     with broker(folder) as ((host, port), _):
@@ -151,9 +151,9 @@ def clients(folder: Path) -> Iterator[Row]:
             for name, per_second in best.items():
                 ours = name.startswith("coterie")
                 for peer in (p for p in there if ours):
-                    yield Row(f"{verb} with {name}", per_second, "1/s", best[peer], peer=peer)
+                    yield Measurement(f"{verb} with {name}", per_second, "1/s", best[peer], peer=peer)
                 if not ours or not there:
-                    yield Row(f"{verb} with {name}", per_second, "1/s")
+                    yield Measurement(f"{verb} with {name}", per_second, "1/s")
 
 
 def rate(verb: str, name: str, address: str, count: int) -> float:

@@ -15,7 +15,7 @@ from coterie.coordinator.stored import to_record
 from coterie.records.batch import HEADER_BYTES, encode_batch
 
 if TYPE_CHECKING:
-    from coterie.bench.measure import Row
+    from coterie.bench.measure import Measurement
 
 LOG_PARTITIONS = 4
 GROUPS, PARTITIONS_EACH = 40, 8  # a commit of eight partitions is one batch, as a consumer makes it
@@ -102,16 +102,16 @@ def _template(group: str) -> tuple[bytes, list[tuple[int, int]]]:
     return batch, [(a, b) for a, b in spots]
 
 
-def history(folder: Path) -> Iterator[Row]:
+def history(folder: Path) -> Iterator[Measurement]:
     """The whole job over 5 and 50 million commits on local[2]: commits/s, and the most memory that the driver, the JVM and its
     workers had at once."""
-    from coterie.bench.measure import Row
+    from coterie.bench.measure import Measurement
 
     for millions in (5, 50):
         seconds, peak_mib = _measured(folder / str(millions), millions * 1_000_000)
-        yield Row(f"history, {millions} M commits", millions * 1_000_000 / seconds, "1/s")
-        yield Row(f"history, {millions} M commits, time", seconds, "s")
-        yield Row(f"history, {millions} M commits, memory", peak_mib, "MiB")
+        yield Measurement(f"history, {millions} M commits", millions * 1_000_000 / seconds, "1/s")
+        yield Measurement(f"history, {millions} M commits, time", seconds, "s")
+        yield Measurement(f"history, {millions} M commits, memory", peak_mib, "MiB")
 
 
 def _measured(scratch: Path, records: int) -> tuple[float, int]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.bench.measure import Row
+from coterie.bench.measure import Measurement
 from coterie.broker.disk import DiskFileSystem
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.offsets_log import OffsetsLog
@@ -43,7 +43,7 @@ def open_log(folder: Path) -> OffsetsLog:
     return OffsetsLog(PartitionLog.open(DiskFileSystem(folder), "__consumer_offsets-0", config, clean=True))
 
 
-def loading(folder: Path) -> Iterator[Row]:
+def loading(folder: Path) -> Iterator[Measurement]:
     """Writes the log, then loads it into a fresh shard."""
     log = open_log(folder)
     write_commits(log, RECORDS)
@@ -53,5 +53,5 @@ def loading(folder: Path) -> Iterator[Row]:
     seconds = time.perf_counter() - started
     assert loaded == RECORDS, f"{loaded} records loaded"
     assert len(shard.groups) == GROUPS
-    yield Row(f"load {RECORDS // 1_000_000} M records of __consumer_offsets", seconds, "s")
-    yield Row("load, records", loaded / seconds, "1/s")
+    yield Measurement(f"load {RECORDS // 1_000_000} M records of __consumer_offsets", seconds, "s")
+    yield Measurement("load, records", loaded / seconds, "1/s")

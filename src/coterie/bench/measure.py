@@ -24,7 +24,7 @@ SECONDS = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Measurement:
     """One figure. ``aim`` is what we mean to reach, or what ``peer`` reached; ``ratio`` above 1 is better than that."""
 
     name: str
@@ -70,7 +70,7 @@ def resident_mb(pid: int) -> float:
     return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)])) / 1024
 
 
-def start_and_memory(_: Path) -> Iterable[Row]:
+def start_and_memory(_: Path) -> Iterable[Measurement]:
     times, memory = [], 0.0
     for _attempt in range(3):
         started = time.perf_counter()
@@ -79,12 +79,12 @@ def start_and_memory(_: Path) -> Iterable[Row]:
             times.append(time.perf_counter() - started)
             memory = resident_mb(process.pid)
     return [
-        Row("start to first answered request", sorted(times)[1], "s", 0.3, lower_is_better=True),
-        Row("idle memory", memory, "MB", 60, lower_is_better=True),
+        Measurement("start to first answered request", sorted(times)[1], "s", 0.3, lower_is_better=True),
+        Measurement("idle memory", memory, "MB", 60, lower_is_better=True),
     ]
 
 
-def produce_and_fetch(folder: Path) -> Iterable[Row]:
+def produce_and_fetch(folder: Path) -> Iterable[Measurement]:
     rows = []
     for size in (100, 1024):
         os.sync()  # what the run before left to be written must not slow this one
@@ -93,12 +93,12 @@ def produce_and_fetch(folder: Path) -> Iterable[Row]:
             batch, _count = load.batch_of(size)
             taken = load.produce(address, batch, SECONDS)
             given = load.fetch(address, SECONDS)
-        rows.append(Row(f"produce, {size}-byte records", taken, "MB/s", 300))
-        rows.append(Row(f"fetch, {size}-byte records", given, "MB/s", 1000))
+        rows.append(Measurement(f"produce, {size}-byte records", taken, "MB/s", 300))
+        rows.append(Measurement(f"fetch, {size}-byte records", given, "MB/s", 1000))
     return rows
 
 
-def group_load(folder: Path) -> Iterable[Row]:
+def group_load(folder: Path) -> Iterable[Measurement]:
     rows = []
     for connections in (1, 100, 1000):
         with broker(folder / f"groups-{connections}") as (address, _):
@@ -106,21 +106,23 @@ def group_load(folder: Path) -> Iterable[Row]:
             members = load.groups_of_one(address, connections)
             beats = load.heartbeats(address, members, SECONDS)
             committed = load.commits(address, members, SECONDS)
-        rows.append(Row(f"heartbeats, {connections} connections", beats, "1/s", 60_000 if connections == 100 else None))
-        rows.append(Row(f"commits, {connections} connections", committed, "1/s"))
+        rows.append(
+            Measurement(f"heartbeats, {connections} connections", beats, "1/s", 60_000 if connections == 100 else None)
+        )
+        rows.append(Measurement(f"commits, {connections} connections", committed, "1/s"))
     return rows
 
 
-def rebalances(_: Path) -> Iterable[Row]:
+def rebalances(_: Path) -> Iterable[Measurement]:
     rows = []
     for members in (10, 200):
         with broker(initial_delay_ms=3000) as (address, _process):
             took = rebalance_ms(address, members)
-        rows.append(Row(f"rebalance, {members} members", took, "ms"))
+        rows.append(Measurement(f"rebalance, {members} members", took, "ms"))
     return rows
 
 
-def spark_rows(folder: Path) -> Iterable[Row]:
+def spark_rows(folder: Path) -> Iterable[Measurement]:
     """Rows/s of a warm batch read to a noop sink on local[2]."""
     from coterie.pipeline.session import make_session
 
@@ -138,7 +140,9 @@ def spark_rows(folder: Path) -> Iterable[Row]:
                 seconds.append(time.perf_counter() - started)
         finally:
             spark.stop()
-    return [Row("Spark, 100-byte values to noop, local[2]", total / sorted(seconds[1:])[1], "rows/s", 2_000_000)]
+    return [
+        Measurement("Spark, 100-byte values to noop, local[2]", total / sorted(seconds[1:])[1], "rows/s", 2_000_000)
+    ]
 
 
 def fill_topic(address: str, topic: str, partitions: int, records: int) -> None:
@@ -160,7 +164,7 @@ def fill_topic(address: str, topic: str, partitions: int, records: int) -> None:
     asyncio.run(go())
 
 
-def columnar(_: Path) -> Iterable[Row]:
+def columnar(_: Path) -> Iterable[Measurement]:
     """Record batches of 100-byte values into Arrow columns, on one core, out of a buffer as it was fetched: all alike, and of
     varied sizes and times."""
     import random
@@ -181,7 +185,7 @@ def columnar(_: Path) -> Iterable[Row]:
                 started_s = time.perf_counter()
                 assert len(decode_columns(data) or ()) == 160_000
                 best_s = min(best_s, time.perf_counter() - started_s)
-            yield Row(f"columns, {what}, {codec} ({how})", 160_000 / best_s, "rec/s", 5_000_000)
+            yield Measurement(f"columns, {what}, {codec} ({how})", 160_000 / best_s, "rec/s", 5_000_000)
 
 
 def _fill(address: tuple[str, int], partitions: int, rounds: int = 60) -> int:
@@ -198,7 +202,7 @@ def _fill(address: tuple[str, int], partitions: int, rounds: int = 60) -> int:
     return rounds * partitions * count
 
 
-PARTS: dict[str, Callable[[Path], Iterable[Row]]] = {
+PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "start": start_and_memory,
     "records": produce_and_fetch,
     "groups": group_load,
@@ -215,37 +219,37 @@ PARTS: dict[str, Callable[[Path], Iterable[Row]]] = {
 }
 
 
-def _assignors(folder: Path) -> Iterable[Row]:
+def _assignors(folder: Path) -> Iterable[Measurement]:
     from coterie.bench.assigning import assigning
 
     return assigning(folder)
 
 
-def _clients(folder: Path) -> Iterable[Row]:
+def _clients(folder: Path) -> Iterable[Measurement]:
     from coterie.bench.clients import clients
 
     return clients(folder)
 
 
-def _load(folder: Path) -> Iterable[Row]:
+def _load(folder: Path) -> Iterable[Measurement]:
     from coterie.bench.loading import loading
 
     return loading(folder)
 
 
-def _history(folder: Path) -> Iterable[Row]:
+def _history(folder: Path) -> Iterable[Measurement]:
     from coterie.bench.history import history
 
     return history(folder)
 
 
-def _churn(folder: Path) -> Iterable[Row]:
+def _churn(folder: Path) -> Iterable[Measurement]:
     from coterie.bench.churn import churn_rows
 
     return churn_rows(folder)
 
 
-def _beside(part: str, folder: Path) -> Iterable[Row]:
+def _beside(part: str, folder: Path) -> Iterable[Measurement]:
     from coterie.bench import beside
 
     return beside.PARTS[part](folder)
@@ -253,7 +257,7 @@ def _beside(part: str, folder: Path) -> Iterable[Row]:
 
 def run_parts(names: list[str], done: Callable[[Row], None]) -> list[Row]:
     """Runs these parts; ``done`` hears of each row."""
-    rows: list[Row] = []
+    rows: list[Measurement] = []
     raise_open_file_limit()
     with tempfile.TemporaryDirectory(prefix="coterie-bench-") as folder:
         for name in names:

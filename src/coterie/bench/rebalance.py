@@ -29,7 +29,7 @@ SHARE = b"x" * 50
 _HEAD = struct.Struct(">iihi")  # correlation, throttle, error, generation
 
 
-class Crew:
+class RawMembers:
     """The members of one group, each with a connection of its own."""
 
     def __init__(self, address: tuple[str, int], group: str) -> None:
@@ -123,10 +123,10 @@ class Crew:
             self._gather({number}, answered)
 
 
-def settled_crew(address: tuple[str, int], members: int) -> Crew:
+def settled_crew(address: tuple[str, int], members: int) -> RawMembers:
     """A group of that many, all in one generation."""
     BrokerSocket(*address).request(FindCoordinatorRequest(key="g"), highest=3)
-    crew = Crew(address, f"rebalance-{members}")
+    crew = RawMembers(address, f"rebalance-{members}")
     crew.hire(members)
     for number in range(members):
         crew.join(number)

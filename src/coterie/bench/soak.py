@@ -29,7 +29,7 @@ PartitionOffset = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliveredRange:
     """Offsets of one partition, delivered by someone at a time (ms)."""
 
     who: str
@@ -40,7 +40,7 @@ class Delivery:
 
 
 @dataclass(slots=True)
-class Verdict:
+class SoakResult:
     """The result of a soak, as `count` computes it."""
 
     records: int = 0
@@ -118,7 +118,7 @@ class Soak:
         return [name for name, process in self._processes.items() if process.poll() is not None]
 
 
-def run_soak(folder: Path, address: str, minutes: float, say: Callable[[str], None], seed: int = 0) -> Verdict:
+def run_soak(folder: Path, address: str, minutes: float, say: Callable[[str], None], seed: int = 0) -> SoakResult:
     """Runs it. Raises RuntimeError where it could not even begin."""
     soak, rng = Soak(folder, address, say), random.Random(seed)
     names = {
@@ -225,7 +225,7 @@ def judge(
     apps: list[str],
     consumers: list[str],
     producers: list[str],
-) -> Verdict:
+) -> SoakResult:
     """Counts deliveries per (partition, offset)."""
     deliveries = [d for name in consumers for d in consumer_deliveries(folder / f"{name}.txt", name)]
     deliveries += _app_deliveries(folder, apps)
@@ -237,39 +237,41 @@ def judge(
     return verdict
 
 
-def consumer_deliveries(log: Path, name: str) -> list[Delivery]:
+def consumer_deliveries(log: Path, name: str) -> list[DeliveredRange]:
     """A line that the kill cut short says nothing that was delivered: it was not committed either."""
     rows = [line.split() for line in log.read_text().splitlines()]
-    return [Delivery(name, *map(int, row)) for row in rows if len(row) == 4]
+    return [DeliveredRange(name, *map(int, row)) for row in rows if len(row) == 4]
 
 
-def _app_deliveries(folder: Path, apps: list[str]) -> list[Delivery]:
+def _app_deliveries(folder: Path, apps: list[str]) -> list[DeliveredRange]:
     """A table's rows, with the time at which their file was written."""
     from coterie.pipeline.session import make_session
 
     spark = make_session("local[2]", "coterie-soak", folder / "verify", short=True)
     try:
-        deliveries: list[Delivery] = []
+        deliveries: list[DeliveredRange] = []
         for name in apps:
             if not (folder / name / "table" / "_spark_metadata").exists():
                 continue
             table = spark.read.parquet(str(folder / name / "table"))
             written = "unix_millis(_metadata.file_modification_time) as written_ms"
             for row in table.selectExpr("partition", "offset", written).toArrow().to_pylist():
-                deliveries.append(Delivery(name, row["written_ms"], row["partition"], row["offset"], row["offset"]))
+                deliveries.append(
+                    DeliveredRange(name, row["written_ms"], row["partition"], row["offset"], row["offset"])
+                )
         return deliveries
     finally:
         spark.stop()
 
 
-def count(deliveries: list[Delivery], ends: dict[int, int], kills: list[tuple[str, int]]) -> Verdict:
+def count(deliveries: list[DeliveredRange], ends: dict[int, int], kills: list[tuple[str, int]]) -> SoakResult:
     """Every (partition, offset) must have been delivered; one delivered twice is explained by a kill of the one who had it
     first, or of the broker, between shortly before that delivery and the second one."""
     by_offset: dict[PartitionOffset, list[tuple[int, str]]] = defaultdict(list)
     for d in deliveries:
         for offset in range(d.first, d.last + 1):
             by_offset[d.partition, offset].append((d.time_ms, d.who))
-    verdict = Verdict(records=sum(ends.values()))
+    verdict = SoakResult(records=sum(ends.values()))
     verdict.missing = [
         (p, offset) for p, end in sorted(ends.items()) for offset in range(end) if (p, offset) not in by_offset
     ]
@@ -286,7 +288,7 @@ def count(deliveries: list[Delivery], ends: dict[int, int], kills: list[tuple[st
 
 
 def _explain(
-    position: PartitionOffset, times: list[tuple[int, str]], kills: list[tuple[str, int]], verdict: Verdict
+    position: PartitionOffset, times: list[tuple[int, str]], kills: list[tuple[str, int]], verdict: SoakResult
 ) -> None:
     for (first_ms, who), (second_ms, by) in pairwise(times):
         explained = any(

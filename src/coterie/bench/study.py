@@ -25,7 +25,7 @@ from coterie.client.blocking import BlockingAdmin
 from coterie.conformance.kafka import CannotRun
 from coterie.console.study_page import RealPoint
 from coterie.laboratory.study import workload as w
-from coterie.laboratory.study.group import Setting
+from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.meter import Meter
 from coterie.laboratory.study.questions import COOPERATIVE, EAGER, ORDERLY, ROCKETMQ, STATIC, ZOOKEEPER
 from coterie.laboratory.study.run import run
@@ -42,7 +42,7 @@ Tell = Callable[[str], None]
 Start = Callable[[str, str], list[str]]  # group and member -> a worker's words
 
 
-def _alike(setting: Setting) -> Setting:
+def _alike(setting: StudySetting) -> StudySetting:
     """As it is measured: no initial delay, a short session, a network of loopback, the clock of one machine."""
     return replace(
         setting,
@@ -55,25 +55,25 @@ def _alike(setting: Setting) -> Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class StudyPoint:
     """``event``: join, kill or restart; ``measure``: which of the meter's figures is compared."""
 
-    setting: Setting
+    setting: StudySetting
     event: str
     measure: str
     note: str = ""
 
 
 QUESTIONS = (
-    Question(EAGER, "join", "unowned_s", "heartbeats in step, since all came at once; in question 1 they are not"),
-    Question(EAGER, "kill", "longest_unowned_s", "killed right after a heartbeat each time, which takes longest"),
-    Question(COOPERATIVE, "join", "unowned_s", "two of eight partitions, for half a heartbeat interval"),
-    Question(STATIC, "restart", "longest_unowned_s", "the consumer is away for 2 s; nobody else hears of it"),
-    Question(ZOOKEEPER, "join", "unowned_s"),
-    Question(ZOOKEEPER, "kill", "longest_unowned_s"),
-    Question(ROCKETMQ, "join", "unowned_s"),
-    Question(ROCKETMQ, "kill", "longest_unowned_s"),
-    Question(
+    StudyPoint(EAGER, "join", "unowned_s", "heartbeats in step, since all came at once; in question 1 they are not"),
+    StudyPoint(EAGER, "kill", "longest_unowned_s", "killed right after a heartbeat each time, which takes longest"),
+    StudyPoint(COOPERATIVE, "join", "unowned_s", "two of eight partitions, for half a heartbeat interval"),
+    StudyPoint(STATIC, "restart", "longest_unowned_s", "the consumer is away for 2 s; nobody else hears of it"),
+    StudyPoint(ZOOKEEPER, "join", "unowned_s"),
+    StudyPoint(ZOOKEEPER, "kill", "longest_unowned_s"),
+    StudyPoint(ROCKETMQ, "join", "unowned_s"),
+    StudyPoint(ROCKETMQ, "kill", "longest_unowned_s"),
+    StudyPoint(
         ORDERLY, "kill", "longest_unowned_s", "until the dead one's locks, some seconds old when it died, are 60 s old"
     ),
 )
@@ -81,7 +81,7 @@ _SAID = {"join": "one joins", "kill": "one is killed", "restart": "one is restar
 _MEASURES = {"unowned_s": "unread per partition", "longest_unowned_s": "longest unread"}
 
 
-class Crew:
+class ProcessMembers:
     """Consumers in processes of their own, on one meter."""
 
     def __init__(self, start: Start, group: str) -> None:
@@ -140,8 +140,8 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _one_run(question: Question, start: Start, group: str) -> float:
-    crew = Crew(start, group)
+def _one_run(question: StudyPoint, start: Start, group: str) -> float:
+    crew = ProcessMembers(start, group)
     names = [f"m{n}" for n in range(MEMBERS)]
     try:
         for name in names:
@@ -165,7 +165,7 @@ def _one_run(question: Question, start: Start, group: str) -> float:
         crew.close()
 
 
-def _simulated(question: Question) -> list[float]:
+def _simulated(question: StudyPoint) -> list[float]:
     plan = Plan(MEMBERS, PARTITIONS)
     match question.event:
         case "join":
@@ -196,7 +196,7 @@ def measure(tell: Tell) -> list[RealPoint]:
     return points
 
 
-def _point(question: Question, start: Callable[[Question], Start], tell: Tell) -> RealPoint:
+def _point(question: StudyPoint, start: Callable[[StudyPoint], Start], tell: Tell) -> RealPoint:
     name = f"{question.setting.name}-{question.event}".replace(" ", "-").replace(",", "")
     real = [_one_run(question, start(question), f"{name}-{n}") for n in range(RUNS)]
     simulated = _simulated(question)
@@ -221,13 +221,13 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 @contextlib.contextmanager
-def _kafka(_: Path) -> Iterator[Callable[[Question], Start]]:
+def _kafka(_: Path) -> Iterator[Callable[[StudyPoint], Start]]:
     with broker() as (address, _process):
         where = format_address(*address)
         with BlockingAdmin({"bootstrap.servers": where}) as admin:
             admin.create_topic(TOPIC, PARTITIONS)
 
-        def start(question: Question) -> Start:
+        def start(question: StudyPoint) -> Start:
             assignor = {"eager": "range", "cooperative": "cooperative-sticky"}[question.setting.protocol]
 
             def words(group: str, name: str) -> list[str]:
@@ -240,7 +240,7 @@ def _kafka(_: Path) -> Iterator[Callable[[Question], Start]]:
 
 
 @contextlib.contextmanager
-def _zookeeper(folder: Path) -> Iterator[Callable[[Question], Start]]:
+def _zookeeper(folder: Path) -> Iterator[Callable[[StudyPoint], Start]]:
     with (
         LocalZooKeeper(folder / "zookeeper", tick_ms=2_000) as server,
         broker(settings=(f"zookeeper.connect={server.address}",)) as (address, _process),
@@ -251,7 +251,7 @@ def _zookeeper(folder: Path) -> Iterator[Callable[[Question], Start]]:
 
 
 @contextlib.contextmanager
-def _rocketmq(folder: Path) -> Iterator[Callable[[Question], Start]]:
+def _rocketmq(folder: Path) -> Iterator[Callable[[StudyPoint], Start]]:
     import asyncio
 
     from coterie.client.rocketmq import RocketMQProducer

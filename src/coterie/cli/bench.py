@@ -52,7 +52,7 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
     if ON_SPARK & set(parts or BY_DEFAULT):
         require("spark", f"coterie bench --part {' --part '.join(sorted(ON_SPARK))}")
 
-    def tell(row: Row) -> None:
+    def tell(row: Measurement) -> None:
         if not as_json:
             what = f"{row.peer}'s" if row.peer else "the aim of"
             ratio = "" if row.ratio is None else f"{row.ratio:6.2f} x {what} {row.aim:,.4g}"

@@ -14,7 +14,7 @@ from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
     from coterie.conformance.certify.recording import Recording
-    from coterie.conformance.certify.replay import Certificate, Finding
+    from coterie.conformance.certify.replay import Certificate, StoryOutcome
 
 
 @click.command(
@@ -64,7 +64,7 @@ def _run(recording: Recording, address: tuple[str, int]) -> Certificate:
     token = secrets.token_hex(2)
     with click.progressbar(length=len(recording.stories), label="stories", file=sys.stderr) as bar:
 
-        def progress(_: Finding) -> None:
+        def progress(_: StoryOutcome) -> None:
             bar.update(1)
 
         try:

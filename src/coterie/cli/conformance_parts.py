@@ -21,7 +21,7 @@ from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.conformance.format import Check
+    from coterie.conformance.format import FormatCheck
     from coterie.conformance.story import StoryResult
 
 ASSIGNOR_CASES = 5_000
@@ -254,7 +254,7 @@ def tell_named(name: str, wrong: str) -> None:
     write_line(f"{'WRONG' if wrong else 'right'}  {name}{': ' + wrong if wrong else ''}", err=True)
 
 
-def _tell_check(check: Check) -> None:
+def _tell_check(check: FormatCheck) -> None:
     write_line(f"{'right' if check.right else 'WRONG'}  {check.name}: {check.text}", err=True)
 
 

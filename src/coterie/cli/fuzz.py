@@ -13,7 +13,7 @@ from coterie.extras import is_installed, require
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.fuzzing.running import Finding
+    from coterie.fuzzing.running import BreakingInput
     from coterie.fuzzing.target import Target
 
 
@@ -68,7 +68,7 @@ def fuzz(minutes: float, names: tuple[str, ...], seed: int | None, engine: str, 
         raise SystemExit(1)
 
 
-def _by_own_rules(targets: Sequence[Target], seconds: float, seed: int) -> Iterator[Finding]:
+def _by_own_rules(targets: Sequence[Target], seconds: float, seed: int) -> Iterator[BreakingInput]:
     from coterie.fuzzing.running import fuzz as run
 
     tried = dict.fromkeys((target.name for target in targets), 0)
@@ -80,8 +80,8 @@ def _by_own_rules(targets: Sequence[Target], seconds: float, seed: int) -> Itera
     write_line(f"{quantity(sum(tried.values()), 'input')}, at least {min(tried.values()):,} for each target")
 
 
-def _by_atheris(targets: Sequence[Target], seconds: float, seed: int) -> Iterator[Finding]:
-    from coterie.fuzzing.running import Finding
+def _by_atheris(targets: Sequence[Target], seconds: float, seed: int) -> Iterator[BreakingInput]:
+    from coterie.fuzzing.running import BreakingInput
     from coterie.fuzzing.with_atheris import run_target
 
     for target in targets:
@@ -92,6 +92,6 @@ def _by_atheris(targets: Sequence[Target], seconds: float, seed: int) -> Iterato
             )
         elif data is not None:
             lines = [line for line in output.splitlines() if target.name in line or "ERROR" in line]
-            yield Finding(target.name, lines[0] if lines else f"{target.name}: status {status}", data)
+            yield BreakingInput(target.name, lines[0] if lines else f"{target.name}: status {status}", data)
         else:
             raise click.ClickException(f"Atheris ended with status {status} for {target.name}: {output}")

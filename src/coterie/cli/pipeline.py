@@ -16,7 +16,7 @@ from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.pipeline.jobs import Source
+    from coterie.pipeline.jobs import JobSource
 
 LARGE_BYTES = 256 * 1024 * 1024
 
@@ -79,7 +79,7 @@ def _stream_job(
 ) -> None:
     from coterie.pipeline import jobs
 
-    source = jobs.Source(bootstrap_server, topic, group, member, limit, _kafka(kafka))
+    source = jobs.JobSource(bootstrap_server, topic, group, member, limit, _kafka(kafka))
     _check(source, out)
     signals: list[int] = []
     report = (lambda line: write_line(line, err=True)) if follow else None
@@ -94,7 +94,7 @@ def _stream_job(
     done(f"{quantity(count, 'row')} in {out / 'table'}", as_json, rows=count, table=str(out / "table"))
 
 
-def _check(source: Source, out: Path) -> None:
+def _check(source: JobSource, out: Path) -> None:
     """What can be known before Spark starts: options, the broker, the topic, the checkpoint."""
     from coterie.pipeline.checkpoints import check_checkpoint
     from coterie.pipeline.jobs import checkpoint

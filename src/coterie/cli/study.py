@@ -17,7 +17,7 @@ from coterie.console.terminal import write_line
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.laboratory.study.questions import Row
+    from coterie.laboratory.study.questions import StudyRow
     from coterie.laboratory.study.spread import Study
 
 
@@ -137,7 +137,7 @@ def _traces(files: Iterable[Path]) -> tuple[Any, ...]:
 QUIET_MS = 180_000  # stretches without a change are cut to it: beyond every timeout here, nothing happens
 
 
-def _on_cores(study: Study, jobs: list[tuple[int, int]], processes: int | None) -> Iterator[Row]:
+def _on_cores(study: Study, jobs: list[tuple[int, int]], processes: int | None) -> Iterator[StudyRow]:
     from functools import partial
 
     from coterie.laboratory.study.spread import run_job
@@ -145,11 +145,11 @@ def _on_cores(study: Study, jobs: list[tuple[int, int]], processes: int | None) 
     yield from over_cores(partial(run_job, study), jobs, processes)
 
 
-def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterator[Row]:
+def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterator[StudyRow]:
     """The same rows, whatever the partitioning; in the order in which they are done."""
     from tempfile import TemporaryDirectory
 
-    from coterie.laboratory.study.questions import Row
+    from coterie.laboratory.study.questions import StudyRow
     from coterie.laboratory.study.spread import run_job
     from coterie.pipeline.session import make_session
 
@@ -168,7 +168,7 @@ def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterato
             slices = min(len(jobs), session.sparkContext.defaultParallelism * 16)
             frame = session.range(0, len(jobs), numPartitions=slices)
             for said in frame.mapInPandas(run_all, "row string").toLocalIterator():
-                yield Row(**json.loads(said.row))
+                yield StudyRow(**json.loads(said.row))
         finally:
             session.stop()
 

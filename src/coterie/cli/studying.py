@@ -14,7 +14,7 @@ from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.console.page import Section
-    from coterie.laboratory.churn import Change
+    from coterie.laboratory.churn import MembershipChange
 
 CORES_UNKNOWN = 8
 DEFAULT_GRID = (
@@ -108,7 +108,7 @@ def _cores(spark: Any) -> int:
         return CORES_UNKNOWN
 
 
-def _changes(churn: Path | None, history: Path | None, group: str | None) -> list[Change]:
+def _changes(churn: Path | None, history: Path | None, group: str | None) -> list[MembershipChange]:
     from coterie.laboratory.churn import TraceError, read_trace
     from coterie.pipeline.what_if import GridError, changes_of_history
 

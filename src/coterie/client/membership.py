@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from coterie.assignors import ASSIGNORS, Topics
+from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import decode_assignment
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.connection import answer_type
@@ -294,11 +294,11 @@ class Membership:
                 self.machine.unassigned_seen(bool(everything - given))
         self._wake.set()
 
-    def _topics(self, infos: dict[str, TopicInfo]) -> Topics:
+    def _topics(self, infos: dict[str, TopicInfo]) -> AssignableTopics:
         """What there is to assign; racks only where a member has one, so that nobody else rebalances for them."""
         found = {n: infos[n] for n in self._watched if n in infos and infos[n].leaders}
         racks = {n: info.racks for n, info in found.items()} if self._by_rack else {}
-        return Topics({n: len(info.leaders) for n, info in found.items()}, racks)
+        return AssignableTopics({n: len(info.leaders) for n, info in found.items()}, racks)
 
     async def _watch_metadata(self) -> None:
         """New topics for a pattern; and a leader looks out for what became of the whole group's topics. The

@@ -25,7 +25,7 @@ NAMES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "MACHINE_ROOM", "NEARBY", "C
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AllocationCase:
     """One question to one client."""
 
     strategy: str  # with its setting, as Allocate.java reads it
@@ -58,12 +58,12 @@ class Case:
 
 
 @dataclass(slots=True)
-class Comparison:
+class AllocationComparison:
     cases: int = 0
     failures: list[str] = field(default_factory=list)
 
 
-def random_case(rng: random.Random, name: str) -> Case:
+def random_case(rng: random.Random, name: str) -> AllocationCase:
     """Queues of a few brokers in a few rooms, clients in a few rooms; now and then one whom the others do not know yet."""
     brokers = [f"{rng.choice(ROOMS)}@b{n}" for n in range(rng.randint(1, 5))]
     if name not in ("NEARBY", "MACHINE_ROOM") or (name == "MACHINE_ROOM" and rng.random() < 0.3):
@@ -76,14 +76,14 @@ def random_case(rng: random.Random, name: str) -> Case:
         "MACHINE_ROOM": ":" + "+".join(rng.sample(ROOMS, rng.randint(1, 3))),
         "CONFIG": f":{rng.randint(0, len(queues))}",
     }
-    return Case(name + settings.get(name, ""), me, queues, tuple(clients))
+    return AllocationCase(name + settings.get(name, ""), me, queues, tuple(clients))
 
 
-def compare(version: str, name: str, cases: int, seed: int) -> Comparison:
+def compare(version: str, name: str, cases: int, seed: int) -> AllocationComparison:
     """Raises CannotRun. Needs a JDK, since it starts a source file."""
     source = Path(__file__).with_name("Allocate.java")
     command = ["java", "-cp", f"{jars(version)}/*", str(source)]
-    rng, comparison = random.Random(f"{name} {seed}"), Comparison()
+    rng, comparison = random.Random(f"{name} {seed}"), AllocationComparison()
     wanted = [random_case(rng, name) for _ in range(cases)]
     asked = "".join(case.line() + "\n" for case in wanted)
     done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=300, check=False)

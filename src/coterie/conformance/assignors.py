@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
-from coterie.assignors import ASSIGNORS, Assignment, Owned, Subscriber, Topics
+from coterie.assignors import ASSIGNORS, AssignableTopics, Assignment, Owned, Subscriber
 from coterie.assignors.sticky import encode_sticky_user_data
 from coterie.conformance.kafka import jars
 
@@ -27,11 +27,11 @@ RACKS = ("r1", "r2", "r3")
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AssignmentCase:
     """One question: an assignor, the topics, the members."""
 
     assignor: str
-    topics: Topics
+    topics: AssignableTopics
     members: tuple[Subscriber, ...]
 
     def lines(self) -> Iterator[str]:
@@ -51,7 +51,7 @@ class Case:
 
 
 @dataclass(slots=True)
-class Comparison:
+class AssignmentComparison:
     """What came of many cases."""
 
     cases: int = 0
@@ -73,14 +73,14 @@ def _with_user_data(assignor: str, member: Subscriber) -> Subscriber:
 # -- random groups -----------------------------------------------------------------------------------------------------
 
 
-def random_case(rng: random.Random, assignor: str) -> Case:
+def random_case(rng: random.Random, assignor: str) -> AssignmentCase:
     """A group out of the blue, with what its members own taken from an earlier assignment of a group a little other."""
     counts = {f"t{n}": rng.randint(1, 9) for n in range(rng.randint(1, 6))}
     racks: dict[str, list[frozenset[str]]] = {}
     if assignor == "range" and rng.random() < 0.5:
         replicas = rng.randint(1, 3)
         racks = {t: [frozenset(rng.sample(RACKS, replicas)) for _ in range(n)] for t, n in counts.items()}
-    topics = Topics(counts, racks)
+    topics = AssignableTopics(counts, racks)
     equal = rng.random() < 0.4
     names = sorted(counts)
     members = []
@@ -89,11 +89,11 @@ def random_case(rng: random.Random, assignor: str) -> Case:
         instance = f"i{rng.randint(0, 99)}-{n}" if rng.random() < 0.3 else None
         rack = rng.choice(RACKS) if racks and rng.random() < 0.8 else None
         members.append(Subscriber(f"m{n}", frozenset(subscribed), instance, rack=rack))
-    case = Case(assignor, topics, tuple(members))
+    case = AssignmentCase(assignor, topics, tuple(members))
     return _later(rng, case) if "sticky" in assignor and rng.random() < 0.8 else case
 
 
-def _later(rng: random.Random, case: Case) -> Case:
+def _later(rng: random.Random, case: AssignmentCase) -> AssignmentCase:
     """The group after an assignment and a change: some gone, some new, topics that grew, came or went."""
     assignment = case.ours()
     members = [replace(m, owned=assignment[m.member_id], generation=3) for m in case.members]
@@ -105,7 +105,7 @@ def _later(rng: random.Random, case: Case) -> Case:
     counts = dict(case.topics.counts)
     if rng.random() < 0.3:
         counts[rng.choice(sorted(counts))] += rng.randint(1, 4)
-    return Case(case.assignor, Topics(counts), tuple(members))
+    return AssignmentCase(case.assignor, AssignableTopics(counts), tuple(members))
 
 
 # -- the judge ---------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class JavaAssignors:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
-    def ask(self, case: Case) -> tuple[Assignment, float]:
+    def ask(self, case: AssignmentCase) -> tuple[Assignment, float]:
         """Its assignment, and the milliseconds it took."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -136,7 +136,7 @@ class JavaAssignors:
         finally:
             limit.cancel()
 
-    def _ask(self, case: Case, stdin: IO[str], stdout: IO[str]) -> tuple[Assignment, float]:
+    def _ask(self, case: AssignmentCase, stdin: IO[str], stdout: IO[str]) -> tuple[Assignment, float]:
         stdin.write("\n".join(case.lines()) + "\n")
         stdin.flush()
         assignment: Assignment = {}
@@ -163,42 +163,44 @@ class JavaAssignors:
         self._process.wait(20)
 
 
-def random_cases(assignor: str, count: int, seed: int) -> Iterator[Case]:
+def random_cases(assignor: str, count: int, seed: int) -> Iterator[AssignmentCase]:
     rng = random.Random(seed)
     return (random_case(rng, assignor) for _ in range(count))
 
 
-def large_cases() -> Iterator[tuple[str, Case]]:
+def large_cases() -> Iterator[tuple[str, AssignmentCase]]:
     """A million partitions and ten thousand equal members; a hundred thousand and five thousand that all differ: the first
     assignment, and the one after a member has left."""
     rng = random.Random(1)
-    topics = Topics({f"t{n:03}": 2_000 for n in range(500)})
+    topics = AssignableTopics({f"t{n:03}": 2_000 for n in range(500)})
     equal = [Subscriber(f"m{n:05}", frozenset(topics.counts)) for n in range(10_000)]
     yield from _twice("1,000,000 partitions, 10,000 equal members", topics, equal)
-    topics = Topics({f"t{n:04}": 100 for n in range(1_000)})
+    topics = AssignableTopics({f"t{n:04}": 100 for n in range(1_000)})
     names = list(topics.counts)
     unequal = [Subscriber(f"m{n:05}", frozenset(rng.sample(names, rng.randint(10, 500)))) for n in range(5_000)]
     yield from _twice("100,000 partitions, 5,000 members that differ", topics, unequal)
 
 
-def _twice(what: str, topics: Topics, members: list[Subscriber]) -> Iterator[tuple[str, Case]]:
-    first = Case("cooperative-sticky", topics, tuple(members))
+def _twice(what: str, topics: AssignableTopics, members: list[Subscriber]) -> Iterator[tuple[str, AssignmentCase]]:
+    first = AssignmentCase("cooperative-sticky", topics, tuple(members))
     yield f"{what}, first", first
     given = first.ours()
     left = tuple(replace(m, owned=given[m.member_id], generation=1) for m in members[1:])
-    yield f"{what}, one has left", Case("cooperative-sticky", topics, left)
+    yield f"{what}, one has left", AssignmentCase("cooperative-sticky", topics, left)
 
 
-def compare(version: str, assignor: str, cases: Iterable[Case], *, settle: bool = True) -> Comparison:
+def compare(
+    version: str, assignor: str, cases: Iterable[AssignmentCase], *, settle: bool = True
+) -> AssignmentComparison:
     """Asks both about every case, cooperative ones until nothing is held back (``settle``). Raises CannotRun."""
-    java, comparison = JavaAssignors(version), Comparison()
+    java, comparison = JavaAssignors(version), AssignmentComparison()
 
-    def ask_java(case: Case) -> Assignment:
+    def ask_java(case: AssignmentCase) -> Assignment:
         assignment, took_ms = java.ask(case)
         comparison.their_ms += took_ms
         return assignment
 
-    def ask_us(case: Case) -> Assignment:
+    def ask_us(case: AssignmentCase) -> Assignment:
         started = time.perf_counter()
         assignment = case.ours()
         comparison.our_ms += (time.perf_counter() - started) * 1000
@@ -220,7 +222,7 @@ def compare(version: str, assignor: str, cases: Iterable[Case], *, settle: bool 
     return comparison
 
 
-def settled(case: Case, ask: Callable[[Case], Assignment]) -> Assignment:
+def settled(case: AssignmentCase, ask: Callable[[AssignmentCase], Assignment]) -> Assignment:
     """The assignment; of a cooperative one what it comes to once nothing is held back (scenarios part 2.3)."""
     before: Mapping[str, Owned] = {m.member_id: m.owned for m in case.members}
     for generation in range(4, 9):
@@ -233,7 +235,7 @@ def settled(case: Case, ask: Callable[[Case], Assignment]) -> Assignment:
     return given
 
 
-def _judge(comparison: Comparison, case: Case, ours: Assignment, theirs: Assignment) -> None:
+def _judge(comparison: AssignmentComparison, case: AssignmentCase, ours: Assignment, theirs: Assignment) -> None:
     mine, other = _sorted(ours), _sorted(theirs)
     comparison.same += mine == other
     asked = "; ".join(case.lines())
@@ -266,7 +268,7 @@ def balance(assignment: Assignment) -> int:
     return sum(sum(map(len, owned.values())) ** 2 for owned in assignment.values())
 
 
-def moves(case: Case, assignment: Assignment) -> int:
+def moves(case: AssignmentCase, assignment: Assignment) -> int:
     """Partitions that a member had, still may have, and has no more."""
     count = 0
     for member in case.members:
@@ -277,7 +279,7 @@ def moves(case: Case, assignment: Assignment) -> int:
     return count
 
 
-def invalid(case: Case, assignment: Assignment) -> str:
+def invalid(case: AssignmentCase, assignment: Assignment) -> str:
     """What is wrong with an assignment by itself; "" when nothing is."""
     given: set[tuple[str, int]] = set()
     for member in case.members:

@@ -17,7 +17,7 @@ TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandCase:
     """One row: what is typed, and a pattern that the output must hold.
 
     Below Kafka ``since`` the command must end with exit code 1 and ``refusal`` in what it prints; ``code`` is the exit code
@@ -52,13 +52,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "produce orders --compression zstd", "^1 record acknowledged", stdin="6\n", since="2.1", refusal=NEEDS_ZSTD
     ),
-    Command("consume orders --from-beginning --max-messages 5 --json", r'"key": "c",\s+"value": "3"'),
-    Command("consume orders --from-beginning --max-messages 5 --group shop", "(?m)^[1-6]$"),
-    Command(
+    CommandCase("consume orders --from-beginning --max-messages 5 --json", r'"key": "c",\s+"value": "3"'),
+    CommandCase("consume orders --from-beginning --max-messages 5 --group shop", "(?m)^[1-6]$"),
+    CommandCase(
         "consume orders --from-beginning --max-messages 5 --group careful --set isolation.level=read_committed",
         "(?m)^[1-6]$",
     ),
-    Command(
+    CommandCase(
         "consume orders --from-beginning --max-messages 5 --group static --instance-id one",
         "(?m)^[1-6]$",
         since="2.3",
@@ -82,10 +82,10 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "topics grow orders --partitions 4", "^orders has 4 partitions$", since="1.0", refusal=NEEDS_CREATE_PARTITIONS
     ),
-    Command("groups delete shop", "^deleted shop$", since="1.1", refusal=NEEDS_DELETE_GROUPS),
-    Command("groups delete nobody", "GROUP_ID_NOT_FOUND", since="1.1", refusal=NEEDS_DELETE_GROUPS, code=1),
-    Command("topics delete few", "^deleted few$"),
-    Command("topics delete nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
+    CommandCase("groups delete shop", "^deleted shop$", since="1.1", refusal=NEEDS_DELETE_GROUPS),
+    CommandCase("groups delete nobody", "GROUP_ID_NOT_FOUND", since="1.1", refusal=NEEDS_DELETE_GROUPS, code=1),
+    CommandCase("topics delete few", "^deleted few$"),
+    CommandCase("topics delete nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
 )
 
 
@@ -98,7 +98,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def wrong(command: Command, version: str, code: int, output: str) -> str:
+def wrong(command: CommandCase, version: str, code: int, output: str) -> str:
     """What is wrong with a command's end on that version of Kafka ("" for nothing); ``output`` is both streams'."""
     text = output.strip()
     if TRACEBACK in output:
@@ -115,7 +115,7 @@ def run_commands(
     address: str,
     version: str,
     tell: Callable[[str, str], None],
-    commands: Sequence[Command] = COMMANDS,
+    commands: Sequence[CommandCase] = COMMANDS,
 ) -> dict[str, bool]:
     """Each command with whether it was right; ``tell`` hears it and what was wrong."""
     environment = {**os.environ, "COTERIE_BOOTSTRAP_SERVER": address}

@@ -13,37 +13,37 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.conformance import accepted, recognising
 from coterie.conformance.differences_of_versions import BEFORE_4, FOUR, OF_2_6, OF_4, THREE
-from coterie.conformance.recognising import Case, fails_about
-from coterie.conformance.row import Row, Version
+from coterie.conformance.recognising import DifferingPart, fails_about
+from coterie.conformance.row import KnownDifference, Version
 
 if TYPE_CHECKING:
     from coterie.conformance.story import GroupStory
 
 Parted = dict[str, Any]
 
-ROWS: tuple[Row, ...] = (
-    Row(
+ROWS: tuple[KnownDifference, ...] = (
+    KnownDifference(
         "order",
         "Kafka keeps these in hash maps, whose order it does not define",
         "Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers|"
         "ListGroups|(List|Describe)Transactions|ListConfigResources",
         r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources)\.order",
     ),
-    Row(
+    KnownDifference(
         "not served",
         "see recognising.NOT_SERVED: for each api, why",
         "ApiVersions",
         r"api_keys\[\]",
         recognising.not_served,
     ),
-    Row(
+    KnownDifference(
         "more versions",
         "coterie serves the newest versions and the oldest, whatever Kafka it stands beside",
         "ApiVersions",
         r"api_keys\[\].*",
         recognising.newer_or_older,
     ),
-    Row(
+    KnownDifference(
         "fewer versions",
         "see recognising.NOT_IN_THIS_VERSION: for each api, why",
         "ApiVersions",
@@ -51,28 +51,28 @@ ROWS: tuple[Row, ...] = (
         recognising.version_gap,
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "features",
         "the features of a Kafka of another version, and of protocols that coterie does not serve",
         "ApiVersions",
         r"(supported|finalized)_features\[\].*",
         recognising.feature_of_another_version,
     ),
-    Row(
+    KnownDifference(
         "epoch of features",
         "the end of KRaft's metadata log, which coterie does not have",
         "ApiVersions",
         "finalized_features_epoch",
         lambda c: c.part.ours == 0,
     ),
-    Row(
+    KnownDifference(
         "named twice",
         "Kafka keeps what a request names in maps: the same thing twice is answered once",
         ".*",
         r"(?!.*\.synonyms$).*",
         recognising.named_twice,
     ),
-    Row(
+    KnownDifference(
         "nothing inside",
         "for the same reason a topic of which no partition is named leaves no trace",
         ".*",
@@ -80,14 +80,14 @@ ROWS: tuple[Row, ...] = (
         recognising.nothing_inside,
     ),
     # -- where Kafka fails with an exception of its own (UNKNOWN_SERVER_ERROR), and coterie answers ------------
-    Row(
+    KnownDifference(
         "fails on sizes",
         "Kafka fails to allocate a buffer of a negative size",
         "Fetch",
         ".*",
         fails_about(r"max_bytes|topics\.partitions\.partition_max_bytes", "lowest|minus one|negative"),
     ),
-    Row(
+    KnownDifference(
         "fails on isolation levels",
         "Kafka has no such isolation level",
         "Fetch|ListOffsets",
@@ -95,7 +95,7 @@ ROWS: tuple[Row, ...] = (
         fails_about("isolation_level", "highest|lowest|minus one|negative|unknown"),
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "fails on sessions",
         "Kafka fails to look for an id that no session can have",
         "Fetch",
@@ -103,7 +103,7 @@ ROWS: tuple[Row, ...] = (
         fails_about("session_id", "highest|lowest"),
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "fails on owners",
         "Kafka cannot read a principal without a type",
         "CreateDelegationToken",
@@ -111,14 +111,14 @@ ROWS: tuple[Row, ...] = (
         fails_about("owner_principal_name", "other"),
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "fails on operations",
         "Kafka cannot read an operation that there is not",
         "IncrementalAlterConfigs",
         ".*",
         fails_about(r"resources\.configs\.config_operation"),
     ),
-    Row(
+    KnownDifference(
         "fails on no name",
         "Kafka fails on a topic that has neither name nor id",
         "Metadata",
@@ -126,14 +126,14 @@ ROWS: tuple[Row, ...] = (
         fails_about(r"topics\.name", "null|default"),
         since=FOUR,
     ),
-    Row(
+    KnownDifference(
         "fails on codecs",
         "Kafka has no fifth codec",
         "Produce",
         ".*",
         fails_about(r"topic_data\.partition_data\.records", "codec 5"),
     ),
-    Row(
+    KnownDifference(
         "fails on lengths",
         "Kafka reads beyond an old message set whose length is damaged",
         "Produce",
@@ -142,7 +142,7 @@ ROWS: tuple[Row, ...] = (
         before=FOUR,
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "fails on no id",
         "Kafka cannot keep a topic without an id in a new session",
         "Fetch",
@@ -151,7 +151,7 @@ ROWS: tuple[Row, ...] = (
         since=THREE,
         before=FOUR,
     ),
-    Row(
+    KnownDifference(
         "fails on no epoch",
         "Kafka fails on a transactional producer without an epoch",
         "TxnOffsetCommit",
@@ -159,7 +159,7 @@ ROWS: tuple[Row, ...] = (
         fails_about("producer_epoch", "minus one|none|minus_two|lowest"),
         before=FOUR,
     ),
-    Row(
+    KnownDifference(
         "no time",
         "Kafka refuses to wait no time at all, and may have done it all the same",
         "CreateTopics|CreatePartitions|DeleteTopics|ElectLeaders|AlterPartitionReassignments",
@@ -167,7 +167,7 @@ ROWS: tuple[Row, ...] = (
         recognising.no_time,
     ),
     # -- what clients never send -----------------------------------------------------------------------------------------
-    Row(
+    KnownDifference(
         "followers",
         "one broker has no followers: a replica id is a consumer's here",
         "Fetch",
@@ -175,21 +175,21 @@ ROWS: tuple[Row, ...] = (
         recognising.follower,
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "acl parse",
         "Kafka cannot read an ACL of an unknown or any kind and closes; coterie says SECURITY_DISABLED",
         "(Create|Delete|Describe)Acls",
         "",
         recognising.theirs_is("connection closed"),
     ),
-    Row(
+    KnownDifference(
         "long name",
         "a name too long for a folder is found out before the folder",
         "AlterReplicaLogDirs",
         r".*\.error_code",
         recognising.pair("LOG_DIR_NOT_FOUND", "INVALID_TOPIC_EXCEPTION"),
     ),
-    Row(
+    KnownDifference(
         "memory",
         "a broker in memory has no disk to measure",
         "DescribeLogDirs",
@@ -197,7 +197,7 @@ ROWS: tuple[Row, ...] = (
         recognising.pair(-1, "some"),
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "defaults of version 0",
         "Kafka left is_default behind with version 1",
         "DescribeConfigs",
@@ -206,7 +206,7 @@ ROWS: tuple[Row, ...] = (
         before=FOUR,
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "cursor overflow",
         "Kafka adds one to the largest partition and overflows",
         "DescribeTopicPartitions",
@@ -214,7 +214,7 @@ ROWS: tuple[Row, ...] = (
         lambda c: "-214748" in repr(c.part.theirs),
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "feature gone",
         "lowering a feature that does not exist is fine in Kafka, refused here",
         "UpdateFeatures",
@@ -223,7 +223,7 @@ ROWS: tuple[Row, ...] = (
         since=THREE,
         before=FOUR,
     ),
-    Row(
+    KnownDifference(
         "no words",
         "a refusal without words in Kafka has some here",
         "UnregisterBroker|UpdateFeatures",
@@ -232,7 +232,7 @@ ROWS: tuple[Row, ...] = (
         since=THREE,
         before=FOUR,
     ),
-    Row(
+    KnownDifference(
         "markers",
         "WriteTxnMarkers of producers that cannot be; only brokers send it",
         "WriteTxnMarkers",
@@ -240,7 +240,7 @@ ROWS: tuple[Row, ...] = (
         lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.ours) or "COORDINATOR_FENCED" in repr(c.theirs),
     ),
     # -- of older versions of Kafka ----------------------------------------------------------------------------------------
-    Row(
+    KnownDifference(
         "ZooKeeper's offsets",
         "version 0 was about offsets in ZooKeeper, here it is about the group's",
         "OffsetCommit|OffsetFetch",
@@ -248,14 +248,14 @@ ROWS: tuple[Row, ...] = (
         lambda c: c.question.version == 0,
         before=FOUR,
     ),
-    Row(
+    KnownDifference(
         "aborted ahead",
         "Kafka lists what was aborted up to the next entry of its index, not to the end of what a short Fetch returns",
         "Fetch",
         r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]",
         recognising.aborted_beyond,
     ),
-    Row(
+    KnownDifference(
         "verified together",
         "Kafka verifies the transactions of several requests at once, and all get the error of the first one's version",
         "TxnOffsetCommit|Produce",
@@ -263,21 +263,21 @@ ROWS: tuple[Row, ...] = (
         lambda c: recognising.codes_of(c) == {"INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"},
         since=THREE,
     ),
-    Row(
+    KnownDifference(
         "settings later",
         "Kafka's log learns its settings after AlterConfigs is answered: a record without a key still comes in, and is deleted",
         "Produce|DeleteRecords",
         "(responses|topics).*",
         recognising.settings_later,
     ),
-    Row(
+    KnownDifference(
         "never joined",
         "a first join or commit that is refused, or is aborted, makes no group here; Kafka keeps an Empty one",
         "ListGroups|DescribeGroups|DeleteGroups|OffsetCommit|OffsetDelete",
         r"groups\[\](\.(group_state|error_code|error_message))?|results\[\]\.error_code|topics.*|error_code",
         recognising.empty_in_kafka,
     ),
-    Row(
+    KnownDifference(
         "verified once",
         "Kafka verifies a producer's transaction with its coordinator only where its log has none open",
         "TxnOffsetCommit",
@@ -291,7 +291,7 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-def row_of(case: Case, version: Version) -> Row | None:
+def row_of(case: DifferingPart, version: Version) -> KnownDifference | None:
     """The first row that explains this part."""
     return next((row for row in ROWS if row.explains(case, version)), None)
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from coterie.conformance import recognising
 from coterie.conformance.recognising import about, fails_about, names_setting, pair
-from coterie.conformance.row import Row, Version
+from coterie.conformance.row import KnownDifference, Version
 
 THREE: Version = (3,)
 FOUR: Version = (4,)
 _CONFIGS = "(Incremental)?AlterConfigs|CreateTopics|DescribeConfigs"
 
 
-def _of_2_6(name: str, reason: str, apis: str, path: str, recognises: recognising.Recognise) -> Row:
-    return Row(f"2.6 {name}", reason, apis, path, recognises, before=THREE)
+def _of_2_6(name: str, reason: str, apis: str, path: str, recognises: recognising.Recognise) -> KnownDifference:
+    return KnownDifference(f"2.6 {name}", reason, apis, path, recognises, before=THREE)
 
 
-def _of_4(name: str, reason: str, apis: str, path: str, recognises: recognising.Recognise) -> Row:
-    return Row(f"4 {name}", reason, apis, path, recognises, since=FOUR)
+def _of_4(name: str, reason: str, apis: str, path: str, recognises: recognising.Recognise) -> KnownDifference:
+    return KnownDifference(f"4 {name}", reason, apis, path, recognises, since=FOUR)
 
 
 _SINCE_2_6 = names_setting(
@@ -104,32 +104,33 @@ OF_2_6 = (
             fails_about("key_type", "highest|lowest|minus one|negative|share|unknown")),
 )  # fmt: skip
 BEFORE_4 = (
-    Row("client metrics", "before 4 a subscription to metrics that nobody made has no settings", "DescribeConfigs",
+    KnownDifference("client metrics", "before 4 a subscription to metrics that nobody made has no settings", "DescribeConfigs",
         r"results\[\]\.configs\[\]", about(r"resources\.resource_type", "metrics"), since=THREE, before=FOUR),
-    Row("group operations", "Kafka 4 counts a group's settings among its operations", "DescribeGroups",
+    KnownDifference("group operations", "Kafka 4 counts a group's settings among its operations", "DescribeGroups",
         r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
-    Row("emptied", "before 4 an Empty group went with its last offset, or without any when somebody's topic was deleted;"
-        " an id that a member had not yet joined with went with it", "DeleteGroups|OffsetDelete|DescribeGroups|ListGroups|"
-        "JoinGroup|LeaveGroup", ".*", recognising.gone_in_kafka, before=FOUR),
-    Row("start of the last", "before 4 InitProducerId left the start of the last transaction in the coordinator's memory",
-        "DescribeTransactions", r"transaction_states\[\]\.transaction_start_time_ms",
+    KnownDifference("emptied", "before 4 an Empty group went with its last offset, or without any when somebody's topic was"
+        " deleted; an id that a member had not yet joined with went with it", "DeleteGroups|OffsetDelete|DescribeGroups|"
+        "ListGroups|JoinGroup|LeaveGroup", ".*", recognising.gone_in_kafka, before=FOUR),
+    KnownDifference("start of the last", "before 4 InitProducerId left the start of the last transaction in the coordinator's"
+        " memory", "DescribeTransactions", r"transaction_states\[\]\.transaction_start_time_ms",
         recognising.start_of_the_last, since=THREE, before=FOUR),
-    Row("times below none", "before 4 a record with a time below -1 cannot be converted to an old message", "Fetch", ".*",
-        recognising.unconvertible, before=FOUR),
-    Row("converted together", "before 4 the first batch of a Fetch of old messages is converted, then all others at once: none"
-        " where one is zstd", "Fetch", r"responses\[\]\.partitions\[\]\.records", recognising.prefix_of_converted, before=FOUR),
-    Row("converted sizes", "what fits into the size before conversion depends on the compressor", "Fetch",
+    KnownDifference("times below none", "before 4 a record with a time below -1 cannot be converted to an old message",
+        "Fetch", ".*", recognising.unconvertible, before=FOUR),
+    KnownDifference("converted together", "before 4 the first batch of a Fetch of old messages is converted, then all others"
+        " at once: none where one is zstd", "Fetch",
+        r"responses\[\]\.partitions\[\]\.records", recognising.prefix_of_converted, before=FOUR),
+    KnownDifference("converted sizes", "what fits into the size before conversion depends on the compressor", "Fetch",
         r"responses\[\]\.partitions\[\]\.records", recognising.other_size, before=FOUR),
-    Row("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is repeated, as its"
-        " CONCURRENT_TRANSACTIONS demands, its own epoch is an old one", "InitProducerId", ".*",
+    KnownDifference("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is"
+        " repeated, as its CONCURRENT_TRANSACTIONS demands, its own epoch is an old one", "InitProducerId", ".*",
         recognising.fenced_by_itself, before=FOUR),
-    Row("unknown group", "before 4 a commit to a group that nobody knows had another error", "OffsetCommit",
+    KnownDifference("unknown group", "before 4 a commit to a group that nobody knows had another error", "OffsetCommit",
         r".*\.error_code", lambda c: c.part.theirs == "ILLEGAL_GENERATION"
         and c.part.ours in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"),
         before=FOUR),
-    Row("unknown group, transaction", "the same for a transaction's", "TxnOffsetCommit", r".*\.error_code",
+    KnownDifference("unknown group, transaction", "the same for a transaction's", "TxnOffsetCommit", r".*\.error_code",
         pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"), before=FOUR),
-    Row("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs",
+    KnownDifference("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs",
         r"(results|responses)\[\].*", lambda c: "resource_type': 32" in repr(c.question.body), since=THREE, before=FOUR),
 )  # fmt: skip
 OF_4 = (

@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 @dataclass(slots=True)
-class Report:
+class DifferentialReport:
     """What a run against one version came to."""
 
     version: str
@@ -67,7 +67,7 @@ def coterie_broker(settings: Mapping[str, str], data: Path | None = None) -> Ite
 
 def run_differential(
     version: str, steps: int, first_seed: int, folder: Path, on_result: Callable[[StoryResult], None]
-) -> Report:
+) -> DifferentialReport:
     """Starts both brokers and runs stories until so many steps are done. Raises CannotRun."""
     theirs = dict(SETTINGS)
     ours = dict(SETTINGS)
@@ -81,7 +81,7 @@ def run_differential(
         for side in (kafka, address):
             make_topics(side)
             wait_for_coordinator(side)
-        return asyncio.run(_stories(Report(version), steps, first_seed, address, kafka, on_result))
+        return asyncio.run(_stories(DifferentialReport(version), steps, first_seed, address, kafka, on_result))
 
 
 def make_topics(address: tuple[str, int]) -> None:
@@ -106,13 +106,13 @@ def wait_for_coordinator(address: tuple[str, int]) -> None:
 
 
 async def _stories(
-    report: Report,
+    report: DifferentialReport,
     steps: int,
     first_seed: int,
     ours: tuple[str, int],
     theirs: tuple[str, int],
     on_result: Callable[[StoryResult], None],
-) -> Report:
+) -> DifferentialReport:
     seeds, kinds = itertools.count(first_seed), ("calm", "calm", "rebalance", "session")
 
     async def worker() -> None:

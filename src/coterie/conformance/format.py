@@ -35,7 +35,7 @@ ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class FormatCheck:
     """One thing that was compared; ``text`` says what came out wrong, or how much was compared."""
 
     name: str
@@ -90,7 +90,7 @@ def _states(address: tuple[str, int]) -> dict[str, object]:
     return states
 
 
-def kafka_reads_ours(version: str, folder: Path) -> list[Check]:
+def kafka_reads_ours(version: str, folder: Path) -> list[FormatCheck]:
     """`kafka-dump-log --offsets-decoder` on our segment, the console consumer's formatter on our topic."""
     data = folder / "ours"
     with coterie_broker(ONE_PARTITION | {"group.initial.rebalance.delay.ms": "0"}, data) as address:
@@ -101,7 +101,7 @@ def kafka_reads_ours(version: str, folder: Path) -> list[Check]:
     return [_all_listed("dump-log reads our log", dumped, committed), _all_listed("formatter", formatted, committed)]
 
 
-def _all_listed(name: str, text: str, committed: Offsets) -> Check:
+def _all_listed(name: str, text: str, committed: Offsets) -> FormatCheck:
     """Every commit is in the tool's output, and nothing in it is called damaged."""
     lines = text.splitlines()
     missing = [
@@ -114,7 +114,7 @@ def _all_listed(name: str, text: str, committed: Offsets) -> Check:
     summary = f"{sum(len(o) for o in committed.values())} offsets of {len(committed)} groups"
     if missing or damaged:
         summary = "; ".join(missing[:3] + damaged[:3])
-    return Check(name, not missing and not damaged, summary)
+    return FormatCheck(name, not missing and not damaged, summary)
 
 
 def _dump_log(version: str, data: Path) -> str:
@@ -141,7 +141,7 @@ def _run(command: list[str], *, quiet: bool = False) -> str:
     return done.stdout if quiet else done.stdout + done.stderr
 
 
-def we_take_over_theirs(version: str, folder: Path) -> Check:
+def we_take_over_theirs(version: str, folder: Path) -> FormatCheck:
     """Kafka writes a folder and stops; coterie starts on it and must tell the same groups and offsets."""
     settings = ONE_PARTITION | {"group.initial.rebalance.delay.ms": "0"}
     with running(version, folder, settings) as kafka:
@@ -157,10 +157,12 @@ def we_take_over_theirs(version: str, folder: Path) -> Check:
         for group, described in before.items()
         if after[group] != described
     ]
-    return Check("coterie takes over Kafka's folder", not wrong, "; ".join(wrong) or f"{len(before)} groups the same")
+    return FormatCheck(
+        "coterie takes over Kafka's folder", not wrong, "; ".join(wrong) or f"{len(before)} groups the same"
+    )
 
 
-def check_format(version: str, folder: Path, on_check: Callable[[Check], None]) -> list[Check]:
+def check_format(version: str, folder: Path, on_check: Callable[[FormatCheck], None]) -> list[FormatCheck]:
     """All of it for one version. Raises CannotRun."""
     checks = kafka_reads_ours(version, folder / "format")
     checks.append(we_take_over_theirs(version, folder / "take-over"))

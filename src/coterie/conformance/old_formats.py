@@ -50,7 +50,7 @@ Message = tuple[int, int, int, int | None, bytes | None, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class RegisteredBroker:
     """A broker and the ZooKeeper that it registers in."""
 
     name: str
@@ -59,7 +59,7 @@ class Side:
 
 
 @contextlib.contextmanager
-def sides(folder: Path) -> Iterator[list[Side]]:
+def sides(folder: Path) -> Iterator[list[RegisteredBroker]]:
     """Apache Kafka and coterie, with the same records. Raises CannotRun."""
     port = free_port()
     kafka_settings = {"zookeeper.connect": f"127.0.0.1:{port}", "zookeeper.session.timeout.ms": SESSION_MS}
@@ -69,8 +69,8 @@ def sides(folder: Path) -> Iterator[list[Side]]:
         running(BESIDE, folder / f"kafka-{BESIDE}", kafka_settings) as theirs,
     ):
         both = [
-            Side(f"kafka {BESIDE}", theirs, f"127.0.0.1:{port}"),
-            Side("coterie", (ours.host, ours.port), zookeeper),
+            RegisteredBroker(f"kafka {BESIDE}", theirs, f"127.0.0.1:{port}"),
+            RegisteredBroker("coterie", (ours.host, ours.port), zookeeper),
         ]
         for side in both:
             _fill(side.address)
@@ -249,7 +249,7 @@ def run_checks(folder: Path, tell: Callable[[str, str], None]) -> dict[str, bool
     folder.mkdir(parents=True, exist_ok=True)
     with sides(folder) as both:
 
-        def compare(name: str, look: Callable[[Side], Any]) -> None:
+        def compare(name: str, look: Callable[[RegisteredBroker], Any]) -> None:
             theirs, ours = (look(side) for side in both)
             agreed[name] = theirs == ours
             tell(name, "" if theirs == ours else f"{both[0].name} {theirs!r}, coterie {ours!r}")
@@ -278,18 +278,20 @@ def run_checks(folder: Path, tell: Callable[[str, str], None]) -> dict[str, bool
     return agreed
 
 
-def _fetch(version: int, side: Side, offset: int = 0, max_bytes: int = 1_000_000, topic: str = TOPIC) -> Any:
+def _fetch(
+    version: int, side: RegisteredBroker, offset: int = 0, max_bytes: int = 1_000_000, topic: str = TOPIC
+) -> Any:
     return fetched(side.address, version, offset, max_bytes, topic)
 
 
-def _read_through(version: int, side: Side) -> Any:
+def _read_through(version: int, side: RegisteredBroker) -> Any:
     return read_through(side.address, version)
 
 
-def _offsets(timestamp: int, limit: int, side: Side, topic: str = SMALL_SEGMENTS) -> Any:
+def _offsets(timestamp: int, limit: int, side: RegisteredBroker, topic: str = SMALL_SEGMENTS) -> Any:
     return old_offsets(side.address, timestamp, limit, topic)
 
 
-def _print(folder: Path, topic: str, count: int, side: Side) -> Any:
+def _print(folder: Path, topic: str, count: int, side: RegisteredBroker) -> Any:
     lines = printed(side.zookeeper, folder, topic, count)
     return lines if len(lines) == count else f"{len(lines)} of {count} lines on {side.name}"

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.assignors.blobs import encode_subscription
-from coterie.conformance.sides import SHARED, MakeRequest, Side
+from coterie.conformance.sides import SHARED, GroupStorySide, MakeRequest
 from coterie.wire.declaration import Message
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
@@ -49,7 +49,7 @@ PROTOCOLS: tuple[tuple[str, ...], ...] = (("range", "roundrobin"), ("range",), (
 
 
 @dataclass(slots=True)
-class Actor:
+class GroupActor:
     """One process that talks to the group; ``member`` and ``past`` are symbols of member ids."""
 
     name: str
@@ -63,7 +63,7 @@ class Actor:
 
 
 @dataclass(slots=True)
-class Question:
+class GroupQuestion:
     """A request under way: who sends it (SHARED: a connection that never waits), its text for a report."""
 
     actor: str
@@ -71,7 +71,7 @@ class Question:
     version: int
     text: str
     member: str = ""  # whose join or sync may wait
-    before: Callable[[Side], Awaitable[None]] | None = None
+    before: Callable[[GroupStorySide], Awaitable[None]] | None = None
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Asking:
 
     random: random.Random
     group: str
-    actors: Mapping[str, Actor]
+    actors: Mapping[str, GroupActor]
     session_ms: int
     rebalance_ms: int
     versions: Mapping[type[Message], tuple[int, int]]
@@ -105,23 +105,23 @@ class Asking:
             return self.group
         return self.random.choice([unnamed, f"{self.group}-nobody"])
 
-    def member_id(self, actor: Actor) -> str:
+    def member_id(self, actor: GroupActor) -> str:
         """Mostly the actor's own; now and then an old one, another's, a stranger's or none."""
         if self.chance(0.9):
             return actor.member
         others = [a.member for a in self.actors.values() if a is not actor and a.member]
         return self.random.choice([*actor.past, *others, "stranger", ""])
 
-    def generation_of(self, actor: Actor) -> int:
+    def generation_of(self, actor: GroupActor) -> int:
         return actor.generation if self.chance(0.92) else self.random.choice([-1, 0, actor.generation + 1, 99])
 
-    def instance(self, actor: Actor, carried: bool) -> str | None:
+    def instance(self, actor: GroupActor, carried: bool) -> str | None:
         if not carried:
             return None
         return actor.instance if self.chance(0.94) else self.random.choice(["i0", "i1", "i9", None])
 
 
-def join(ask: Asking, actor: Actor) -> Question:
+def join(ask: Asking, actor: GroupActor) -> GroupQuestion:
     """A join: fresh, again, with other protocols, or wrong in one of the ways that are checked."""
     rng = ask.random
     version = ask.version(JoinGroupRequest, STATIC_FROM_JOIN if actor.instance else ask.oldest_join)
@@ -139,17 +139,17 @@ def join(ask: Asking, actor: Actor) -> Question:
             protocols = []
     group, subscription = ask.group_id(), encode_subscription(actor.topics)
 
-    def make(side: Side) -> Message:
+    def make(side: GroupStorySide) -> Message:
         wanted = [JoinGroupRequestProtocol(p, subscription) for p in protocols]
         return JoinGroupRequest(
             group, session_ms, ask.rebalance_ms, side.real(member), actor.instance, kind, wanted, "because"
         )
 
     text = f"JoinGroup v{version} member={member!r} instance={actor.instance} {kind}:{','.join(protocols)}"
-    return Question(actor.name, make, version, f"{text} topics={'+'.join(actor.topics)} group={group!r}", member)
+    return GroupQuestion(actor.name, make, version, f"{text} topics={'+'.join(actor.topics)} group={group!r}", member)
 
 
-def sync(ask: Asking, actor: Actor) -> Question:
+def sync(ask: Asking, actor: GroupActor) -> GroupQuestion:
     """A sync; the leader assigns, sometimes leaving somebody out."""
     version = ask.version(SyncGroupRequest, STATIC_FROM_OTHERS if actor.instance else 0)
     member, generation = ask.member_id(actor), ask.generation_of(actor)
@@ -160,31 +160,31 @@ def sync(ask: Asking, actor: Actor) -> Question:
         kind, protocol = ask.random.choice([("consumer", None), ("connect", protocol), ("consumer", "nonsense")])
     instance, group = ask.instance(actor, version >= STATIC_FROM_OTHERS), ask.group_id()
 
-    def make(side: Side) -> Message:
+    def make(side: GroupStorySide) -> Message:
         assigned = [SyncGroupRequestAssignment(side.real(m), m.encode()) for m in shares]
         return SyncGroupRequest(group, generation, side.real(member), instance, kind, protocol, assigned)
 
     text = f"SyncGroup v{version} generation={generation} member={member!r} instance={instance}"
-    return Question(actor.name, make, version, f"{text} {kind}/{protocol} shares={shares} group={group!r}", member)
+    return GroupQuestion(actor.name, make, version, f"{text} {kind}/{protocol} shares={shares} group={group!r}", member)
 
 
-def heartbeat(ask: Asking, actor: Actor) -> Question:
+def heartbeat(ask: Asking, actor: GroupActor) -> GroupQuestion:
     version = ask.version(HeartbeatRequest)
     member, generation, group = ask.member_id(actor), ask.generation_of(actor), ask.group_id()
     instance = ask.instance(actor, version >= STATIC_FROM_OTHERS)
     text = f"Heartbeat v{version} generation={generation} member={member!r} instance={instance} group={group!r}"
-    return Question(
+    return GroupQuestion(
         SHARED, lambda side: HeartbeatRequest(group, generation, side.real(member), instance), version, text
     )
 
 
-def leave(ask: Asking, actor: Actor) -> Question:
+def leave(ask: Asking, actor: GroupActor) -> GroupQuestion:
     """One member up to v2, a batch from v3."""
     version, group = ask.version(LeaveGroupRequest), ask.group_id()
     if version < BATCH_LEAVE_FROM:
         member = ask.member_id(actor)
         make: MakeRequest = lambda side: LeaveGroupRequest(group, side.real(member))  # noqa: E731
-        return Question(SHARED, make, version, f"LeaveGroup v{version} member={member!r} group={group!r}")
+        return GroupQuestion(SHARED, make, version, f"LeaveGroup v{version} member={member!r} group={group!r}")
     named = [actor, *ask.random.sample(list(ask.actors.values()), ask.random.choice([0, 0, 0, 1]))]
     who = []
     for one in dict.fromkeys(a.name for a in named):
@@ -192,24 +192,24 @@ def leave(ask: Asking, actor: Actor) -> Question:
         member = "" if other.instance and ask.chance(0.4) else ask.member_id(other)
         who.append((member, ask.instance(other, carried=True)))
 
-    def make_batch(side: Side) -> Message:
+    def make_batch(side: GroupStorySide) -> Message:
         return LeaveGroupRequest(group, "", [MemberIdentity(side.real(m), i, "going") for m, i in who])
 
-    return Question(SHARED, make_batch, version, f"LeaveGroup v{version} members={who} group={group!r}")
+    return GroupQuestion(SHARED, make_batch, version, f"LeaveGroup v{version} members={who} group={group!r}")
 
 
-def remove(ask: Asking, symbol: str) -> Question:
+def remove(ask: Asking, symbol: str) -> GroupQuestion:
     """Takes out a member that no actor speaks for any more (an older id of somebody who joined anew)."""
     version = min(ask.versions[LeaveGroupRequest][1], BATCH_LEAVE_FROM - 1)
     version = max(version, ask.versions[LeaveGroupRequest][0])
 
-    def make(side: Side) -> Message:
+    def make(side: GroupStorySide) -> Message:
         return LeaveGroupRequest(ask.group, side.real(symbol), [MemberIdentity(side.real(symbol))])
 
-    return Question(SHARED, make, version, f"LeaveGroup v{version} member={symbol!r} (nobody's)")
+    return GroupQuestion(SHARED, make, version, f"LeaveGroup v{version} member={symbol!r} (nobody's)")
 
 
-def commit(ask: Asking, actor: Actor) -> Question:
+def commit(ask: Asking, actor: GroupActor) -> GroupQuestion:
     """A commit of some partitions; sometimes of a simple consumer, of no such topic, or with too long a text."""
     rng = ask.random
     version = ask.version(OffsetCommitRequest)
@@ -233,14 +233,14 @@ def commit(ask: Asking, actor: Actor) -> Question:
         committed.append(f"{name}-{partition}={offset}/{len(text)}")
     group = ask.group_id(ask.group)
 
-    def make(side: Side) -> Message:
+    def make(side: GroupStorySide) -> Message:
         return OffsetCommitRequest(group, generation, side.real(member), instance, -1, topics)
 
     who = f"generation={generation} member={member!r} instance={instance}"
-    return Question(SHARED, make, version, f"OffsetCommit v{version} {who} {' '.join(committed)} group={group!r}")
+    return GroupQuestion(SHARED, make, version, f"OffsetCommit v{version} {who} {' '.join(committed)} group={group!r}")
 
 
-def fetch(ask: Asking, actor: Actor) -> Question:
+def fetch(ask: Asking, actor: GroupActor) -> GroupQuestion:
     version, group = min(ask.version(OffsetFetchRequest), IDS_FROM - 1), ask.group_id(ask.group)
     everything = version >= 2 and ask.chance(0.6)
     names = [TOPIC, NO_TOPIC]
@@ -251,10 +251,12 @@ def fetch(ask: Asking, actor: Actor) -> Question:
     else:
         asked = None if everything else [OffsetFetchRequestTopic(n, [0, 1, 7]) for n in names]
         request = OffsetFetchRequest(group, asked, require_stable=version >= 7 and ask.chance(0.5))
-    return Question(SHARED, lambda side: request, version, f"OffsetFetch v{version} all={everything} group={group!r}")
+    return GroupQuestion(
+        SHARED, lambda side: request, version, f"OffsetFetch v{version} all={everything} group={group!r}"
+    )
 
 
-def txn_commit(ask: Asking, actor: Actor) -> Question:
+def txn_commit(ask: Asking, actor: GroupActor) -> GroupQuestion:
     """Offsets in the transaction of the actor's producer; with the member's data from v3, sometimes wrong, or none."""
     version = min(ask.version(TxnOffsetCommitRequest), TXN_NEWEST)
     member, generation, instance = "", -1, None
@@ -268,61 +270,61 @@ def txn_commit(ask: Asking, actor: Actor) -> Question:
     offsets = [TxnOffsetCommitRequestPartition(partition, offset, 1, "x" * length)]
     topics = [TxnOffsetCommitRequestTopic(TOPIC, offsets)]
 
-    async def before(side: Side) -> None:
+    async def before(side: GroupStorySide) -> None:
         await side.transactions.begin(await side.connection(SHARED), actor.name, ask.group)
 
-    def make(side: Side) -> Message:
+    def make(side: GroupStorySide) -> Message:
         name = side.transactions.transactional_id(actor.name)
         who = side.transactions.producer(actor.name)
         return TxnOffsetCommitRequest(name, ask.group, *who, generation, side.real(member), instance, topics)
 
     who = f"generation={generation} member={member!r} instance={instance}"
     text = f"TxnOffsetCommit v{version} producer={actor.name} {who} {TOPIC}-{partition}={offset}/{length}"
-    return Question(SHARED, make, version, text, before=before)
+    return GroupQuestion(SHARED, make, version, text, before=before)
 
 
-def txn_end(ask: Asking, actor: Actor) -> Question:
+def txn_end(ask: Asking, actor: GroupActor) -> GroupQuestion:
     """Ends the actor's transaction, if it has one, and looks at the offsets."""
     committed = ask.chance(0.6)
     stable = ask.versions[OffsetFetchRequest][1] >= STABLE_FROM_FETCH
 
-    async def before(side: Side) -> None:
+    async def before(side: GroupStorySide) -> None:
         if actor.name in side.transactions.open:
             await side.transactions.end(await side.connection(SHARED), actor.name, ask.group, committed)
 
     request = OffsetFetchRequest(ask.group, None, require_stable=stable)
     text = f"end of {actor.name}'s transaction: {'commit' if committed else 'abort'}, then OffsetFetch v7 of all"
-    return Question(SHARED, lambda side: request, STABLE_FROM_FETCH if stable else 6, text, before=before)
+    return GroupQuestion(SHARED, lambda side: request, STABLE_FROM_FETCH if stable else 6, text, before=before)
 
 
-def describe(ask: Asking, actor: Actor) -> Question:
+def describe(ask: Asking, actor: GroupActor) -> GroupQuestion:
     version, group = ask.version(DescribeGroupsRequest), ask.group_id(ask.group)
-    return Question(
+    return GroupQuestion(
         SHARED, lambda side: DescribeGroupsRequest([group]), version, f"DescribeGroups v{version} group={group!r}"
     )
 
 
-def list_groups(ask: Asking, actor: Actor) -> Question:
+def list_groups(ask: Asking, actor: GroupActor) -> GroupQuestion:
     version = ask.version(ListGroupsRequest)
     states = [ask.random.choice(["Stable", "EMPTY", "preparingrebalance", "Nonsense"])] if version >= 4 else []
     types = [ask.random.choice(["classic", "Consumer"])] if version >= 5 and ask.chance(0.5) else []
-    return Question(
+    return GroupQuestion(
         SHARED, lambda side: ListGroupsRequest(states, types), version, f"ListGroups v{version} {states} {types}"
     )
 
 
-def delete_group(ask: Asking, actor: Actor) -> Question:
+def delete_group(ask: Asking, actor: GroupActor) -> GroupQuestion:
     version, group = ask.version(DeleteGroupsRequest), ask.group_id(ask.group)
-    return Question(
+    return GroupQuestion(
         SHARED, lambda side: DeleteGroupsRequest([group]), version, f"DeleteGroups v{version} group={group!r}"
     )
 
 
-def delete_offsets(ask: Asking, actor: Actor) -> Question:
+def delete_offsets(ask: Asking, actor: GroupActor) -> GroupQuestion:
     version, group = ask.version(OffsetDeleteRequest), ask.group_id()
     names = ask.random.choice([[TOPIC], [OTHER_TOPIC], [TOPIC, NO_TOPIC]])
     topics = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(p) for p in (0, 1)]) for n in names]
-    return Question(
+    return GroupQuestion(
         SHARED,
         lambda side: OffsetDeleteRequest(group, topics),
         version,
@@ -331,7 +333,7 @@ def delete_offsets(ask: Asking, actor: Actor) -> Question:
 
 
 # kind of question -> (its maker, how often it is asked when nothing else is called for)
-KINDS: dict[str, tuple[Callable[[Asking, Actor], Question], float]] = {
+KINDS: dict[str, tuple[Callable[[Asking, GroupActor], GroupQuestion], float]] = {
     "join": (join, 14),
     "sync": (sync, 9),
     "heartbeat": (heartbeat, 9),

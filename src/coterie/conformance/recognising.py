@@ -19,7 +19,7 @@ SHORT_FETCH_BYTES = 1000  # less than a story writes
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class DifferingPart:
     """One part that differs, with the question and both whole answers."""
 
     question: Question
@@ -33,7 +33,7 @@ class Case:
         return one, other
 
 
-Recognise = Callable[[Case], bool]
+Recognise = Callable[[DifferingPart], bool]
 # What Kafka serves and coterie does not, by api key.
 NOT_SERVED = {
     **dict.fromkeys((4, 5, 6, 7), "between ZooKeeper's controller and its brokers"),
@@ -57,11 +57,11 @@ NOT_IN_THIS_VERSION = {
 }
 
 
-def not_served(case: Case) -> bool:
+def not_served(case: DifferingPart) -> bool:
     return case.part.ours == ABSENT and case.part.theirs["api_key"] in NOT_SERVED
 
 
-def newer_or_older(case: Case) -> bool:
+def newer_or_older(case: DifferingPart) -> bool:
     """Our range of versions reaches further at this end; or the api is of a later Kafka."""
     if case.part.theirs == ABSENT:
         return case.part.ours["api_key"] in APIS
@@ -70,12 +70,12 @@ def newer_or_older(case: Case) -> bool:
     return case.part.path.endswith("min_version") and bool(case.part.ours < case.part.theirs)
 
 
-def version_gap(case: Case) -> bool:
+def version_gap(case: DifferingPart) -> bool:
     key = int(case.part.path.partition("[")[2].partition("]")[0])
     return key in NOT_IN_THIS_VERSION and case.part.path.endswith("max_version")
 
 
-def named_twice(case: Case) -> bool:
+def named_twice(case: DifferingPart) -> bool:
     """Ours lists what theirs lists, more often."""
     ours, theirs = case.part.ours, case.part.theirs
     if not (isinstance(ours, list) and isinstance(theirs, list) and len(ours) > len(theirs)):
@@ -89,7 +89,7 @@ def name_of(item: Any) -> str:
     return element_name(item) or repr(item)
 
 
-def nothing_inside(case: Case) -> bool:
+def nothing_inside(case: DifferingPart) -> bool:
     """Ours names a topic of which no partition was named; theirs leaves it out."""
     ours, theirs = case.part.ours, case.part.theirs
     if theirs == ABSENT:
@@ -111,14 +111,14 @@ _FEATURES = frozenset(
 )
 
 
-def feature_of_another_version(case: Case) -> bool:
+def feature_of_another_version(case: DifferingPart) -> bool:
     return case.part.path.partition("[")[2].partition("]")[0] in _FEATURES
 
 
 def about(path: str, classes: str = ".*") -> Recognise:
     """The question is about the field there, with a value of one of these classes; both are regular expressions."""
 
-    def recognises(case: Case) -> bool:
+    def recognises(case: DifferingPart) -> bool:
         field, name = case.question.covers
         return re.fullmatch(path, field) is not None and re.fullmatch(f"({classes})(, .*)?", name) is not None
 
@@ -135,29 +135,29 @@ def names_setting(*names: str) -> Recognise:
     """The question, or the part's path, names one of these settings."""
     quoted = [f"'{name}'" for name in names]
 
-    def recognises(case: Case) -> bool:
+    def recognises(case: DifferingPart) -> bool:
         body = repr(case.question.body)
         return any(name in body for name in quoted) or any(f"[{name}]" in case.part.path for name in names)
 
     return recognises
 
 
-def codes_of(case: Case) -> set[str]:
+def codes_of(case: DifferingPart) -> set[str]:
     """The error codes of both answers."""
     return set(re.findall("error_code': '([A-Z_]+)'", repr((case.ours, case.theirs))))
 
 
-def same_when_read(case: Case) -> bool:
+def same_when_read(case: DifferingPart) -> bool:
     """Theirs is ours as a reader of settings understands it: trimmed, in small letters, as a decimal number."""
     ours, theirs = str(case.part.ours).strip().lower(), case.part.theirs
     return theirs in (ours, f"{ours}.0")
 
 
-def instance_overlooked(case: Case) -> bool:
+def instance_overlooked(case: DifferingPart) -> bool:
     return "group_instance_id" in repr(case.question.body) and "UNKNOWN_MEMBER_ID" in repr(case.ours)
 
 
-def not_verified(case: Case) -> bool:
+def not_verified(case: DifferingPart) -> bool:
     """They accept what we refuse as not part of the transaction; or an epoch that they accepted so has fenced the producer's
     own."""
     ours, theirs = repr(case.ours), repr(case.theirs)
@@ -167,35 +167,35 @@ def not_verified(case: Case) -> bool:
     return accepted or (case.question.api == "TxnOffsetCommit" and case.part.theirs == "INVALID_PRODUCER_EPOCH")
 
 
-def append_time(case: Case) -> bool:
+def append_time(case: DifferingPart) -> bool:
     """The batch was refused; or it was one before, and an offset is lower by one."""
     if case.part.path.endswith("base_offset") and case.part.theirs != -1:
         return bool(case.part.ours == case.part.theirs + 1)
     return about(r"topic_data\.partition_data\.records", "append time")(case)
 
 
-def nothing_inside_theirs(case: Case) -> bool:
+def nothing_inside_theirs(case: DifferingPart) -> bool:
     return bool(case.part.ours == ABSENT) and no_partitions(case.part.theirs)
 
 
-def theirs_is(*values: Any) -> Callable[[Case], bool]:
+def theirs_is(*values: Any) -> Callable[[DifferingPart], bool]:
     return lambda case: case.part.theirs in values
 
 
-def pair(ours: Any, theirs: Any) -> Callable[[Case], bool]:
+def pair(ours: Any, theirs: Any) -> Callable[[DifferingPart], bool]:
     return lambda case: (case.part.ours, case.part.theirs) == (ours, theirs)
 
 
-def no_time(case: Case) -> bool:
+def no_time(case: DifferingPart) -> bool:
     """A timeout of no time at all."""
     return case.question.body.get("timeout_ms", 1) <= 0 and "REQUEST_TIMED_OUT" in repr(case.theirs)
 
 
-def follower(case: Case) -> bool:
+def follower(case: DifferingPart) -> bool:
     return "NOT_LEADER_OR_FOLLOWER" in repr(case.theirs) and case.question.body.get("replica_id", 0) >= 0
 
 
-def other_size(case: Case) -> bool:
+def other_size(case: DifferingPart) -> bool:
     """Ours is where theirs begins, in a version for which records are converted down, and some are compressed."""
     ours, theirs = case.part.ours, case.part.theirs
     lists = isinstance(ours, list) and isinstance(theirs, list)
@@ -203,13 +203,13 @@ def other_size(case: Case) -> bool:
     return case.question.version < BATCHES_FROM and compressed and ours == theirs[: len(ours)]
 
 
-def aborted_beyond(case: Case) -> bool:
+def aborted_beyond(case: DifferingPart) -> bool:
     """Theirs lists a transaction more, of a Fetch for little."""
     limits = re.findall(r"max_bytes': (-?\d+)", repr(case.question.body))
     return bool(case.part.ours == ABSENT) and any(int(limit) < SHORT_FETCH_BYTES for limit in limits)
 
 
-def aborted_without_records(case: Case) -> bool:
+def aborted_without_records(case: DifferingPart) -> bool:
     """Theirs lists a transaction that begins with its own marker."""
     if case.part.ours != ABSENT:
         return False
@@ -218,7 +218,7 @@ def aborted_without_records(case: Case) -> bool:
     return any(b.get("control") and b["offset"] == case.part.theirs["first_offset"] for b in written)
 
 
-def prefix_of_converted(case: Case) -> bool:
+def prefix_of_converted(case: DifferingPart) -> bool:
     """Theirs is where ours begins, in a version for which records are converted down."""
     ours, theirs = case.part.ours, case.part.theirs
     lists = isinstance(ours, list) and isinstance(theirs, list)
@@ -233,7 +233,7 @@ _ONLY_IN_KAFKA = {
 }
 
 
-def empty_in_kafka(case: Case) -> bool:
+def empty_in_kafka(case: DifferingPart) -> bool:
     ours, theirs = case.part.ours, case.part.theirs
     if case.question.api == "ListGroups":
         return bool(ours == ABSENT and theirs["protocol_type"] == "")
@@ -250,7 +250,7 @@ _GONE_IN_KAFKA = {
 }
 
 
-def gone_in_kafka(case: Case) -> bool:
+def gone_in_kafka(case: DifferingPart) -> bool:
     ours, theirs, api = case.part.ours, case.part.theirs, case.question.api
     if api == "ListGroups":
         return bool(theirs == ABSENT and ours.get("group_state", "Empty") == "Empty")
@@ -264,7 +264,7 @@ def gone_in_kafka(case: Case) -> bool:
     return (ours, theirs) in _GONE_IN_KAFKA[api]
 
 
-def fenced_by_itself(case: Case) -> bool:
+def fenced_by_itself(case: DifferingPart) -> bool:
     """We take the epoch that the request claims; they have fenced it."""
     fenced = re.search("PRODUCER_FENCED|INVALID_PRODUCER_EPOCH", repr(case.theirs)) is not None
     return fenced and "'NONE'" in repr(case.ours) and case.question.body.get("producer_epoch", -1) != -1
@@ -283,26 +283,26 @@ _NOT_VERIFIED = frozenset(
 _AFTER_VERIFICATION = frozenset({"NONE", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "OFFSET_METADATA_TOO_LARGE"})
 
 
-def verified_once(case: Case) -> bool:
+def verified_once(case: DifferingPart) -> bool:
     """They accept what we refuse; or an epoch that they accepted so has fenced the producer's own."""
     ours, theirs = case.part.ours, case.part.theirs
     accepted = ours in _NOT_VERIFIED and theirs in _AFTER_VERIFICATION
     return accepted or (ours in _AFTER_VERIFICATION and theirs == "INVALID_PRODUCER_EPOCH")
 
 
-def start_of_the_last(case: Case) -> bool:
+def start_of_the_last(case: DifferingPart) -> bool:
     """A transactional id without a transaction, whose last one's start they still have."""
     state = next((s for s in case.theirs["transaction_states"] if s["transactional_id"] in case.part.path), None)
     return state is not None and state["transaction_state"] == "Empty" and case.part.ours == -1
 
 
-def unconvertible(case: Case) -> bool:
+def unconvertible(case: DifferingPart) -> bool:
     """We convert messages down, in an answer that they do not give."""
     failed = case.theirs == "connection closed" or "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
     return failed and case.question.version < BATCHES_FROM and "'magic'" in repr(case.ours)
 
 
-def settings_later(case: Case) -> bool:
+def settings_later(case: DifferingPart) -> bool:
     """We refuse what a compacted topic does not take, and they take it."""
     if codes_of(case) == {"POLICY_VIOLATION", "NONE"}:
         return "POLICY_VIOLATION" in repr(case.ours)

@@ -131,7 +131,7 @@ class Worker:
 
 
 @dataclass(slots=True)
-class Story:
+class RocketMQStory:
     """What came of four consumers of which one was killed. ``gap_ms``: from the kill until all queues had owners again."""
 
     wrong: list[str] = field(default_factory=list)
@@ -140,13 +140,13 @@ class Story:
     twice: int = 0
 
 
-def four_consumers(cluster: Running, *, orderly: bool, topic: str) -> Story:
+def four_consumers(cluster: Running, *, orderly: bool, topic: str) -> RocketMQStory:
     """Shares as the strategy says, every message once but for what the killed one had not persisted."""
     return asyncio.run(_four_consumers(cluster, topic, orderly=orderly))
 
 
-async def _four_consumers(cluster: Running, topic: str, *, orderly: bool) -> Story:
-    story = Story()
+async def _four_consumers(cluster: Running, topic: str, *, orderly: bool) -> RocketMQStory:
+    story = RocketMQStory()
     workers: list[Worker] = []
     async with RocketMQProducer(cluster.name_server) as producer:
         queues = await _make_topic(producer, cluster, topic)
@@ -196,7 +196,7 @@ async def _until(what: Callable[[], bool], patience_s: float = PATIENCE_S) -> bo
     return what()
 
 
-async def _shares(workers: list[Worker], queues: list[MessageQueue], story: Story, when: str) -> None:
+async def _shares(workers: list[Worker], queues: list[MessageQueue], story: RocketMQStory, when: str) -> None:
     clients = sorted(w.client_id for w in workers)
     wanted = {c: averagely(c, queues, clients) for c in clients}
     patience_s = 2 * PATIENCE_S  # an orderly one waits for locks that outlive the killed one by a minute
@@ -204,7 +204,7 @@ async def _shares(workers: list[Worker], queues: list[MessageQueue], story: Stor
         story.wrong.append(f"{when}: { ({w.client_id: len(w.queues) for w in workers}) } is not what the strategy says")
 
 
-async def _read(workers: list[Worker], count: int, story: Story) -> None:
+async def _read(workers: list[Worker], count: int, story: RocketMQStory) -> None:
     def distinct() -> int:
         return len({item for w in workers for item in w.read})
 
@@ -212,7 +212,7 @@ async def _read(workers: list[Worker], count: int, story: Story) -> None:
         story.wrong.append(f"{distinct()} of {count} messages were delivered")
 
 
-def _judge(workers: list[Worker], killed: Worker, story: Story) -> None:
+def _judge(workers: list[Worker], killed: Worker, story: RocketMQStory) -> None:
     every = [item for w in workers for item in w.read]
     story.delivered, story.twice = len(set(every)), len(every) - len(set(every))
     first = set(killed.read)

@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coterie.conformance.recognising import Case
+from coterie.conformance.recognising import DifferingPart
 
 Version = tuple[int, ...]
 NEWEST: Version = (99,)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KnownDifference:
     """``apis`` and ``path`` are regular expressions over the whole api name and the part's path without names.
 
     ``before`` and ``since``: the versions of Kafka, the first that is not meant and the first that is.
@@ -23,11 +23,11 @@ class Row:
     reason: str
     apis: str
     path: str
-    recognises: Callable[[Case], bool] = lambda _case: True
+    recognises: Callable[[DifferingPart], bool] = lambda _case: True
     since: Version = ()
     before: Version = NEWEST
 
-    def explains(self, case: Case, version: Version) -> bool:
+    def explains(self, case: DifferingPart, version: Version) -> bool:
         return (
             self.since <= version < self.before
             and re.fullmatch(self.apis, case.question.api) is not None

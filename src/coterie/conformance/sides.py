@@ -15,7 +15,7 @@ from typing import Any
 from coterie.assignors.blobs import decode_subscription
 from coterie.client.connection import Connection, answer_type
 from coterie.conformance.differences import LEFT_OUT
-from coterie.conformance.transactions import Transactions
+from coterie.conformance.transactions import StoryTransactions
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.join_group import JoinGroupResponse
@@ -25,13 +25,13 @@ SHARED = ""  # the connection for what never waits
 
 _FRESH_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # of a member that has not been told it yet
 
-MakeRequest = Callable[["Side"], Message]
+MakeRequest = Callable[["GroupStorySide"], Message]
 
 
-class Side:
+class GroupStorySide:
     """One of the two brokers, as one story sees it."""
 
-    def __init__(self, name: str, address: tuple[str, int], transactions: Transactions) -> None:
+    def __init__(self, name: str, address: tuple[str, int], transactions: StoryTransactions) -> None:
         self.name, self.address, self.transactions = name, address, transactions
         self.parked: dict[str, asyncio.Task[Message]] = {}
         self._connections: dict[str, Connection] = {}

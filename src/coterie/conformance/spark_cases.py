@@ -23,7 +23,7 @@ Rows = Mapping[str, tuple[int, int]]  # by partition: the first offset, and the 
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SparkCase:
     """A batch read, a streaming read (Trigger.AvailableNow, from the first record on unless the options say otherwise) or a
     write, and what it gives: a refusal whose sentence has ``refused`` in it, or ``rows``.
 
@@ -55,24 +55,26 @@ def _at(seconds: int) -> int:
     return T0_MS + 1000 * seconds
 
 
-def _read(use: str, name: str, options: Mapping[str, str], **gives: Any) -> Case:
+def _read(use: str, name: str, options: Mapping[str, str], **gives: Any) -> SparkCase:
     chosen = {} if {"subscribe", "subscribePattern", "assign"} & options.keys() else {"subscribe": "cases-a"}
     begin = {"startingOffsets": "earliest"} if use == "stream" else {}
-    return Case(name, use, {**chosen, **begin, **options}, **gives)
+    return SparkCase(name, use, {**chosen, **begin, **options}, **gives)
 
 
-def _batch(name: str, options: Mapping[str, str], **gives: Any) -> Case:
+def _batch(name: str, options: Mapping[str, str], **gives: Any) -> SparkCase:
     return _read("batch", name, options, **gives)
 
 
-def _stream(name: str, options: Mapping[str, str], **gives: Any) -> Case:
+def _stream(name: str, options: Mapping[str, str], **gives: Any) -> SparkCase:
     return _read("stream", name, options, **gives)
 
 
 def _write(
     name: str, columns: str, *data: tuple[Any, ...], options: Mapping[str, str] | None = None, **more: Any
-) -> Case:
-    return Case(name, "write", {"topic": "{out}"} if options is None else options, columns=columns, data=data, **more)
+) -> SparkCase:
+    return SparkCase(
+        name, "write", {"topic": "{out}"} if options is None else options, columns=columns, data=data, **more
+    )
 
 
 _WHICH = (
@@ -368,4 +370,4 @@ _WRITES = (
     ),
 )
 
-CASES: tuple[Case, ...] = (*_WHICH, *_STARTS, *_ENDS, *_TIMES, *_LIMITS, *_OTHERS, *_WRITES)
+CASES: tuple[SparkCase, ...] = (*_WHICH, *_STARTS, *_ENDS, *_TIMES, *_LIMITS, *_OTHERS, *_WRITES)

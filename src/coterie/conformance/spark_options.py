@@ -11,7 +11,7 @@ from typing import Any
 
 from coterie.client import Admin, Producer
 from coterie.conformance.spark_case_runner import run_case
-from coterie.conformance.spark_cases import CASES, DELETED, T0_MS, TOPICS, Case
+from coterie.conformance.spark_cases import CASES, DELETED, T0_MS, TOPICS, SparkCase
 
 OURS, THEIRS = "coterie", "kafka"  # the formats' names
 Result = dict[str, Any]  # of run_case
@@ -43,13 +43,13 @@ def make_topics(address: str, sources: Iterable[str]) -> None:
     asyncio.run(make())
 
 
-def expected_rows(case: Case) -> list[str]:
+def expected_rows(case: SparkCase) -> list[str]:
     if isinstance(case.rows, tuple):
         return sorted(case.rows)
     return sorted(f"{partition} {n}" for partition, (first, end) in case.rows.items() for n in range(first, end))
 
 
-def as_dict(case: Case) -> dict[str, Any]:
+def as_dict(case: SparkCase) -> dict[str, Any]:
     return asdict(case)
 
 
@@ -67,7 +67,7 @@ def compare(
     return dict(outcomes)
 
 
-def _not_as_given(case: Case, our: Result) -> str:
+def _not_as_given(case: SparkCase, our: Result) -> str:
     if case.refused:
         refused = case.refused in our.get("refused", "")
         return "" if refused else f"ours is not refused with {case.refused!r}: {_short(our)}"
@@ -75,7 +75,7 @@ def _not_as_given(case: Case, our: Result) -> str:
     return "" if right else f"ours: {_short(our)}"
 
 
-def _different(case: Case, our: Result, their: Result) -> str:
+def _different(case: SparkCase, our: Result, their: Result) -> str:
     same = ("refused" in our) == ("refused" in their) and our.get("rows") == their.get("rows")
     same = same and (not case.batches or our.get("batches") == their.get("batches"))
     if same == (not case.differs):

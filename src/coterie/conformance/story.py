@@ -16,9 +16,9 @@ from typing import Any
 from coterie.client.errors import KafkaError
 from coterie.conformance.accepted import described_as
 from coterie.conformance.differences import story_row
-from coterie.conformance.questions import KINDS, REQUESTS, Actor, Asking, Question, remove
-from coterie.conformance.sides import SHARED, Side, common_version
-from coterie.conformance.transactions import Transactions
+from coterie.conformance.questions import KINDS, REQUESTS, Asking, GroupActor, GroupQuestion, remove
+from coterie.conformance.sides import SHARED, GroupStorySide, common_version
+from coterie.conformance.transactions import StoryTransactions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -65,11 +65,11 @@ class GroupStory:
         self.random = random.Random(seed)
         self.kind, self.version = kind, tuple(int(part) for part in version.split("."))
         self.sides = (
-            Side("coterie", ours, Transactions(seed)),
-            Side("kafka", theirs, Transactions(seed)),
+            GroupStorySide("coterie", ours, StoryTransactions(seed)),
+            GroupStorySide("kafka", theirs, StoryTransactions(seed)),
         )
         static = self.random.choice([0, 1, 2, 3])
-        self.actors = {name: Actor(name, f"i{n}" if n < static else None) for n, name in enumerate("abcdef")}
+        self.actors = {name: GroupActor(name, f"i{n}" if n < static else None) for n, name in enumerate("abcdef")}
         self.group = f"story-{kind}-{seed}"
         self.phase_ends_at = 0.0
         self.parted: tuple[str, dict[str, Any], dict[str, Any]] | None = None
@@ -117,7 +117,7 @@ class GroupStory:
 
     # -- what to ask ------------------------------------------------------------------------------------------------
 
-    def _choose(self) -> Question:
+    def _choose(self) -> GroupQuestion:
         ask = self.ask
         if self._forced is not None:
             actor, self._forced = self.actors[self._forced], None
@@ -137,7 +137,7 @@ class GroupStory:
             kind = "commit"  # which member leads next is a matter of chance in Kafka, so it is asked for seldom
         return KINDS[kind][0](ask, actor)
 
-    def _useful(self, free: list[Actor]) -> Question | None:
+    def _useful(self, free: list[GroupActor]) -> GroupQuestion | None:
         """What a good member would do now: join when a rebalance waits for it, sync when it has joined."""
         ask = self.ask
         if ask.state == "PreparingRebalance":
@@ -180,11 +180,11 @@ class GroupStory:
         for actor in self.actors.values():
             if actor.member in self.ask.members and actor.member != silent:
                 make = lambda side, a=actor: heartbeat_of(self.group, a, side)  # noqa: E731
-                await self._both(Question(SHARED, make, 3, f"keep {actor.member} alive"))
+                await self._both(GroupQuestion(SHARED, make, 3, f"keep {actor.member} alive"))
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
-    async def _exchange(self, question: Question) -> None:
+    async def _exchange(self, question: GroupQuestion) -> None:
         self.last_question = f"{question.actor or '*'}: {question.text}"
         self.result.log.append(self.last_question)
         if question.actor != SHARED:
@@ -199,14 +199,14 @@ class GroupStory:
             self._compare(SHARED, answers)
         await self._agree()
 
-    async def _both(self, question: Question) -> list[Message]:
+    async def _both(self, question: GroupQuestion) -> list[Message]:
         if question.before is not None:
             await asyncio.gather(*(question.before(side) for side in self.sides))
         asked = [side.ask(question.actor, question.make(side), question.version) for side in self.sides]
         return list(await asyncio.gather(*asked))
 
-    def _probe(self) -> Question:
-        return Question(SHARED, lambda _: DescribeGroupsRequest([self.group]), DESCRIBE_VERSION, "")
+    def _probe(self) -> GroupQuestion:
+        return GroupQuestion(SHARED, lambda _: DescribeGroupsRequest([self.group]), DESCRIBE_VERSION, "")
 
     async def _agree(self) -> None:
         """Until both sides describe the same group and have answered the same actors."""
@@ -255,7 +255,7 @@ class GroupStory:
         if actor != SHARED:
             self._remember(self.actors[actor], answers[0], symbols[0], plain[0])
 
-    def _remember(self, actor: Actor, answer: Message, symbol: str | None, plain: dict[str, Any]) -> None:
+    def _remember(self, actor: GroupActor, answer: Message, symbol: str | None, plain: dict[str, Any]) -> None:
         if isinstance(answer, JoinGroupResponse):
             if symbol is not None and symbol != actor.member:
                 if actor.member:
@@ -278,5 +278,5 @@ class GroupStory:
         self.joining &= set(self.sides[0].parked)
 
 
-def heartbeat_of(group: str, actor: Actor, side: Side) -> Message:
+def heartbeat_of(group: str, actor: GroupActor, side: GroupStorySide) -> Message:
     return HeartbeatRequest(group, actor.generation, side.real(actor.member), actor.instance)

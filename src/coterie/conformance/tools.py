@@ -24,7 +24,7 @@ from coterie.conformance.kafka import CannotRun, jars, maven_jars, running
 from coterie.conformance.tools_commands import COMMANDS
 from coterie.conformance.tools_programs import PROGRAMS
 from coterie.conformance.tools_state import prepared
-from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, Command, Compare
+from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, Compare, ToolCommand
 
 # Both brokers are started with these.
 SETTINGS = {
@@ -77,7 +77,7 @@ class Output:
     out: str
     err: str
 
-    def lines(self, command: Command) -> list[str]:
+    def lines(self, command: ToolCommand) -> list[str]:
         """The lines that are compared, in that order, the exit code first."""
         lines = [line.strip() for line in f"{self.out}\n{self.err}".split("\n") if line.strip()]
         patterns = [left_out.pattern for left_out in LEFT_OUT if re.match(left_out.commands, command.name)]
@@ -90,14 +90,14 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ToolsSide:
     """A broker: its address, the folder of the commands' files, and its log folder."""
 
     server: str
     folder: Path
     data: Path
 
-    def arguments(self, command: Command, version: str) -> list[str]:
+    def arguments(self, command: ToolCommand, version: str) -> list[str]:
         given = {"{server}": self.server, "{folder}": str(self.folder), "{data}": str(self.data)}
         tool = TOOLS[command.tool]
         address = [tool.server_option, self.server] if tool.server_option else []
@@ -130,7 +130,7 @@ class JavaTools:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
-    def run(self, command: Command, sides: Sequence[Side]) -> list[Output]:
+    def run(self, command: ToolCommand, sides: Sequence[ToolsSide]) -> list[Output]:
         """The command on all sides at once."""
         stdin, stdout = self._streams()
         main = TOOLS[command.tool].main_class(self.version)
@@ -173,7 +173,7 @@ class Result:
     difference is a known one; ``reworded`` where both refuse with the same error, in other words; ``skipped`` says what
     the command needs and this machine lacks."""
 
-    command: Command
+    command: ToolCommand
     difference: str
     accepted: str = ""
     reworded: bool = False
@@ -190,7 +190,7 @@ class Result:
         return "reworded" if self.reworded else "DIFFERENT"
 
 
-def compare(command: Command, theirs: Output, ours: Output) -> Result:
+def compare(command: ToolCommand, theirs: Output, ours: Output) -> Result:
     """The masked outputs of Apache Kafka's side and of coterie's."""
     expected, actual = theirs.lines(command), ours.lines(command)
     if Compare.SHARED_KEYS in command.compare:
@@ -228,7 +228,7 @@ def _difference(expected: list[str], actual: list[str]) -> str:
 
 
 @dataclass(slots=True)
-class Report:
+class ToolsReport:
     """The results of one version's commands, and how long they took."""
 
     version: str
@@ -236,9 +236,9 @@ class Report:
     results: list[Result] = field(default_factory=list)
 
 
-def run_tools(version: str, folder: Path, tell: Callable[[Result], None]) -> Report:
+def run_tools(version: str, folder: Path, tell: Callable[[Result], None]) -> ToolsReport:
     """Starts both brokers and runs every command of that version on both. Raises CannotRun."""
-    started, report = time.monotonic(), Report(version)
+    started, report = time.monotonic(), ToolsReport(version)
     with ExitStack() as stack:
         kafka = stack.enter_context(running(version, folder / "kafka", SETTINGS))
         coterie = stack.enter_context(coterie_broker(SETTINGS, folder / "coterie" / "data"))
@@ -256,7 +256,7 @@ def run_tools(version: str, folder: Path, tell: Callable[[Result], None]) -> Rep
     return report
 
 
-def _side(address: tuple[str, int], folder: Path) -> Side:
+def _side(address: tuple[str, int], folder: Path) -> ToolsSide:
     files = folder / "files"
     files.mkdir()
     for name, text in FILES.items():
@@ -264,7 +264,7 @@ def _side(address: tuple[str, int], folder: Path) -> Side:
     return Side(format_address(*address), files, folder / "data")
 
 
-def _run_one(java: JavaTools, command: Command, sides: list[Side]) -> Result:
+def _run_one(java: JavaTools, command: ToolCommand, sides: list[ToolsSide]) -> Result:
     if command.tool in PROGRAMS:
         return run_program(command, sides)
     reads = any(word in command.line.split() for word in _READING)
@@ -278,10 +278,10 @@ def _run_one(java: JavaTools, command: Command, sides: list[Side]) -> Result:
     return result
 
 
-def run_program(command: Command, sides: list[Side]) -> Result:
+def run_program(command: ToolCommand, sides: list[ToolsSide]) -> Result:
     """The program on all sides at once, compared; skipped where this machine lacks what it needs."""
 
-    def run(side: Side) -> Output:
+    def run(side: ToolsSide) -> Output:
         exit_code, out = PROGRAMS[command.tool](side.server, side.folder / command.tool)
         return side.masked(Output(str(exit_code), out, ""))
 

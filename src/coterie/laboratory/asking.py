@@ -35,7 +35,7 @@ Options = dict[str, str]
 
 
 @dataclass(slots=True)
-class Actor:
+class RequestActor:
     """Someone who talks to the group, and what it was last told."""
 
     member_id: str = ""
@@ -46,7 +46,7 @@ class Actor:
     producer_epoch: int = -1
 
 
-Actors = Mapping[str, Actor]
+Actors = Mapping[str, RequestActor]
 
 
 def plain(text: str) -> str:
@@ -58,11 +58,11 @@ def _group(options: Options) -> str:
     return plain(options.get("group", "g"))
 
 
-def _member(actor: Actor, options: Options) -> str:
+def _member(actor: RequestActor, options: Options) -> str:
     return plain(options.get("member", actor.member_id))
 
 
-def join(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+def join(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     """`join a protocols=range:t+u,roundrobin type=consumer session=10000 rebalance=60000 instance=i`; `range:t@3` is a
     subscription that names generation 3, `range:t~1` one that names version 1 and has the fields of version 0."""
     if "instance" in options:
@@ -88,7 +88,7 @@ def join(actor: Actor, actors: Actors, words: list[str], options: Options) -> Co
     )
 
 
-def sync(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+def sync(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     """`sync a assign=a:x,b:y type=consumer protocol=range`."""
     assignments = []
     for item in filter(None, options.get("assign", "").split(",")):
@@ -106,13 +106,13 @@ def sync(actor: Actor, actors: Actors, words: list[str], options: Options) -> Co
     )
 
 
-def heartbeat(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+def heartbeat(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     generation = int(options.get("generation", actor.generation))
     instance = options.get("instance", actor.instance)
     return HeartbeatRequest(_group(options), generation, _member(actor, options), instance)
 
 
-def leave(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+def leave(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     """`leave a`; `leave admin members=a,/i1,x/i2`: actor or member id, before a slash; instance id after it."""
     identities = [MemberIdentity(actor.member_id, actor.instance)]
     if "members" in options:
@@ -136,7 +136,7 @@ def _offsets(options: Options) -> Iterator[tuple[str, int, int, int, str]]:
             yield topic, int(partition), int(value), int(options.get("epoch", -1)), text
 
 
-def commit(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+def commit(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     """`commit a t-0=5 t-1=7`; `commit simple t-0=5 generation=-1 member=- metadata=x`."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for topic, partition, offset, epoch, text in _offsets(options):
@@ -153,7 +153,7 @@ def commit(actor: Actor, actors: Actors, words: list[str], options: Options) -> 
     )
 
 
-def txn_commit(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+def txn_commit(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     """`txn-commit a t-0=5`; like commit, in the actor's transaction. `producer=1 producer-epoch=2 id=x`: another's."""
     producer_id = int(options.get("producer", actor.producer_id))
     producer_epoch = 0 if "producer" in options else actor.producer_epoch
@@ -172,11 +172,11 @@ def txn_commit(actor: Actor, actors: Actors, words: list[str], options: Options)
     )
 
 
-def delete(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+def delete(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     return DeleteGroup(_group(options))
 
 
-def delete_offsets(actor: Actor, actors: Actors, words: list[str], options: Options) -> Command:
+def delete_offsets(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     """`delete-offsets admin t-0 t-1`."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for word in words:
@@ -186,7 +186,7 @@ def delete_offsets(actor: Actor, actors: Actors, words: list[str], options: Opti
 
 
 # verb -> (its request, the version it is sent in)
-REQUESTS: dict[str, tuple[Callable[[Actor, Actors, list[str], Options], Command], int]] = {
+REQUESTS: dict[str, tuple[Callable[[RequestActor, Actors, list[str], Options], Command], int]] = {
     "join": (join, 8),
     "sync": (sync, 5),
     "heartbeat": (heartbeat, 4),

@@ -19,7 +19,7 @@ class TraceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MembershipChange:
     """One member comes (``joins``) or goes."""
 
     time_ms: int
@@ -27,9 +27,9 @@ class Change:
     member: str
 
 
-def read_trace(lines: Iterable[str]) -> list[Change]:
+def read_trace(lines: Iterable[str]) -> list[MembershipChange]:
     """In the order of time, the first change at 0. Raises TraceError."""
-    changes: list[Change] = []
+    changes: list[MembershipChange] = []
     up: list[str] = []
     for number, line in enumerate(lines, 1):
         cells = [cell.strip() for cell in line.split(",")]
@@ -40,14 +40,14 @@ def read_trace(lines: Iterable[str]) -> list[Change]:
         if cells[1] in ("add", "remove"):
             if not cells[0].isdigit():
                 raise TraceError(f"line {number}: {cells[0]!r} is not a time in whole ms")
-            changes.append(Change(int(cells[0]), cells[1] == "add", cells[2]))
+            changes.append(MembershipChange(int(cells[0]), cells[1] == "add", cells[2]))
         else:
             changes += _to_count(_time_ms(cells, number), int(cells[2]) if cells[2].isdigit() else -1, up, number)
     if not changes:
         raise TraceError("the trace is empty")
     changes.sort(key=lambda change: change.time_ms)
     begin_ms = changes[0].time_ms
-    return [Change(c.time_ms - begin_ms, c.joins, c.member) for c in changes]
+    return [MembershipChange(c.time_ms - begin_ms, c.joins, c.member) for c in changes]
 
 
 def _time_ms(cells: Sequence[str], number: int) -> int:
@@ -58,31 +58,31 @@ def _time_ms(cells: Sequence[str], number: int) -> int:
     return int(at.timestamp() * 1000)
 
 
-def _to_count(time_ms: int, count: int, up: list[str], number: int) -> Iterator[Change]:
+def _to_count(time_ms: int, count: int, up: list[str], number: int) -> Iterator[MembershipChange]:
     if count < 0:
         raise TraceError(f"line {number}: the count is no whole number")
     while len(up) > count:
-        yield Change(time_ms, False, up.pop(0))
+        yield MembershipChange(time_ms, False, up.pop(0))
     while len(up) < count:
         up.append(f"node-{number}-{len(up)}")
-        yield Change(time_ms, True, up[-1])
+        yield MembershipChange(time_ms, True, up[-1])
 
 
-def shortened(changes: Sequence[Change], quiet_ms: int) -> list[Change]:
+def shortened(changes: Sequence[MembershipChange], quiet_ms: int) -> list[MembershipChange]:
     """The same changes, stretches without any cut to ``quiet_ms``: a group at rest does nothing that is counted."""
     if not changes:
         return []
     kept, now_ms = [changes[0]], changes[0].time_ms
     for before, change in pairwise(changes):
         now_ms += min(change.time_ms - before.time_ms, quiet_ms)
-        kept.append(Change(now_ms, change.joins, change.member))
+        kept.append(MembershipChange(now_ms, change.joins, change.member))
     return kept
 
 
-def at_most(changes: Iterable[Change], members: int) -> list[Change]:
+def at_most(changes: Iterable[MembershipChange], members: int) -> list[MembershipChange]:
     """The same, of members who come while there are so many already nothing is heard."""
     up: set[str] = set()
-    kept: list[Change] = []
+    kept: list[MembershipChange] = []
     for change in changes:
         if change.joins and len(up) < members:
             up.add(change.member)

@@ -45,7 +45,7 @@ class DiskCheckFailed(AssertionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class AcknowledgedRecord:
     """A record as it was acknowledged, and the batch it is in, by its first offset; ``control`` for a marker."""
 
     value: bytes | None
@@ -62,7 +62,7 @@ class DiskRun:
     fs: FaultyFileSystem = field(default_factory=FaultyFileSystem)
     findings: list[Finding] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
-    acknowledged: dict[int, Stored] = field(default_factory=dict)
+    acknowledged: dict[int, AcknowledgedRecord] = field(default_factory=dict)
     superseded: set[int] = field(default_factory=set)
     sent: int = 0
     closed: ClosedLog | None = None
@@ -129,7 +129,7 @@ class DiskRun:
             with suppress(OSError):
                 appended = log.append(data, self.sent)
                 for number, value in enumerate(values):
-                    self.acknowledged[appended.base_offset + number] = Stored(value, appended.base_offset)
+                    self.acknowledged[appended.base_offset + number] = AcknowledgedRecord(value, appended.base_offset)
                 if producer != PLAIN:
                     self.sequences[producer] += count
                 return
@@ -141,7 +141,7 @@ class DiskRun:
         for _ in range(TRIES):
             with suppress(OSError):
                 appended = log.append_own(end_of_transaction(TRANSACTIONAL, 0, committed, 0, self.sent), self.sent)
-                self.acknowledged[appended.base_offset] = Stored(None, appended.base_offset, control=True)
+                self.acknowledged[appended.base_offset] = AcknowledgedRecord(None, appended.base_offset, control=True)
                 return appended
         raise DiskCheckFailed("the disk never took the marker again")
 
@@ -159,7 +159,7 @@ class DiskRun:
         later = {offset: stored for offset, stored in self.acknowledged.items() if offset >= wanted.end}
         self.acknowledged = later | {o: stored for o, stored in read_all(log).items() if o < wanted.end}
 
-    def _compacted_elsewhere(self) -> dict[int, Stored]:
+    def _compacted_elsewhere(self) -> dict[int, AcknowledgedRecord]:
         """What compaction leaves where the disk does not fail: the next start may finish one that failed."""
         log = PartitionLog.open(self.fs.copy(), DIRECTORY, self.config, clean=False)
         wanted = plan(log, self.sent, force=True)
@@ -227,9 +227,9 @@ def _ends_whole(data: bytes) -> bool:
     return end == len(data)
 
 
-def read_all(log: PartitionLog) -> dict[int, Stored]:
+def read_all(log: PartitionLog) -> dict[int, AcknowledgedRecord]:
     """Every record that a consumer gets, with the checks of a consumer. Raises BatchError for what it would refuse."""
-    out: dict[int, Stored] = {}
+    out: dict[int, AcknowledgedRecord] = {}
     offset = log.log_start_offset
     while offset < log.end_offset:
         data = log.read(offset, READ_BYTES)
@@ -240,7 +240,7 @@ def read_all(log: PartitionLog) -> dict[int, Stored]:
                 if record.offset < offset:
                     continue
                 value = None if header.is_control else record.value
-                out[record.offset] = Stored(value, header.base_offset, header.is_control)
+                out[record.offset] = AcknowledgedRecord(value, header.base_offset, header.is_control)
             offset = header.last_offset + 1
         if offset <= before:
             break

@@ -51,7 +51,7 @@ class MigrationStep:
     complete: bool
 
 
-class Group:
+class ExperimentGroup:
     """A broker and members that can be added, bounced and waited for."""
 
     def __init__(self, partitions: int, listener_ms: int, seed: int) -> None:
@@ -94,7 +94,7 @@ class Group:
 
 def handover(assignor: str, members: int = 19, partitions: int = 20, listener_ms: int = 100, seed: int = 1) -> Handover:
     """One more member joins a group at rest."""
-    group = Group(partitions, listener_ms, seed)
+    group = ExperimentGroup(partitions, listener_ms, seed)
     for _ in range(members):
         group.add((assignor,)).start()
     assert group.settle(), "the group did not come to rest"
@@ -120,7 +120,7 @@ def handover(assignor: str, members: int = 19, partitions: int = 20, listener_ms
 def migration(members: int = 3, partitions: int = 12, *, bounces: int = 2, seed: int = 1) -> Iterator[MigrationStep]:
     """From eager range to cooperative sticky: first every member lists both, then only the new one. With ``bounces`` 1 the
     first is left out, to show what it is for: those who list only the new one are refused."""
-    group = Group(partitions, 100, seed)
+    group = ExperimentGroup(partitions, 100, seed)
     for _ in range(members):
         group.add(("range",)).start()
     settled = group.settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.assignors import ASSIGNORS, Topics
+from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context
@@ -171,7 +171,7 @@ class MemberActor:
                 self._give_up(set(partitions), lost)
             case AssignGroup(protocol, subscribers, wanted):
                 counts = {t: n for t, n in self.broker.partitions.items() if t in wanted}
-                topics = Topics(counts)
+                topics = AssignableTopics(counts)
                 self.machine.group_assigned(ASSIGNORS[protocol].assign(topics, subscribers), topics)
             case LookForUnassigned(wanted):
                 self._look_for_unassigned(wanted)

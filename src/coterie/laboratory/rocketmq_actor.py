@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.reading import Reader
-from coterie.laboratory.rocketmq_brokers import ANSWER_BYTES, Broker, Cluster
+from coterie.laboratory.rocketmq_brokers import ANSWER_BYTES, SimulatedBroker, SimulatedCluster
 from coterie.laboratory.script_actor import Log, ScriptActor
 from coterie.laboratory.world import World
 from coterie.rocketmq import requests
@@ -44,7 +44,7 @@ class RocketMQActor(ScriptActor):
     def __init__(
         self,
         world: World,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         config: ClientConfig,
         ownership: Ownership,
         reader: Reader,
@@ -195,7 +195,7 @@ class RocketMQActor(ScriptActor):
             self.cluster.traffic.command(command, ANSWER_BYTES + 60 * len(theirs))
         return locked
 
-    def _any_broker(self, topic: str) -> Broker:
+    def _any_broker(self, topic: str) -> SimulatedBroker:
         names = sorted({queue.broker_name for queue in self.cluster.routes[topic]})
         return self.cluster.brokers[self.world.random.choice(names)]
 

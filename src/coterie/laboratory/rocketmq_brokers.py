@@ -14,7 +14,7 @@ from coterie.laboratory.world import World
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.queue_locks import QueueLocks
-from coterie.rocketmq.remoting import Command, encode
+from coterie.rocketmq.remoting import RemotingCommand, encode
 
 CHANNEL_EXPIRED_MS = 120_000
 SCAN_INTERVAL_MS = 10_000
@@ -46,7 +46,7 @@ class RemotingTraffic(Traffic):
         super().__init__(world)
         self._sizes: dict[tuple[int, int], int] = {}
 
-    def command(self, command: Command, answer_bytes: int = 0) -> None:
+    def command(self, command: RemotingCommand, answer_bytes: int = 0) -> None:
         """A request of that kind, and its answer if it has one. Requests of a kind are of about one size."""
         key = command.code, len(command.body)
         if key not in self._sizes:
@@ -56,10 +56,10 @@ class RemotingTraffic(Traffic):
             self.passed(1, answer_bytes)
 
 
-ANSWER_BYTES = len(encode(Command(0, {})))
+ANSWER_BYTES = len(encode(RemotingCommand(0, {})))
 
 
-class Broker:
+class SimulatedBroker:
     """One broker: its queues' offsets and locks, and the clients of one group that it knows."""
 
     def __init__(self, world: World, name: str, group: str, traffic: RemotingTraffic) -> None:
@@ -144,13 +144,15 @@ def _arrive(channel: Channel) -> None:
 _NOTICE_BYTES = len(encode(requests.consumers_changed("group")))
 
 
-class Cluster:
+class SimulatedCluster:
     """Brokers and a name server; each topic's queues, spread over the brokers one by one."""
 
     def __init__(self, world: World, group: str, brokers: int = 2) -> None:
         self.world, self.group = world, group
         self.traffic = RemotingTraffic(world)
-        self.brokers = {f"broker-{n}": Broker(world, f"broker-{n}", group, self.traffic) for n in range(brokers)}
+        self.brokers = {
+            f"broker-{n}": SimulatedBroker(world, f"broker-{n}", group, self.traffic) for n in range(brokers)
+        }
         self.routes: dict[str, tuple[MessageQueue, ...]] = {}
 
     def create_topic(self, topic: str, queues: int) -> None:
@@ -159,7 +161,7 @@ class Cluster:
         created = [MessageQueue(topic, names[n % len(names)], n // len(names)) for n in range(queues)]
         self.routes[topic] = tuple(sorted(created))
 
-    def of(self, queue: MessageQueue) -> Broker:
+    def of(self, queue: MessageQueue) -> SimulatedBroker:
         return self.brokers[queue.broker_name]
 
     def by_broker(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

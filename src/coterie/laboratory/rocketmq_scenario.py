@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from coterie.laboratory.reading import Reader
 from coterie.laboratory.rocketmq_actor import RocketMQActor, partition_of
-from coterie.laboratory.rocketmq_brokers import Cluster
+from coterie.laboratory.rocketmq_brokers import SimulatedCluster
 from coterie.laboratory.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
 from coterie.rocketmq.allocation import STRATEGIES, MessageQueue
 from coterie.rocketmq.client import ClientConfig
@@ -36,7 +36,7 @@ class RocketMQScenario(ScriptScenario):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cluster = Cluster(self.world, GROUP, 1)
+        self.cluster = SimulatedCluster(self.world, GROUP, 1)
         self.verbs |= {
             "brokers": self._brokers,
             "topic": lambda words, _: self.cluster.create_topic(words[0], int(words[1])),
@@ -58,7 +58,7 @@ class RocketMQScenario(ScriptScenario):
         self.shown_effects = (Drop, Lock, StartPulling, Unlock, Unregister)
 
     def _brokers(self, words: list[str], _: dict[str, str]) -> None:
-        self.cluster = Cluster(self.world, GROUP, int(words[0]))
+        self.cluster = SimulatedCluster(self.world, GROUP, int(words[0]))
 
     def _client(self, words: list[str], options: dict[str, str]) -> None:
         """NAME TOPIC... with orderly=yes, strategy=AVG_BY_CIRCLE."""

@@ -25,7 +25,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
 from coterie.coordinator.shard import Command, Decision, ExpireOffsets, Shard, Step, TopicsDeleted, drive
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored import StoredRecord
-from coterie.laboratory.asking import REQUESTS, WITHOUT_ACTOR, Actor, plain
+from coterie.laboratory.asking import REQUESTS, WITHOUT_ACTOR, RequestActor, plain
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.laboratory.saying import say
 from coterie.laboratory.scenario_transactions import ScenarioTransactions
@@ -71,7 +71,7 @@ class ScenarioRun:
         self.shard = Shard(self.config, self.transactions.verify)
         self.log: list[tuple[StoredRecord | bool, int, int]] = []  # a record or an end, its producer id and epoch
         self.now_ms = 0
-        self.actors: dict[str, Actor] = {}
+        self.actors: dict[str, RequestActor] = {}
         self.ledger, self.generations = Ledger(), GenerationChecker()
         self.trace: list[str] = []
         self._asked = 0
@@ -191,7 +191,7 @@ class ScenarioRun:
         self.trace.append(f"{who}: {say(reply.response)}")
 
     @staticmethod
-    def _learn(actor: Actor, response: Message) -> None:
+    def _learn(actor: RequestActor, response: Message) -> None:
         """An actor remembers the member id and generation that it is told."""
         if isinstance(response, JoinGroupResponse):
             if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
@@ -199,8 +199,8 @@ class ScenarioRun:
             if not response.error_code:
                 actor.generation = response.generation_id
 
-    def _actor(self, name: str) -> Actor:
-        return self.actors.setdefault(name, Actor())
+    def _actor(self, name: str) -> RequestActor:
+        return self.actors.setdefault(name, RequestActor())
 
     # -- steps -----------------------------------------------------------------------------------------------------
 

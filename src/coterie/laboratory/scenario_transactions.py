@@ -19,7 +19,7 @@ from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
 from coterie.coordinator.transactions.steps import Claim, offsets_claim
-from coterie.laboratory.asking import Actor, plain
+from coterie.laboratory.asking import RequestActor, plain
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -83,7 +83,7 @@ class ScenarioTransactions:
 
     # -- steps ------------------------------------------------------------------------------------------------------
 
-    def init(self, actor: Actor, name: str, options: dict[str, str]) -> str:
+    def init(self, actor: RequestActor, name: str, options: dict[str, str]) -> str:
         """`init p`, `init p id=x timeout=1000`, `init p id=none`; `claim=3` names its producer id, under that epoch."""
         given = options.get("id", actor.transactional_id or name)
         claimed = (actor.producer_id, int(options["claim"])) if "claim" in options else (-1, -1)
@@ -97,7 +97,7 @@ class ScenarioTransactions:
         actor.producer_id, actor.producer_epoch = answer.producer_id, answer.producer_epoch
         return f"{name}: InitProducerId {code} producer={answer.producer_id} epoch={answer.producer_epoch}"
 
-    def add_offsets(self, actor: Actor, name: str, options: dict[str, str]) -> str:
+    def add_offsets(self, actor: RequestActor, name: str, options: dict[str, str]) -> str:
         """`add-offsets p`: the shard's partition takes part in the transaction."""
         machine = self._started()
         code = _code_of(
@@ -105,7 +105,7 @@ class ScenarioTransactions:
         )
         return f"{name}: AddOffsetsToTxn {code.name}"
 
-    def end(self, actor: Actor, name: str, committed: bool, options: dict[str, str]) -> str:
+    def end(self, actor: RequestActor, name: str, committed: bool, options: dict[str, str]) -> str:
         """`end p commit`, `end p abort`."""
         machine = self._started()
         code = _code_of(lambda: machine.end(*_who(actor, options), committed, self._now_ms()))
@@ -118,7 +118,7 @@ class ScenarioTransactions:
         return [f"aborted: {t.transactional_id}" for t in machine.abort_timed_out(self._now_ms())]
 
 
-def _who(actor: Actor, options: dict[str, str]) -> tuple[str, Claim]:
+def _who(actor: RequestActor, options: dict[str, str]) -> tuple[str, Claim]:
     transactional_id = plain(options.get("id", actor.transactional_id))
     epoch = int(options.get("epoch", actor.producer_epoch))
     return transactional_id, Claim(int(options.get("producer", actor.producer_id)), epoch)

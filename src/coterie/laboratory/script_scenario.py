@@ -20,7 +20,7 @@ RECORDS_PER_S = 10
 Verb = Callable[[list[str], dict[str, str]], None]
 
 
-class Actor(Protocol):
+class ScriptConsumer(Protocol):
     """What every kind of consumer can have happen to it."""
 
     @property
@@ -75,6 +75,6 @@ class ScriptScenario(ABC):
                 readers.setdefault(where, []).append(name)
         return readers
 
-    def _actor(self, name: str) -> Actor:
-        actor: Actor = self.consumers[name]
+    def _actor(self, name: str) -> ScriptConsumer:
+        actor: ScriptConsumer = self.consumers[name]
         return actor

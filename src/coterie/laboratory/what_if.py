@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from coterie.assignors import ASSIGNORS
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.laboratory.churn import SETTLE_MS, Change, at_most, shortened
+from coterie.laboratory.churn import SETTLE_MS, MembershipChange, at_most, shortened
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.reading import Delivered
@@ -23,7 +23,7 @@ from coterie.member.config import MemberConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class WhatIfSetting:
     """One point of the grid. ``removal`` kill: a process that goes says nothing; leave: it closes in order. ``members``:
     the group is cut to at most so many; 0 for all."""
 
@@ -67,7 +67,7 @@ class Costs:
     duration_ms: int = 0
 
 
-def quiet_ms(setting: Setting, load: Workload) -> int:
+def quiet_ms(setting: WhatIfSetting, load: Workload) -> int:
     """How long a stretch without changes must be for everything to come to rest in it."""
     longest_ms = max(setting.session_timeout_ms, 2 * load.auto_commit_interval_ms)
     if load.slow_polls_per_hour or load.pauses_per_hour:
@@ -75,7 +75,7 @@ def quiet_ms(setting: Setting, load: Workload) -> int:
     return longest_ms + SETTLE_MS
 
 
-def run(changes: Sequence[Change], load: Workload, setting: Setting, seed: int) -> Costs:
+def run(changes: Sequence[MembershipChange], load: Workload, setting: WhatIfSetting, seed: int) -> Costs:
     """The trace under that setting. Raises AssertionError where a rule of the laboratory is broken."""
     problem = setting.problem()
     assert problem is None, problem
@@ -99,7 +99,7 @@ class _Replay:
     """The trace's members, by name."""
 
     def __init__(
-        self, world: World, broker: WatchingBroker, ownership: Ownership, load: Workload, setting: Setting
+        self, world: World, broker: WatchingBroker, ownership: Ownership, load: Workload, setting: WhatIfSetting
     ) -> None:
         self._world, self._broker, self._ownership = world, broker, ownership
         self._load, self._setting = load, setting
@@ -109,7 +109,7 @@ class _Replay:
         self._nobody_since_ms: int | None = None
         self._nobody_ms = 0
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: MembershipChange) -> None:
         if change.joins:
             self._join(change.member)
         elif change.member in self._members and self._members[change.member].alive:

@@ -34,7 +34,7 @@ KEYS_AT_ONCE = 2_000_000
 
 
 @dataclass(slots=True)
-class Plan:
+class CompactionPlan:
     """What one compaction will read: the closed segments, and from which offset on they are new to it."""
 
     fs: FileSystem
@@ -49,14 +49,14 @@ class Plan:
 class Cleaned:
     """What `clean` made: for each group of old segments the file that takes their place, under the first one's name."""
 
-    plan: Plan
+    plan: CompactionPlan
     until: int
     groups: list[list[Segment]] = field(default_factory=list)
     records_before: int = 0
     records_after: int = 0
 
 
-def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> Plan | None:
+def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> CompactionPlan | None:
     """A plan when enough is dirty (min.cleanable.dirty.ratio) or dirty for too long (max.compaction.lag.ms), or whenever
     anything is, if forced. Segments with records younger than min.compaction.lag.ms, and all after them, wait."""
     config = log.config
@@ -69,7 +69,9 @@ def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> Plan | None:
     if not due and not _begins_before(dirty, now_ms - config.max_compaction_lag_ms):
         return None
     end = log.segments[len(closed)].base_offset
-    return Plan(log.fs, closed, log.cleaned_until, end, config.segment_bytes, now_ms - config.delete_retention_ms)
+    return CompactionPlan(
+        log.fs, closed, log.cleaned_until, end, config.segment_bytes, now_ms - config.delete_retention_ms
+    )
 
 
 def _cleanable(log: PartitionLog, younger_than_ms: int) -> list[Segment]:
@@ -90,7 +92,7 @@ def _begins_before(segments: list[Segment], time_ms: int) -> bool:
     return any(0 < timestamp < time_ms for timestamp in first)
 
 
-def clean(plan: Plan) -> Cleaned:
+def clean(plan: CompactionPlan) -> Cleaned:
     """Writes the cleaned files. Raises OSError, BatchError or CompressionError; then nothing has changed."""
     until, aborted, newest = _survey(plan)
     cleaned = Cleaned(plan, until)
@@ -175,7 +177,7 @@ def _exchange(log: PartitionLog, group: list[Segment]) -> Segment:
     return segment
 
 
-def _groups(plan: Plan) -> Iterator[list[Segment]]:
+def _groups(plan: CompactionPlan) -> Iterator[list[Segment]]:
     """Neighbours that fit into one segment are made one."""
     group: list[Segment] = []
     size = 0
@@ -190,7 +192,7 @@ def _groups(plan: Plan) -> Iterator[list[Segment]]:
         yield group
 
 
-def _survey(plan: Plan) -> tuple[int, set[tuple[int, int]], dict[bytes, int]]:
+def _survey(plan: CompactionPlan) -> tuple[int, set[tuple[int, int]], dict[bytes, int]]:
     """Up to where may be cleaned; (producer id, base offset) of every batch that an abort took back; and the newest
     offset of each key in the part that is new."""
     in_transaction: dict[int, list[int]] = {}
@@ -220,7 +222,7 @@ def _in_aborted(header: BatchHeader, aborted: set[tuple[int, int]]) -> bool:
     return header.is_transactional and (header.producer_id, header.base_offset) in aborted
 
 
-def _batches(plan: Plan) -> Iterator[tuple[Segment, int, BatchHeader]]:
+def _batches(plan: CompactionPlan) -> Iterator[tuple[Segment, int, BatchHeader]]:
     for segment in plan.segments:
         for position, header in _headers(segment):
             yield segment, position, header
@@ -242,7 +244,7 @@ def _records(segment: Segment, position: int, header: BatchHeader) -> list[Batch
 
 
 def _cleaned_batch(
-    plan: Plan,
+    plan: CompactionPlan,
     data: bytes,
     header: BatchHeader,
     until: int,

@@ -17,7 +17,7 @@ from coterie.log.producer_files import drop_aborted, load_kept, write_aborted, w
 from coterie.log.producers import Producers
 from coterie.log.recovery import recover
 from coterie.log.segment import Segment
-from coterie.log.transactions import Aborted, Transactions
+from coterie.log.transactions import Aborted, PartitionTransactions
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
 from coterie.records.batch import (
@@ -56,7 +56,7 @@ class PartitionLog:
         self.directory = directory
         self.config = config
         self.producers = Producers()
-        self.transactions = Transactions()
+        self.transactions = PartitionTransactions()
         self.segments: list[Segment] = []
         self.log_start_offset = 0
         self.unflushed_messages = 0
@@ -108,7 +108,7 @@ class PartitionLog:
             self.producers, self.transactions = kept
             return
         drop_aborted(self.fs, self.directory)
-        self.producers, self.transactions = Producers(), Transactions()
+        self.producers, self.transactions = Producers(), PartitionTransactions()
         for slot, segment in enumerate(self.segments):
             for position, header in segment.headers(0):
                 marker = segment.file.read(position, header.size) if header.is_control else b""

@@ -11,12 +11,12 @@ from coterie.log.findings import Finding, Report
 from coterie.log.loading import ClosedLog, checksum_of_aborted
 from coterie.log.producers import Producers
 from coterie.log.segment import segment_name
-from coterie.log.transactions import Aborted, Transactions, decode_index
+from coterie.log.transactions import Aborted, PartitionTransactions, decode_index
 
 
 def load_kept(
     fs: FileSystem, directory: str, end_offset: int, closed: ClosedLog | None, report: Report
-) -> tuple[Producers, Transactions] | None:
+) -> tuple[Producers, PartitionTransactions] | None:
     """What the files of a log that was closed in order say; None where the log has to be read."""
 
     def rebuilt(name: str, problem: str) -> None:
@@ -31,7 +31,7 @@ def load_kept(
     contents = [fs.read_file(f"{directory}/{index}") for index in indexes]
     if closed is None and any(contents):
         return None  # nothing shows whether they are whole
-    producers, transactions = Producers(), Transactions()
+    producers, transactions = Producers(), PartitionTransactions()
     if snapshot in names:
         if not producers.load_snapshot(fs.read_file(f"{directory}/{snapshot}"), transactions.open):
             rebuilt(snapshot, "the producers' snapshot is damaged")
@@ -47,7 +47,7 @@ def load_kept(
 
 
 def write_snapshot(
-    fs: FileSystem, directory: str, end_offset: int, producers: Producers, transactions: Transactions
+    fs: FileSystem, directory: str, end_offset: int, producers: Producers, transactions: PartitionTransactions
 ) -> None:
     """The `.snapshot` for the log's end, where there are producers; older ones go."""
     snapshot = f"{segment_name(end_offset)}.snapshot" if producers.by_id else ""

@@ -38,7 +38,7 @@ class SeenBatch:
 
 
 @dataclass(slots=True)
-class Producer:
+class ProducerStateEntry:
     """``last_timestamp`` (ms) is that of its newest batch or marker; ``coordinator_epoch`` that of the newest marker."""
 
     epoch: int
@@ -56,7 +56,7 @@ class Producers:
     """The producers of one log, by producer id."""
 
     def __init__(self) -> None:
-        self.by_id: dict[int, Producer] = {}
+        self.by_id: dict[int, ProducerStateEntry] = {}
 
     def check(self, header: BatchHeader) -> SeenBatch | None:
         """The earlier batch if this one is a duplicate, else None. Raises Refusal for an old epoch or a gap."""
@@ -93,7 +93,7 @@ class Producers:
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             coordinator_epoch = -1 if producer is None else producer.coordinator_epoch
-            producer = Producer(header.producer_epoch, coordinator_epoch=coordinator_epoch)
+            producer = ProducerStateEntry(header.producer_epoch, coordinator_epoch=coordinator_epoch)
             self.by_id[header.producer_id] = producer
         producer.last_timestamp = header.max_timestamp
         producer.batches.append(
@@ -112,7 +112,7 @@ class Producers:
         """A transaction's marker: it has no sequence, but a newer epoch in it fences the older."""
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch < header.producer_epoch:
-            producer = self.by_id[header.producer_id] = Producer(header.producer_epoch)
+            producer = self.by_id[header.producer_id] = ProducerStateEntry(header.producer_epoch)
         producer.last_timestamp, producer.coordinator_epoch = header.max_timestamp, coordinator_epoch
 
     def expire(self, before_ms: int, busy: Container[int] = ()) -> None:
@@ -155,7 +155,9 @@ class Producers:
         except (struct.error, WireError):
             return False
         for entry in snapshot.producer_entries:
-            producer = Producer(entry.epoch, last_timestamp=entry.timestamp, coordinator_epoch=entry.coordinator_epoch)
+            producer = ProducerStateEntry(
+                entry.epoch, last_timestamp=entry.timestamp, coordinator_epoch=entry.coordinator_epoch
+            )
             self.by_id[entry.producer_id] = producer
             if entry.current_txn_first_offset >= 0:
                 open_transactions[entry.producer_id] = entry.current_txn_first_offset

@@ -33,7 +33,7 @@ def decode_index(data: bytes) -> list[Aborted]:
     return [Aborted(*fields[1:]) for fields in _ENTRY.iter_unpack(data[:whole])]
 
 
-class Transactions:
+class PartitionTransactions:
     """Told of every batch as it is appended or read again."""
 
     def __init__(self) -> None:

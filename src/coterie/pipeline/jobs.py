@@ -14,7 +14,7 @@ from coterie.pipeline.queries import follow, raise_failure, stop_gracefully
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class JobSource:
     """A topic from its first record on, for a group: ``member`` joins it, otherwise it only receives commits."""
 
     bootstrap_server: str
@@ -67,7 +67,7 @@ KEYS = Aggregation(keys.counts, keys.added_up)
 
 
 def run_aggregation(
-    spark: Any, aggregation: Aggregation, source: Source, out: Path, control: Control = TO_THE_END
+    spark: Any, aggregation: Aggregation, source: JobSource, out: Path, control: Control = TO_THE_END
 ) -> int:
     """Keeps OUT/table up to date with a topic; returns its number of rows.
 
@@ -88,14 +88,14 @@ def run_aggregation(
     return int(totals.count())
 
 
-def run_table(spark: Any, source: Source, out: Path, control: Control = TO_THE_END) -> int:
+def run_table(spark: Any, source: JobSource, out: Path, control: Control = TO_THE_END) -> int:
     """The topic's records as they are, appended to OUT/table as Parquet; returns its number of rows."""
     writer = source.load(spark).writeStream.format("parquet").option("path", str(out / "table"))
     _run(writer, source, out, control)
     return int(spark.read.parquet(str(out / "table")).count())
 
 
-def _run(writer: Any, source: Source, out: Path, control: Control) -> None:
+def _run(writer: Any, source: JobSource, out: Path, control: Control) -> None:
     """Reads what is there now, or follows the topic; ends early when asked to stop."""
     writer = writer.option("checkpointLocation", str(checkpoint(out)))
     trigger = {"processingTime": "500 milliseconds"} if control.follow else {"availableNow": True}
@@ -111,7 +111,7 @@ def checkpoint(out: Path) -> Path:
     return out / "checkpoint"
 
 
-JOBS: dict[str, Callable[[Any, Source, Path, Control], int]] = {
+JOBS: dict[str, Callable[[Any, JobSource, Path, Control], int]] = {
     "table": run_table,
     "delays": lambda spark, *rest: run_aggregation(spark, DELAYS, *rest),
     "keys": lambda spark, *rest: run_aggregation(spark, KEYS, *rest),

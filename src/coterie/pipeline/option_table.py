@@ -18,7 +18,7 @@ class Use(enum.Enum):
     UNKNOWN = ""  # refused, with the nearest name
 
 
-class Kind(enum.Enum):
+class OptionKind(enum.Enum):
     """How an option's text is read."""
 
     TEXT = "text"
@@ -42,7 +42,7 @@ class Option:
     batch: Use
     stream: Use
     sink: Use
-    kind: Kind
+    kind: OptionKind
     default: str
     effect: str
 
@@ -50,19 +50,31 @@ class Option:
 Y, I, R, _ = Use.USED, Use.IGNORED, Use.REFUSED, Use.UNKNOWN  # noqa: E741
 
 OPTIONS: tuple[Option, ...] = (
-    Option("subscribe", Y, Y, _, Kind.TOPICS, "", "The topics to read."),
+    Option("subscribe", Y, Y, _, OptionKind.TOPICS, "", "The topics to read."),
     Option(
-        "subscribePattern", Y, Y, _, Kind.PATTERN, "", "All topics whose name has a match in it, internal ones never."
+        "subscribePattern",
+        Y,
+        Y,
+        _,
+        OptionKind.PATTERN,
+        "",
+        "All topics whose name has a match in it, internal ones never.",
     ),
     Option(
-        "assign", Y, Y, _, Kind.PARTITIONS, "", "The partitions to read; partitions that do not exist are left out."
+        "assign",
+        Y,
+        Y,
+        _,
+        OptionKind.PARTITIONS,
+        "",
+        "The partitions to read; partitions that do not exist are left out.",
     ),
     Option(
         "startingOffsets",
         Y,
         Y,
         _,
-        Kind.START,
+        OptionKind.START,
         "earliest; a stream: latest",
         "Where to begin. JSON names every partition, -2 for earliest, -1 (streams only) for latest; latest is for "
         "streams only. committed (ours): the group's offsets.",
@@ -72,7 +84,7 @@ OPTIONS: tuple[Option, ...] = (
         Y,
         Y,
         _,
-        Kind.TIMESTAMP,
+        OptionKind.TIMESTAMP,
         "",
         "Begin at the first record of this time or later; wins over the two others.",
     ),
@@ -81,7 +93,7 @@ OPTIONS: tuple[Option, ...] = (
         Y,
         Y,
         _,
-        Kind.TIMESTAMPS,
+        OptionKind.TIMESTAMPS,
         "",
         "The same for each partition; wins over startingOffsets. Names every partition.",
     ),
@@ -90,7 +102,7 @@ OPTIONS: tuple[Option, ...] = (
         Y,
         Y,
         _,
-        Kind.STRATEGY,
+        OptionKind.STRATEGY,
         "error",
         "What to do where no record is that late: fail, or begin at the end.",
     ),
@@ -99,7 +111,7 @@ OPTIONS: tuple[Option, ...] = (
         Y,
         R,
         _,
-        Kind.END,
+        OptionKind.END,
         "latest",
         "Where a batch read ends. JSON names every partition, -1 for latest.",
     ),
@@ -108,7 +120,7 @@ OPTIONS: tuple[Option, ...] = (
         Y,
         I,
         _,
-        Kind.TIMESTAMP,
+        OptionKind.TIMESTAMP,
         "",
         "End before the first record of this time or later; wins over the two others.",
     ),
@@ -117,7 +129,7 @@ OPTIONS: tuple[Option, ...] = (
         Y,
         R,
         _,
-        Kind.TIMESTAMPS,
+        OptionKind.TIMESTAMPS,
         "",
         "The same for each partition; wins over endingOffsets. Names every partition.",
     ),
@@ -126,7 +138,7 @@ OPTIONS: tuple[Option, ...] = (
         I,
         Y,
         _,
-        Kind.COUNT,
+        OptionKind.COUNT,
         "no limit",
         "Records per micro-batch, shared over partitions in proportion to what they have; of each at least one.",
     ),
@@ -135,7 +147,7 @@ OPTIONS: tuple[Option, ...] = (
         I,
         Y,
         _,
-        Kind.COUNT,
+        OptionKind.COUNT,
         "no limit",
         "The same in bytes, by a sample of each partition (ours).",
     ),
@@ -144,17 +156,17 @@ OPTIONS: tuple[Option, ...] = (
         I,
         Y,
         _,
-        Kind.COUNT,
+        OptionKind.COUNT,
         "no minimum",
         "A micro-batch waits for so many records; the first one, and Trigger.AvailableNow, do not.",
     ),
-    Option("maxTriggerDelay", I, Y, _, Kind.DURATION, "15m", "How long it waits for them at most."),
+    Option("maxTriggerDelay", I, Y, _, OptionKind.DURATION, "15m", "How long it waits for them at most."),
     Option(
         "minPartitions",
         Y,
         Y,
         _,
-        Kind.COUNT,
+        OptionKind.COUNT,
         "",
         "At least about so many tasks: large partitions are cut, and with that lose their order. Otherwise a "
         "partition is a task.",
@@ -164,35 +176,59 @@ OPTIONS: tuple[Option, ...] = (
         Y,
         Y,
         _,
-        Kind.COUNT,
+        OptionKind.COUNT,
         "",
         "At most so many records per task: larger partitions are cut, and with that lose their order.",
     ),
     Option(
-        "failOnDataLoss", Y, Y, _, Kind.FLAG, "true", "Fail where records are gone, rather than go on without them."
+        "failOnDataLoss",
+        Y,
+        Y,
+        _,
+        OptionKind.FLAG,
+        "true",
+        "Fail where records are gone, rather than go on without them.",
     ),
-    Option("includeHeaders", Y, Y, I, Kind.FLAG, "false", "A column headers."),
-    Option("mode", Y, Y, _, Kind.MODE, "assign", "group: the stream is a member of kafka.group.id (ours)."),
+    Option("includeHeaders", Y, Y, I, OptionKind.FLAG, "false", "A column headers."),
+    Option("mode", Y, Y, _, OptionKind.MODE, "assign", "group: the stream is a member of kafka.group.id (ours)."),
     Option(
         "pushDownPredicate",
         Y,
         I,
         _,
-        Kind.FLAG,
+        OptionKind.FLAG,
         "false",
         "Fetch only what filters on topic, partition, offset and time leave (ours).",
     ),
-    Option("logFolder", Y, R, _, Kind.TEXT, "", "Read topics from a broker's data folder, without a broker (ours)."),
     Option(
-        "groupIdPrefix", I, I, _, Kind.TEXT, "", "Of the connector's group ids; coterie uses kafka.group.id or none."
+        "logFolder", Y, R, _, OptionKind.TEXT, "", "Read topics from a broker's data folder, without a broker (ours)."
     ),
     Option(
-        "kafkaConsumer.pollTimeoutMs", I, I, _, Kind.TEXT, "", "The connector's; here kafka.default.api.timeout.ms."
+        "groupIdPrefix",
+        I,
+        I,
+        _,
+        OptionKind.TEXT,
+        "",
+        "Of the connector's group ids; coterie uses kafka.group.id or none.",
     ),
-    Option("fetchOffset.numRetries", I, I, _, Kind.TEXT, "", "The connector's; here kafka.default.api.timeout.ms."),
-    Option("fetchOffset.retryIntervalMs", I, I, _, Kind.TEXT, "", "The connector's; here kafka.retry.backoff.ms."),
-    Option("topic", _, _, Y, Kind.TEXT, "the column topic", "Where rows go; wins over the column."),
-    Option("exactlyOnce", _, _, Y, Kind.FLAG, "false", "A transaction per task, ended together (ours)."),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        I,
+        I,
+        _,
+        OptionKind.TEXT,
+        "",
+        "The connector's; here kafka.default.api.timeout.ms.",
+    ),
+    Option(
+        "fetchOffset.numRetries", I, I, _, OptionKind.TEXT, "", "The connector's; here kafka.default.api.timeout.ms."
+    ),
+    Option(
+        "fetchOffset.retryIntervalMs", I, I, _, OptionKind.TEXT, "", "The connector's; here kafka.retry.backoff.ms."
+    ),
+    Option("topic", _, _, Y, OptionKind.TEXT, "the column topic", "Where rows go; wins over the column."),
+    Option("exactlyOnce", _, _, Y, OptionKind.FLAG, "false", "A transaction per task, ended together (ours)."),
 )
 
 SPARKS_OWN = frozenset({"path", "checkpointlocation"})

@@ -19,8 +19,8 @@ from coterie.pipeline.option_table import (
     REFUSED_BY_SINK,
     REFUSED_BY_SOURCE,
     SPARKS_OWN,
-    Kind,
     Option,
+    OptionKind,
     Use,
 )
 
@@ -343,18 +343,18 @@ def _duration_s(name: str, text: str) -> float:
     return int(parts[1]) * _UNITS_MS[parts[2]] / 1000
 
 
-_PARSERS: dict[Kind, Callable[[str, str], Any]] = {
-    Kind.TEXT: lambda _, text: text.strip(),
-    Kind.TOPICS: _topics,
-    Kind.PATTERN: _pattern,
-    Kind.PARTITIONS: _partitions,
-    Kind.START: lambda name, text: _offsets(name, text, ("earliest", "latest", "committed")),
-    Kind.END: lambda name, text: _offsets(name, text, ("latest", "earliest")),
-    Kind.TIMESTAMP: _timestamp,
-    Kind.TIMESTAMPS: lambda name, text: _by_partition(name, text, "1700000000000"),
-    Kind.STRATEGY: lambda name, text: _choice(name, text, ("error", "latest")),
-    Kind.MODE: lambda name, text: _choice(name, text, ("assign", "group")),
-    Kind.COUNT: _count,
-    Kind.DURATION: _duration_s,
-    Kind.FLAG: _flag,
+_PARSERS: dict[OptionKind, Callable[[str, str], Any]] = {
+    OptionKind.TEXT: lambda _, text: text.strip(),
+    OptionKind.TOPICS: _topics,
+    OptionKind.PATTERN: _pattern,
+    OptionKind.PARTITIONS: _partitions,
+    OptionKind.START: lambda name, text: _offsets(name, text, ("earliest", "latest", "committed")),
+    OptionKind.END: lambda name, text: _offsets(name, text, ("latest", "earliest")),
+    OptionKind.TIMESTAMP: _timestamp,
+    OptionKind.TIMESTAMPS: lambda name, text: _by_partition(name, text, "1700000000000"),
+    OptionKind.STRATEGY: lambda name, text: _choice(name, text, ("error", "latest")),
+    OptionKind.MODE: lambda name, text: _choice(name, text, ("assign", "group")),
+    OptionKind.COUNT: _count,
+    OptionKind.DURATION: _duration_s,
+    OptionKind.FLAG: _flag,
 }

@@ -39,7 +39,7 @@ from coterie.pipeline.options import OptionError, SourceOptions, flag, source_op
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.pushdown import Bounds, bounds
 from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
-from coterie.pipeline.stream import Stream
+from coterie.pipeline.stream import QueryStream
 from coterie.pipeline.topics import TopicReader
 from coterie.records.columnar import decode_columns
 
@@ -186,7 +186,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
 
     def __init__(self, given: dict[str, str], schema: StructType) -> None:
         self.given, self.schema = given, schema
-        self._stream: Stream | None = None
+        self._stream: QueryStream | None = None
         self.stopping = False
 
     @cached_property
@@ -200,7 +200,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["given"], state["schema"])  # type: ignore[misc]
 
-    def _connected(self) -> Stream:
+    def _connected(self) -> QueryStream:
         if self._stream is None:
             warn(self.options.warnings)
             self._stream = GroupStream(self.options) if self.options.in_group else AssignedStream(self.options)

@@ -9,7 +9,7 @@ from coterie.pipeline.offsets import Offset
 from coterie.pipeline.planning import OffsetRange
 
 
-class Stream(Protocol):
+class QueryStream(Protocol):
     """One query's reader. Every method may raise KafkaError; a method with an offset as argument raises DataLossError
     for an offset of the other mode."""
 

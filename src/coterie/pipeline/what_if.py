@@ -14,9 +14,9 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-from coterie.laboratory.churn import Change
+from coterie.laboratory.churn import MembershipChange
 from coterie.laboratory.reading_member import Workload
-from coterie.laboratory.what_if import Costs, Setting, run
+from coterie.laboratory.what_if import Costs, WhatIfSetting, run
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.table_files import rows_of
 
@@ -29,7 +29,7 @@ RUNS = (
 )
 
 # The columns that say which setting a row is of.
-SETTINGS = ("place", *(f.name for f in fields(Setting)))
+SETTINGS = ("place", *(f.name for f in fields(WhatIfSetting)))
 
 # A grid is written with Kafka's names where Kafka has one.
 NAMES = {
@@ -48,17 +48,17 @@ class GridError(ValueError):
     """A grid that cannot be run; says what to change."""
 
 
-def grid(wanted: Mapping[str, Sequence[str]]) -> list[Setting]:
+def grid(wanted: Mapping[str, Sequence[str]]) -> list[WhatIfSetting]:
     """Every combination of the values, in the order given; a combination that no group can run under is left out. Raises
     GridError."""
     unknown = [name for name in wanted if name not in NAMES]
     if unknown:
         raise GridError(f"there is no setting {unknown[0]}; there are {', '.join(NAMES)}")
-    kinds = {f.name: type(f.default) for f in fields(Setting)}
+    kinds = {f.name: type(f.default) for f in fields(WhatIfSetting)}
     axes = [
         [(NAMES[name], _value(name, text, kinds[NAMES[name]])) for text in values] for name, values in wanted.items()
     ]
-    every = [replace(Setting(), **dict(point)) for point in itertools.product(*axes)]
+    every = [replace(WhatIfSetting(), **dict(point)) for point in itertools.product(*axes)]
     possible = [setting for setting in every if setting.problem() is None]
     if not possible:
         raise GridError(every[0].problem() or "the grid is empty")
@@ -79,9 +79,9 @@ def _value(name: str, text: str, kind: type) -> Any:
 
 def run_grid(
     spark: Any,
-    changes: Sequence[Change],
+    changes: Sequence[MembershipChange],
     load: Workload,
-    settings: Sequence[Setting],
+    settings: Sequence[WhatIfSetting],
     seeds: Sequence[int],
     slices: int,
 ) -> Any:
@@ -98,13 +98,15 @@ def run_grid(
         schema = arrow_schema(RUNS)
         for batch in batches:
             for job in batch.to_pylist():
-                row = run_row(trace, load, job["index"], Setting(**json.loads(job["setting"])), job["seed"])
+                row = run_row(trace, load, job["index"], WhatIfSetting(**json.loads(job["setting"])), job["seed"])
                 yield pa.RecordBatch.from_pylist([row], schema=schema)
 
     return frame.mapInArrow(work, RUNS)
 
 
-def run_row(changes: Sequence[Change], load: Workload, index: int, setting: Setting, seed: int) -> dict[str, Any]:
+def run_row(
+    changes: Sequence[MembershipChange], load: Workload, index: int, setting: WhatIfSetting, seed: int
+) -> dict[str, Any]:
     """One row of RUNS."""
     costs: Costs = run(changes, load, setting, seed)
     return {"place": index, "seed": seed, **asdict(setting), **asdict(costs)}
@@ -127,29 +129,29 @@ def by_setting(runs: Any) -> Any:
     return compared.groupBy(*SETTINGS).agg(*totals).orderBy("place")
 
 
-def changes_of_history(out: Path, group: str) -> list[Change]:
+def changes_of_history(out: Path, group: str) -> list[MembershipChange]:
     """A group's churn from the table `tenures` of a history: who came and who went. Needs no Spark. Raises GridError."""
     if not (out / "tenures").exists():
         raise GridError(f"there is no history in {out}; make one with `coterie pipeline history --out {out}`")
-    changes: list[Change] = []
+    changes: list[MembershipChange] = []
     for row in rows_of(out / "tenures", group):
         # A static member that comes back under a new id is the same member.
         name = row["group_instance_id"] or row["member_id"]
-        changes.append(Change(row["from_ms"], True, name))
+        changes.append(MembershipChange(row["from_ms"], True, name))
         if row["until_ms"] is not None:
-            changes.append(Change(row["until_ms"], False, name))
+            changes.append(MembershipChange(row["until_ms"], False, name))
     if not changes:
         raise GridError(f"the history in {out} knows no members of group {group}")
     begin_ms = min(change.time_ms for change in changes)
     ordered = sorted(changes, key=lambda c: (c.time_ms, c.joins))
-    return [Change(c.time_ms - begin_ms, c.joins, c.member) for c in ordered]
+    return [MembershipChange(c.time_ms - begin_ms, c.joins, c.member) for c in ordered]
 
 
 def run_what_if(
     spark: Any,
-    changes: Sequence[Change],
+    changes: Sequence[MembershipChange],
     load: Workload,
-    settings: Sequence[Setting],
+    settings: Sequence[WhatIfSetting],
     seeds: Sequence[int],
     out: Path,
     slices: int,

@@ -28,7 +28,7 @@ class FrameError(ValueError):
 
 
 @dataclass(slots=True)
-class Command:
+class RemotingCommand:
     """A request or, with the flag's first bit, an answer; ``code`` is a request's or an answer's. ``opaque`` ties them."""
 
     code: int
@@ -43,7 +43,7 @@ class Command:
         return bool(self.flag & RESPONSE_FLAG)
 
 
-def encode(command: Command) -> bytes:
+def encode(command: RemotingCommand) -> bytes:
     """The whole frame."""
     header = json.dumps(
         {
@@ -61,7 +61,7 @@ def encode(command: Command) -> bytes:
     return _KINDS.pack(4 + len(header) + len(command.body), len(header)) + header + command.body
 
 
-def decode(frame: bytes) -> Command:
+def decode(frame: bytes) -> RemotingCommand:
     """A frame without its first length. Raises FrameError for one that is none."""
     kind = int.from_bytes(frame[:4], "big")
     length = kind & 0xFFFFFF
@@ -71,7 +71,7 @@ def decode(frame: bytes) -> Command:
         header = json.loads(frame[4 : 4 + length])
         fields = {str(k): str(v) for k, v in (header.get("extFields") or {}).items()}
         body = bytes(frame[4 + length :])
-        return Command(
+        return RemotingCommand(
             int(header["code"]), fields, body, int(header["opaque"]), int(header.get("flag", 0)), header.get("remark")
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

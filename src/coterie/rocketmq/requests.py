@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from coterie.rocketmq.allocation import MessageQueue
-from coterie.rocketmq.remoting import ONEWAY_FLAG, Command, FrameError, read_body
+from coterie.rocketmq.remoting import ONEWAY_FLAG, FrameError, RemotingCommand, read_body
 
 SEND, PULL, QUERY_OFFSET, UPDATE_OFFSET, CREATE_TOPIC = 10, 11, 14, 15, 17
 MAX_OFFSET, MIN_OFFSET = 30, 31
@@ -37,11 +37,11 @@ def _fields(**values: object) -> dict[str, str]:
     return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in values.items()}
 
 
-def route(topic: str) -> Command:
-    return Command(ROUTE, _fields(topic=topic, acceptStandardJsonOnly=True))
+def route(topic: str) -> RemotingCommand:
+    return RemotingCommand(ROUTE, _fields(topic=topic, acceptStandardJsonOnly=True))
 
 
-def route_of(topic: str, answer: Command) -> Route:
+def route_of(topic: str, answer: RemotingCommand) -> Route:
     """Raises FrameError."""
     body = read_body(answer.body)
     try:
@@ -61,7 +61,7 @@ def route_of(topic: str, answer: Command) -> Route:
     return Route(tuple(sorted(queues)), addresses)
 
 
-def heartbeat(client_id: str, group: str, topics: Iterable[str], sub_version: int) -> Command:
+def heartbeat(client_id: str, group: str, topics: Iterable[str], sub_version: int) -> RemotingCommand:
     subscriptions = [
         {
             "topic": topic,
@@ -82,37 +82,39 @@ def heartbeat(client_id: str, group: str, topics: Iterable[str], sub_version: in
         "subscriptionDataSet": subscriptions,
         "unitMode": False,
     }
-    return Command(HEARTBEAT, {}, _json({"clientID": client_id, "producerDataSet": [], "consumerDataSet": [consumer]}))
+    return RemotingCommand(
+        HEARTBEAT, {}, _json({"clientID": client_id, "producerDataSet": [], "consumerDataSet": [consumer]})
+    )
 
 
-def unregister(client_id: str, group: str) -> Command:
-    return Command(UNREGISTER, _fields(clientID=client_id, consumerGroup=group))
+def unregister(client_id: str, group: str) -> RemotingCommand:
+    return RemotingCommand(UNREGISTER, _fields(clientID=client_id, consumerGroup=group))
 
 
-def consumer_list(group: str) -> Command:
-    return Command(CONSUMER_LIST, _fields(consumerGroup=group))
+def consumer_list(group: str) -> RemotingCommand:
+    return RemotingCommand(CONSUMER_LIST, _fields(consumerGroup=group))
 
 
-def consumers_of(answer: Command) -> tuple[str, ...]:
+def consumers_of(answer: RemotingCommand) -> tuple[str, ...]:
     """Raises FrameError."""
     return tuple(str(c) for c in read_body(answer.body).get("consumerIdList") or ())
 
 
-def consumers_changed(group: str) -> Command:
+def consumers_changed(group: str) -> RemotingCommand:
     """From a broker."""
-    return Command(CONSUMERS_CHANGED, _fields(consumerGroup=group), flag=ONEWAY_FLAG)
+    return RemotingCommand(CONSUMERS_CHANGED, _fields(consumerGroup=group), flag=ONEWAY_FLAG)
 
 
 def _queues(queues: Iterable[MessageQueue]) -> list[dict[str, object]]:
     return [{"topic": q.topic, "brokerName": q.broker_name, "queueId": q.queue_id} for q in queues]
 
 
-def lock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Command:
+def lock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> RemotingCommand:
     body = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
-    return Command(LOCK, {}, _json(body))
+    return RemotingCommand(LOCK, {}, _json(body))
 
 
-def locked_of(answer: Command) -> set[MessageQueue]:
+def locked_of(answer: RemotingCommand) -> set[MessageQueue]:
     """Raises FrameError."""
     queues = read_body(answer.body).get("lockOKMQSet") or ()
     try:
@@ -121,27 +123,29 @@ def locked_of(answer: Command) -> set[MessageQueue]:
         raise FrameError("a lock's answer cannot be read") from error
 
 
-def unlock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Command:
+def unlock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> RemotingCommand:
     body = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
-    return Command(UNLOCK, {}, _json(body), flag=ONEWAY_FLAG)
+    return RemotingCommand(UNLOCK, {}, _json(body), flag=ONEWAY_FLAG)
 
 
-def query_offset(group: str, queue: MessageQueue) -> Command:
-    return Command(QUERY_OFFSET, _fields(consumerGroup=group, topic=queue.topic, queueId=queue.queue_id))
+def query_offset(group: str, queue: MessageQueue) -> RemotingCommand:
+    return RemotingCommand(QUERY_OFFSET, _fields(consumerGroup=group, topic=queue.topic, queueId=queue.queue_id))
 
 
-def update_offset(group: str, queue: MessageQueue, offset: int) -> Command:
+def update_offset(group: str, queue: MessageQueue, offset: int) -> RemotingCommand:
     fields = _fields(consumerGroup=group, topic=queue.topic, queueId=queue.queue_id, commitOffset=offset)
-    return Command(UPDATE_OFFSET, fields, flag=ONEWAY_FLAG)
+    return RemotingCommand(UPDATE_OFFSET, fields, flag=ONEWAY_FLAG)
 
 
-def end_offset(queue: MessageQueue, code: int) -> Command:
+def end_offset(queue: MessageQueue, code: int) -> RemotingCommand:
     """``code``: MAX_OFFSET or MIN_OFFSET."""
-    return Command(code, _fields(topic=queue.topic, queueId=queue.queue_id))
+    return RemotingCommand(code, _fields(topic=queue.topic, queueId=queue.queue_id))
 
 
-def pull(group: str, queue: MessageQueue, offset: int, sub_version: int, suspend_ms: int, count: int) -> Command:
-    return Command(
+def pull(
+    group: str, queue: MessageQueue, offset: int, sub_version: int, suspend_ms: int, count: int
+) -> RemotingCommand:
+    return RemotingCommand(
         PULL,
         _fields(
             consumerGroup=group,
@@ -159,8 +163,8 @@ def pull(group: str, queue: MessageQueue, offset: int, sub_version: int, suspend
     )
 
 
-def send(group: str, queue: MessageQueue, body: bytes, now_ms: int) -> Command:
-    return Command(
+def send(group: str, queue: MessageQueue, body: bytes, now_ms: int) -> RemotingCommand:
+    return RemotingCommand(
         SEND,
         _fields(
             producerGroup=group,
@@ -180,8 +184,8 @@ def send(group: str, queue: MessageQueue, body: bytes, now_ms: int) -> Command:
     )
 
 
-def create_topic(topic: str, queues: int) -> Command:
-    return Command(
+def create_topic(topic: str, queues: int) -> RemotingCommand:
+    return RemotingCommand(
         CREATE_TOPIC,
         _fields(
             topic=topic,

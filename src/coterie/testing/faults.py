@@ -140,7 +140,7 @@ FAILABLE = tuple(sorted(_REFUSALS))
 
 
 @dataclass(eq=False)
-class Rule:
+class FaultRule:
     """Which requests, and what becomes of them: failed with ``code``, or held while ``code`` is None."""
 
     api: str
@@ -165,7 +165,7 @@ class Faults:
     """The rules in force; `wrap` puts them before a broker's handlers."""
 
     def __init__(self) -> None:
-        self.rules: list[Rule] = []
+        self.rules: list[FaultRule] = []
         self.asked: Counter[str] = Counter()
 
     def wrap(self, handlers: dict[int, Handler]) -> dict[int, Handler]:
@@ -185,7 +185,7 @@ class Faults:
         return handle
 
     @staticmethod
-    def _hold(rule: Rule, go_on: Callable[[], Message | Pending | None]) -> Pending:
+    def _hold(rule: FaultRule, go_on: Callable[[], Message | Pending | None]) -> Pending:
         held = Pending()
 
         def answer(result: Message | Pending | None) -> None:

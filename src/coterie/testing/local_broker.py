@@ -27,7 +27,7 @@ from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
 from coterie.quantity import quantity
 from coterie.records.batch import encode_batch
-from coterie.testing.faults import API_KEYS, FAILABLE, Faults, Rule
+from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -141,31 +141,33 @@ class LocalBroker:
     @contextlib.contextmanager
     def hold(
         self, api: str, *, group: str | None = None, client_id: str | None = None, times: int = 1
-    ) -> Iterator[Rule]:
+    ) -> Iterator[FaultRule]:
         """The next so many requests of that API wait at the door until the with-block ends; the rule's ``held`` has
         the requests so far."""
-        rule = self._add(Rule(_known(api, API_KEYS), group, client_id, times))
+        rule = self._add(FaultRule(_known(api, API_KEYS), group, client_id, times))
         try:
             yield rule
         finally:
             self._call(lambda: self._release(rule))
 
-    def _release(self, rule: Rule) -> None:
+    def _release(self, rule: FaultRule) -> None:
         self.faults.rules.remove(rule)
         while rule.held:
             rule.held.pop(0)()
 
     def fail(
         self, api: str, code: ErrorCode, *, times: int = 1, group: str | None = None, client_id: str | None = None
-    ) -> Rule:
+    ) -> FaultRule:
         """The next so many requests of that API are answered with that code, and not carried out."""
-        return self._add(Rule(_known(api, FAILABLE), group, client_id, times, code))
+        return self._add(FaultRule(_known(api, FAILABLE), group, client_id, times, code))
 
-    def lose_answer(self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None) -> Rule:
+    def lose_answer(
+        self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None
+    ) -> FaultRule:
         """The next so many requests of that API are carried out, and never answered."""
-        return self._add(Rule(_known(api, API_KEYS), group, client_id, times, lost=True))
+        return self._add(FaultRule(_known(api, API_KEYS), group, client_id, times, lost=True))
 
-    def _add(self, rule: Rule) -> Rule:
+    def _add(self, rule: FaultRule) -> FaultRule:
         self._call(lambda: self.faults.rules.append(rule))
         return rule
 
@@ -220,7 +222,7 @@ class LocalBroker:
         wanted = f"group {group} is not Stable" + ("" if members is None else f" with {quantity(members, 'member')}")
         return self._until(stable, wanted, lambda: self.explain(group), timeout_s)
 
-    def until_held(self, rule: Rule, count: int = 1, timeout_s: float = WAIT_S) -> None:
+    def until_held(self, rule: FaultRule, count: int = 1, timeout_s: float = WAIT_S) -> None:
         """Waits until so many requests wait at the door."""
         self._until(lambda: len(rule.held) >= count, f"no {rule.api} came", lambda: "", timeout_s)
 

@@ -11,7 +11,7 @@ import struct as struct_module
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from coterie.wire.declaration import FieldSpec, Kind, Message, Struct
+from coterie.wire.declaration import FieldSpec, FieldType, Message, Struct
 from coterie.wire.primitives import MAX_STRING_LENGTH, WireError, read_unsigned_varint, write_unsigned_varint
 
 M = TypeVar("M", bound=Message)
@@ -88,7 +88,7 @@ class _EncoderText(_Writer):
         if self.flexible:
             self.tagged(shape, target)
 
-    def value(self, kind: Kind, expression: str, nullable: bool, label: str) -> None:
+    def value(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
         if kind.code:
             self.fixed(kind.code, expression)
         elif kind.shape is not None:
@@ -113,14 +113,14 @@ class _EncoderText(_Writer):
         self.flush()
         self.indent -= 1
 
-    def length(self, kind: Kind, amount: str) -> None:
+    def length(self, kind: FieldType, amount: str) -> None:
         if self.flexible:
             self.flush()
             self.line(f"out.append(uv({amount} + 1))")
         else:
             self.fixed("h" if kind.name == "string" else "i", amount)
 
-    def blob(self, kind: Kind, expression: str, nullable: bool, label: str) -> None:
+    def blob(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
         data = self.fresh("d")
         text = kind.name == "string"
         self.line(f"{data} = {expression}")
@@ -143,7 +143,7 @@ class _EncoderText(_Writer):
         if nullable:
             self.indent -= 1
 
-    def array(self, kind: Kind, expression: str, nullable: bool, label: str) -> None:
+    def array(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
         assert kind.element is not None
         items, item = self.fresh("a"), self.fresh("e")
         self.line(f"{items} = {expression}")
@@ -234,7 +234,7 @@ class _DecoderText(_Writer):
         self.flush()
         self.line(f"{target} = {self.constant(shape.__name__, shape)}({', '.join(locals_)})")
 
-    def value(self, kind: Kind, target: str, nullable: bool, label: str) -> None:
+    def value(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
         if kind.code:
             self.fixed(kind.code, target)
         elif kind.shape is not None:
@@ -257,7 +257,7 @@ class _DecoderText(_Writer):
         self.fields(shape, target)
         self.indent -= 1
 
-    def length(self, kind: Kind) -> str:
+    def length(self, kind: FieldType) -> str:
         name = self.fresh("n")
         if self.flexible:
             self.flush()
@@ -271,7 +271,7 @@ class _DecoderText(_Writer):
             self.flush()
         return name
 
-    def blob(self, kind: Kind, target: str, nullable: bool, label: str) -> None:
+    def blob(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
         name = self.length(kind)
         end = "data[at:at + {0}].decode()" if kind.name == "string" else "data[at:at + {0}]"
         self.line(f"if {name} < 0:")
@@ -283,7 +283,7 @@ class _DecoderText(_Writer):
         self.line(f"    {target} = {end.format(name)}")
         self.line(f"    at += {name}")
 
-    def array(self, kind: Kind, target: str, nullable: bool, label: str) -> None:
+    def array(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
         assert kind.element is not None
         name, element = self.length(kind), kind.element
         self.line(f"if {name} < 0:")

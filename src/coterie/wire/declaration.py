@@ -41,35 +41,35 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FieldType:
     """A type of the wire. ``code`` is its struct letter when it has a fixed size, else empty."""
 
     name: str
     code: str = ""
-    element: Kind | None = None
+    element: FieldType | None = None
     shape: type[Struct] | None = None
 
 
-boolean = Kind("boolean", "?")
-int8 = Kind("int8", "b")
-int16 = Kind("int16", "h")
-int32 = Kind("int32", "i")
-int64 = Kind("int64", "q")
-uint16 = Kind("uint16", "H")
-uint32 = Kind("uint32", "I")
-float64 = Kind("float64", "d")
-uuid = Kind("uuid", "16s")
-string = Kind("string")
-bytes_ = Kind("bytes")
-records = Kind("records")
+boolean = FieldType("boolean", "?")
+int8 = FieldType("int8", "b")
+int16 = FieldType("int16", "h")
+int32 = FieldType("int32", "i")
+int64 = FieldType("int64", "q")
+uint16 = FieldType("uint16", "H")
+uint32 = FieldType("uint32", "I")
+float64 = FieldType("float64", "d")
+uuid = FieldType("uuid", "16s")
+string = FieldType("string")
+bytes_ = FieldType("bytes")
+records = FieldType("records")
 
 
-def array(element: Kind | type[Struct]) -> Kind:
-    return Kind("array", element=_kind(element))
+def array(element: FieldType | type[Struct]) -> FieldType:
+    return FieldType("array", element=_kind(element))
 
 
-def _kind(of: Kind | type[Struct]) -> Kind:
-    return of if isinstance(of, Kind) else Kind("struct", shape=of)
+def _kind(of: FieldType | type[Struct]) -> FieldType:
+    return of if isinstance(of, FieldType) else FieldType("struct", shape=of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class FieldSpec:
     """One field as declared. ``tag`` is None for a field in the body, its number for a tagged one."""
 
     name: str
-    kind: Kind
+    kind: FieldType
     versions: Versions
     nullable: Versions
     tag: int | None
@@ -89,7 +89,7 @@ _ZERO = {"boolean": False, "float64": 0.0, "uuid": bytes(16), "string": "", "byt
 
 
 def field(
-    kind: Kind | type[Struct],
+    kind: FieldType | type[Struct],
     versions: str = "0+",
     *,
     nullable: str = "",

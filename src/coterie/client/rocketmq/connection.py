@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 
 from coterie.rocketmq import requests
-from coterie.rocketmq.remoting import MAX_FRAME_BYTES, ONEWAY_FLAG, Command, FrameError, decode, encode
+from coterie.rocketmq.remoting import MAX_FRAME_BYTES, ONEWAY_FLAG, FrameError, RemotingCommand, decode, encode
 
 TIMEOUT_S = 3.0
 
@@ -23,21 +23,21 @@ class RocketMQError(Exception):
 class Connection:
     """Opened at first use, opened again after it broke. ``asked`` hears what the other side asks."""
 
-    def __init__(self, address: str, asked: Callable[[Command], None]) -> None:
+    def __init__(self, address: str, asked: Callable[[RemotingCommand], None]) -> None:
         self.address, self._asked = address, asked
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self._waiting: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._opaque = 0
         self._lock = asyncio.Lock()
 
-    async def invoke(self, command: Command, timeout_s: float | None = None) -> Command:
+    async def invoke(self, command: RemotingCommand, timeout_s: float | None = None) -> RemotingCommand:
         """The answer, whatever its code. Raises RocketMQError for a fault."""
         await self._open()
         assert self._writer is not None
         self._opaque += 1
         command.opaque = self._opaque
-        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
         self._waiting[command.opaque] = future
         try:
             self._writer.write(encode(command))
@@ -48,7 +48,7 @@ class Connection:
         finally:
             self._waiting.pop(command.opaque, None)
 
-    async def send(self, command: Command) -> None:
+    async def send(self, command: RemotingCommand) -> None:
         """One way: nobody answers. Raises RocketMQError."""
         await self._open()
         assert self._writer is not None
@@ -87,7 +87,7 @@ class Connection:
                 if not future.done():
                     future.set_exception(ConnectionError(str(why)))
 
-    def _take(self, command: Command) -> None:
+    def _take(self, command: RemotingCommand) -> None:
         if not command.is_response:
             self._asked(command)
             return
@@ -107,7 +107,7 @@ class Connection:
 class Cluster:
     """A name server, and connections to the brokers of the routes it gave."""
 
-    def __init__(self, name_server: str, asked: Callable[[Command], None] = lambda _: None) -> None:
+    def __init__(self, name_server: str, asked: Callable[[RemotingCommand], None] = lambda _: None) -> None:
         self._asked = asked
         self._connections: dict[str, Connection] = {}
         self._name_server = self._to(name_server)
@@ -141,7 +141,7 @@ class Cluster:
         return self._to(route.addresses[broker_name])
 
     @staticmethod
-    async def invoke(connection: Connection, command: Command) -> Command:
+    async def invoke(connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """A successful answer. Raises RocketMQError, also for what RocketMQ sends that cannot be read."""
         try:
             answer = await connection.invoke(command)

@@ -32,7 +32,7 @@ from coterie.rocketmq.operations import (
     Unlock,
     Unregister,
 )
-from coterie.rocketmq.remoting import Command, FrameError, StoredMessage, read_messages
+from coterie.rocketmq.remoting import FrameError, RemotingCommand, StoredMessage, read_messages
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class RocketMQConsumer:
 
     # -- driving the machine --------------------------------------------------------------------------------------------
 
-    def _asked(self, command: Command) -> None:
+    def _asked(self, command: RemotingCommand) -> None:
         if command.code == requests.CONSUMERS_CHANGED:
             self.machine.notified()
             self._woken.set()
@@ -162,7 +162,7 @@ class RocketMQConsumer:
                     await broker.send(requests.update_offset(group, queue, offset))
         return None
 
-    async def _to_every_broker(self, make: Callable[[], Command]) -> None:
+    async def _to_every_broker(self, make: Callable[[], RemotingCommand]) -> None:
         """Those that do not answer are passed over, as the next heartbeat will be sent all the same."""
         for broker in self._cluster.brokers():
             try:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coterie.conformance.certify.recording import load, record, save, stories_for
-from coterie.conformance.certify.replay import Certificate, Finding, certify
+from coterie.conformance.certify.replay import Certificate, StoryOutcome, certify
 from coterie.conformance.everything.judge import common_versions
 from coterie.conformance.kafka import running
 
@@ -31,7 +31,7 @@ def record_kafka(version: str, folder: Path) -> Path:
         return asyncio.run(ask())
 
 
-def certify_kafka(version: str, folder: Path, progress: Callable[[Finding], None]) -> Certificate:
+def certify_kafka(version: str, folder: Path, progress: Callable[[StoryOutcome], None]) -> Certificate:
     """Raises CannotRun."""
     with running(version, folder, _SETTINGS) as address:
         return asyncio.run(certify(load(version), address, secrets.token_hex(2), progress))

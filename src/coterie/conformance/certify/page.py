@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from coterie.conformance.certify.recording import NOT_ASKED, NOT_COMPARED
-from coterie.conformance.certify.replay import DIFFERS, HOLDS, NOT_SERVED, Certificate, Difference, Finding
+from coterie.conformance.certify.replay import DIFFERS, HOLDS, NOT_SERVED, Certificate, DifferingResponse, StoryOutcome
 from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.question import written
 from coterie.console.page import Section, page, table
@@ -99,7 +99,7 @@ def _served(certificate: Certificate, api: str) -> str:
     return f"v{versions[0]} to v{versions[1]}" if versions else "no version"
 
 
-def _difference(finding: Finding) -> Block:
+def _difference(finding: StoryOutcome) -> Block:
     difference = finding.differences[0]
     requests = tuple(written(question) for question in finding.before())
     note = (
@@ -111,7 +111,7 @@ def _difference(finding: Finding) -> Block:
 _HEADERS = ("Place in the answer", "This broker", "Apache Kafka")
 
 
-def _parts(difference: Difference) -> Iterator[tuple[str, str, str]]:
+def _parts(difference: DifferingResponse) -> Iterator[tuple[str, str, str]]:
     for part in difference.parts[:PARTS_SHOWN]:
         yield part.path or "the whole answer", short(part.ours), short(part.theirs)
     more = len(difference.parts) - PARTS_SHOWN
@@ -126,7 +126,7 @@ def short(value: Tree) -> str:
 
 
 def _generated(certificate: Certificate) -> Iterator[Block]:
-    by_api: dict[str, list[Finding]] = {}
+    by_api: dict[str, list[StoryOutcome]] = {}
     for finding in certificate.generated():
         by_api.setdefault(finding.story.title.partition(" ")[0], []).append(finding)
     rows = tuple(

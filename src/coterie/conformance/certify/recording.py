@@ -17,14 +17,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from coterie.conformance.certify.rule import Rule
+from coterie.conformance.certify.rule import CertifyRule
 from coterie.conformance.certify.rules import RULES
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.everything.answers import Part, Tree, differences
 from coterie.conformance.everything.comparison import READING
 from coterie.conformance.everything.pieces import Common
 from coterie.conformance.everything.question import Question, Story
-from coterie.conformance.everything.side import LATE, Side
+from coterie.conformance.everything.side import LATE, StorySide
 from coterie.conformance.everything.systematic import systematic
 from coterie.wire.declaration import Versions
 
@@ -154,7 +154,7 @@ def _keeps_to_itself(question: Question) -> bool:
     return question.covers[1] == "right" or field not in _OWN_NAMES.get(question.api, ())
 
 
-def _of_rule(rule: Rule) -> RecordedStory:
+def _of_rule(rule: CertifyRule) -> RecordedStory:
     story = Story(rule.name, list(rule.questions), strict=False)
     return RecordedStory(story, rule.name, rule.subject, rule.title, rule.source)
 
@@ -180,7 +180,7 @@ async def record(
 
         async def worker(jobs: Iterator[RecordedStory], settle_s: float) -> None:
             for story in jobs:
-                side = Side("kafka", address, story_prefix("reco", next(numbers)), base_ms)
+                side = StorySide("kafka", address, story_prefix("reco", next(numbers)), base_ms)
                 await _ask_story(story, side, settle_s)
 
         await asyncio.gather(*(worker(jobs, settle_s) for _ in range(AT_ONCE)))
@@ -190,7 +190,7 @@ async def record(
     return recording
 
 
-async def _ask_story(story: RecordedStory, side: Side, settle_s: float) -> None:
+async def _ask_story(story: RecordedStory, side: StorySide, settle_s: float) -> None:
     before: Question | None = None
     for question, answers in zip(story.story.questions, story.answers, strict=True):
         if question.api in READING and before is not None and before.api not in READING:
@@ -225,7 +225,7 @@ def _is_left_out(path: str) -> bool:
     )
 
 
-async def _settled_answer(side: Side, question: Question) -> Tree:
+async def _settled_answer(side: StorySide, question: Question) -> Tree:
     end = time.monotonic() + NOT_YET_S
     while True:
         answer = await side.ask(question)

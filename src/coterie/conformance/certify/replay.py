@@ -28,7 +28,7 @@ from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.everything.answers import Part, Tree
 from coterie.conformance.everything.comparison import NOT_YET, READING
 from coterie.conformance.everything.question import API_BY_NAME, Question
-from coterie.conformance.everything.side import ANSWER_S, CLOSED, Side
+from coterie.conformance.everything.side import ANSWER_S, CLOSED, StorySide
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 PATIENCE_S = 6.0
@@ -41,7 +41,7 @@ class CannotCertify(RuntimeError):
 
 
 @dataclass(slots=True)
-class Difference:
+class DifferingResponse:
     """A question that the broker answered otherwise. ``kafka`` is the recorded answer nearest to it."""
 
     question: Question
@@ -54,13 +54,13 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Finding:
+class StoryOutcome:
     """What one story showed. ``before``: the questions up to the first difference, that one last."""
 
     story: RecordedStory
     outcome: str = HOLDS
     asked: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[DifferingResponse] = field(default_factory=list)
     missing: tuple[str, int] = ("", 0)
 
     def before(self) -> list[Question]:
@@ -74,14 +74,14 @@ class Certificate:
 
     address: str
     like: str
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[StoryOutcome] = field(default_factory=list)
     served: dict[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def rules(self) -> list[Finding]:
+    def rules(self) -> list[StoryOutcome]:
         return [f for f in self.findings if f.story.rule]
 
-    def generated(self) -> list[Finding]:
+    def generated(self) -> list[StoryOutcome]:
         return [f for f in self.findings if not f.story.rule]
 
     def outcomes(self) -> Counter[str]:
@@ -104,7 +104,7 @@ class Certificate:
 
 
 async def certify(
-    recording: Recording, address: tuple[str, int], run: str, progress: Callable[[Finding], None]
+    recording: Recording, address: tuple[str, int], run: str, progress: Callable[[StoryOutcome], None]
 ) -> Certificate:
     """Asks the broker every story. Raises CannotCertify, and KafkaError where nobody answers."""
     certificate, began = Certificate(format_address(*address), recording.version), time.monotonic()
@@ -114,7 +114,7 @@ async def certify(
 
     async def worker() -> None:
         for number, story in numbered:
-            side = Side("broker", address, story_prefix(run, number), base_ms, node_id=node_id)
+            side = StorySide("broker", address, story_prefix(run, number), base_ms, node_id=node_id)
             finding = await _replay(story, side, certificate.served)
             certificate.findings.append(finding)
             progress(finding)
@@ -144,8 +144,8 @@ async def _look_at(address: tuple[str, int]) -> tuple[dict[str, tuple[int, int]]
     ].node_id
 
 
-async def _replay(story: RecordedStory, side: Side, served: dict[str, tuple[int, int]]) -> Finding:
-    finding = Finding(story)
+async def _replay(story: RecordedStory, side: StorySide, served: dict[str, tuple[int, int]]) -> StoryOutcome:
+    finding = StoryOutcome(story)
     for question in story.story.questions:
         first, last = served.get(question.api, (1, 0))
         if not first <= question.version <= last:
@@ -165,7 +165,7 @@ async def _replay(story: RecordedStory, side: Side, served: dict[str, tuple[int,
     return finding
 
 
-async def _one(side: Side, question: Question, answers: list[Tree]) -> Difference | None:
+async def _one(side: StorySide, question: Question, answers: list[Tree]) -> DifferingResponse | None:
     end = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -178,5 +178,5 @@ async def _one(side: Side, question: Question, answers: list[Tree]) -> Differenc
             return None
         late = question.api in READING or any(word in repr(part.ours) for part in parts for word in NOT_YET)
         if not late or time.monotonic() > end:
-            return Difference(question, answer, kafka, parts)
+            return DifferingResponse(question, answer, kafka, parts)
         await asyncio.sleep(AGAIN_EVERY_S)

@@ -18,7 +18,7 @@ REBALANCE_MS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CertifyRule:
     """``name`` is unique and stays; ``subject`` is a heading of the page; ``source`` a KIP or a class of Kafka."""
 
     name: str

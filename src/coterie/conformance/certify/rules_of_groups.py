@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.conformance.certify.rule import (
-    Rule,
+    CertifyRule,
     ask,
     commit,
     committed,
@@ -38,28 +38,28 @@ def _delete_offset(name: str) -> Value:
 
 
 GROUP_RULES = (
-    Rule(
+    CertifyRule(
         "member-id-required",
         _SUBJECT,
         "A member without an id is given one and joins with it",
         "KIP-394",
         (join("first"), join("joined", "first"), group_state("group")),
     ),
-    Rule(
+    CertifyRule(
         "old-join-at-once",
         _SUBJECT,
         "Before JoinGroup v4 a member without an id joins at once",
         "KIP-394",
         (join("joined", version=3), group_state("group")),
     ),
-    Rule(
+    CertifyRule(
         "leader-assigns",
         _SUBJECT,
         "The leader's SyncGroup makes the group stable and gives each member its share",
         "KIP-62",
         (*topic(), *stable(), group_state("group"), heartbeat("alive", "joined")),
     ),
-    Rule(
+    CertifyRule(
         "generation-checked",
         _SUBJECT,
         "Another generation is refused by Heartbeat, SyncGroup and OffsetCommit",
@@ -72,7 +72,7 @@ GROUP_RULES = (
             commit("later commit", of="joined", generation=2),
         ),
     ),
-    Rule(
+    CertifyRule(
         "member-checked",
         _SUBJECT,
         "A member that the group does not know is refused",
@@ -84,21 +84,21 @@ GROUP_RULES = (
             join("stranger's join", member_id="nobody"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "session-timeout-bounds",
         _SUBJECT,
         "A session timeout outside the broker's bounds is refused",
         "group.min.session.timeout.ms",
         (join("too short", session_timeout_ms=1), join("too long", session_timeout_ms=2**31 - 1)),
     ),
-    Rule(
+    CertifyRule(
         "empty-group-id",
         _SUBJECT,
         "An empty group id is refused",
         "GroupCoordinator.validateGroupId",
         (join("nameless", group_id=""), heartbeat("beat", "nameless", group_id="")),
     ),
-    Rule(
+    CertifyRule(
         "protocols-agree",
         _SUBJECT,
         "A member whose protocols do not fit the group's is refused",
@@ -110,14 +110,14 @@ GROUP_RULES = (
             join("no protocol", protocols=[]),
         ),
     ),
-    Rule(
+    CertifyRule(
         "rejoin-same-generation",
         _SUBJECT,
         "A leader that joins again starts a rebalance, and the generation rises",
         "GroupCoordinator",
         (*stable(), join("again", "joined"), heartbeat("old generation", "joined"), sync("again synced", "joined", 2)),
     ),
-    Rule(
+    CertifyRule(
         "late-member-removed",
         _SUBJECT,
         "A member that does not join within the rebalance timeout is removed",
@@ -130,7 +130,7 @@ GROUP_RULES = (
             group_state("group"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "static-member-returns",
         _SUBJECT,
         "A static member that starts again keeps its share without a rebalance; its old id is fenced",
@@ -144,14 +144,14 @@ GROUP_RULES = (
             group_state("group"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "leaving-empties",
         _SUBJECT,
         "The last member's LeaveGroup empties the group",
         "GroupCoordinator",
         (*stable(), _leave("left", "joined"), group_state("group"), _leave("left twice", "joined")),
     ),
-    Rule(
+    CertifyRule(
         "static-leave-by-instance",
         _SUBJECT,
         "A static member is removed by its instance id alone",
@@ -162,7 +162,7 @@ GROUP_RULES = (
             group_state("group"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "delete-group",
         _SUBJECT,
         "A group is deleted when it is empty, and only then",
@@ -177,14 +177,14 @@ GROUP_RULES = (
             group_state("group"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "unknown-group",
         _SUBJECT,
         "A group that nobody has heard of is described as dead",
         "GroupCoordinator",
         (group_state("group", "$nowhere"), heartbeat("beat", "beat", group_id="$nowhere", member_id="m")),
     ),
-    Rule(
+    CertifyRule(
         "coordinator-kinds",
         _SUBJECT,
         "FindCoordinator knows groups and transactions, and refuses other kinds",
@@ -198,28 +198,28 @@ GROUP_RULES = (
 )
 
 OFFSET_RULES = (
-    Rule(
+    CertifyRule(
         "commit-without-group",
         _OFFSETS,
         "Offsets are committed without membership while the group is empty",
         "GroupMetadata",
         (*topic(), commit("simple", 1), committed("fetched"), group_state("group")),
     ),
-    Rule(
+    CertifyRule(
         "commit-beside-members",
         _OFFSETS,
         "A commit without membership is refused while the group has members",
         "GroupMetadata.validateOffsetCommit",
         (*topic(), *stable(), commit("simple", 1), commit("member's", 2, "joined", 1), committed("fetched")),
     ),
-    Rule(
+    CertifyRule(
         "no-offset",
         _OFFSETS,
         "A partition without a committed offset has -1 and no error",
         "OffsetFetch",
         (*topic(), committed("fetched"), committed("everything", topics=None)),
     ),
-    Rule(
+    CertifyRule(
         "metadata-too-large",
         _OFFSETS,
         "Metadata beyond offset.metadata.max.bytes is refused for its partition alone",
@@ -245,7 +245,7 @@ OFFSET_RULES = (
             committed("fetched", topics=[{"name": "$t", "partition_indexes": [0, 1]}]),
         ),
     ),
-    Rule(
+    CertifyRule(
         "delete-offsets",
         _OFFSETS,
         "Offsets of topics that the group still reads are kept, others are deleted",
@@ -260,7 +260,7 @@ OFFSET_RULES = (
             committed("fetched"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "cut-subscription",
         _OFFSETS,
         "A subscription that ends after its user data is read, whatever version it names",

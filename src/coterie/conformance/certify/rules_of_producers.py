@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.conformance.certify.rule import (
     Body,
-    Rule,
+    CertifyRule,
     add_group,
     add_partitions,
     ask,
@@ -44,7 +44,7 @@ def _offsets(name: str, timestamp: int, isolation_level: int = 0) -> Question:
 
 
 IDEMPOTENT_RULES = (
-    Rule(
+    CertifyRule(
         "fresh-producer-ids",
         _IDEMPOTENT,
         "InitProducerId without a transactional id always gives a new id with epoch 0",
@@ -59,21 +59,21 @@ IDEMPOTENT_RULES = (
             fetch("both"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "duplicate-once",
         _IDEMPOTENT,
         "A batch that is sent twice is kept once and acknowledged with its first offset",
         "KIP-98",
         (*topic(), init("id", None), produce("sent", _sequence(0)), produce("sent again", _sequence(0)), fetch("log")),
     ),
-    Rule(
+    CertifyRule(
         "sequence-gap",
         _IDEMPOTENT,
         "A sequence number with a gap before it is refused",
         "ProducerStateManager",
         (*topic(), init("id", None), produce("sent", _sequence(0)), produce("gap", _sequence(5)), fetch("log")),
     ),
-    Rule(
+    CertifyRule(
         "old-epoch",
         _IDEMPOTENT,
         "A batch of an older epoch is refused",
@@ -91,7 +91,7 @@ IDEMPOTENT_RULES = (
 )
 
 TRANSACTION_RULES = (
-    Rule(
+    CertifyRule(
         "commit-shows-records",
         _TRANSACTIONS,
         "Records of an open transaction are hidden from read_committed until it commits",
@@ -108,7 +108,7 @@ TRANSACTION_RULES = (
             _offsets("stable end", -1, 1),
         ),
     ),
-    Rule(
+    CertifyRule(
         "abort-names-records",
         _TRANSACTIONS,
         "A read_committed fetch names the aborted transactions of what it returns",
@@ -123,7 +123,7 @@ TRANSACTION_RULES = (
             fetch("uncommitted"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "new-producer-fences",
         _TRANSACTIONS,
         "InitProducerId raises the epoch, aborts what was open and fences the one before",
@@ -140,14 +140,14 @@ TRANSACTION_RULES = (
             fetch("log", **_READ_COMMITTED),
         ),
     ),
-    Rule(
+    CertifyRule(
         "partition-not-added",
         _TRANSACTIONS,
         "Transactional records for a partition that was not added are refused",
         "KIP-890",
         (*topic(), init("id"), _transactional("sent"), fetch("log")),
     ),
-    Rule(
+    CertifyRule(
         "end-without-begin",
         _TRANSACTIONS,
         "EndTxn without an open transaction is refused; repeated, it is answered as before",
@@ -162,7 +162,7 @@ TRANSACTION_RULES = (
             end("aborted after", "id", commit=False),
         ),
     ),
-    Rule(
+    CertifyRule(
         "unknown-producer",
         _TRANSACTIONS,
         "A transactional id that is unknown, or another producer's, is refused",
@@ -182,21 +182,21 @@ TRANSACTION_RULES = (
             ask("unknown", "EndTxn", 1, transactional_id="$nowhere", producer_id=1, producer_epoch=0, committed=True),
         ),
     ),
-    Rule(
+    CertifyRule(
         "add-unknown-partition",
         _TRANSACTIONS,
         "A partition that does not exist is not added, nor any that is named beside it",
         "KafkaApis.handleAddPartitionsToTxnRequest",
         (*topic(), init("id"), add_partitions("unknown", "id", "$nowhere"), add_partitions("known", "id")),
     ),
-    Rule(
+    CertifyRule(
         "transaction-timeout",
         _TRANSACTIONS,
         "A transaction timeout beyond transaction.max.timeout.ms, or of zero, is refused",
         "transaction.max.timeout.ms",
         (init("too long", transaction_timeout_ms=2**31 - 1), init("zero", transaction_timeout_ms=0)),
     ),
-    Rule(
+    CertifyRule(
         "offsets-commit-with-transaction",
         _TRANSACTIONS,
         "Offsets of a transaction are seen once it commits, and are unstable until then",
@@ -212,7 +212,7 @@ TRANSACTION_RULES = (
             committed("after", require_stable=True),
         ),
     ),
-    Rule(
+    CertifyRule(
         "offsets-abort-with-transaction",
         _TRANSACTIONS,
         "Offsets of a transaction that aborts are forgotten",
@@ -226,7 +226,7 @@ TRANSACTION_RULES = (
             committed("after", require_stable=True),
         ),
     ),
-    Rule(
+    CertifyRule(
         "offsets-need-transaction",
         _TRANSACTIONS,
         "TxnOffsetCommit is refused outside an open transaction that has the group",
@@ -242,7 +242,7 @@ TRANSACTION_RULES = (
             committed("stable", require_stable=True),
         ),
     ),
-    Rule(
+    CertifyRule(
         "zombie-offsets-fenced",
         _TRANSACTIONS,
         "TxnOffsetCommit of a fenced producer is refused, and its successor commits nothing of it",

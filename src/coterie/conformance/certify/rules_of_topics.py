@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coterie.conformance.certify.rule import TIMEOUT_MS, Rule, ask, batch, fetch, produce, topic
+from coterie.conformance.certify.rule import TIMEOUT_MS, CertifyRule, ask, batch, fetch, produce, topic
 from coterie.conformance.everything.question import Question, Value
 
 _TOPICS = "Topics"
@@ -38,7 +38,7 @@ def _offsets(name: str, *timestamps: Value) -> Question:
 
 
 TOPIC_RULES = (
-    Rule(
+    CertifyRule(
         "topic-names",
         _TOPICS,
         "A topic's name has 1 to 249 letters, digits, dots, underscores and hyphens",
@@ -50,7 +50,7 @@ TOPIC_RULES = (
             _create("too long", {"@": "text", "of": "x", "times": 250}),  # type: ignore[arg-type]
         ),
     ),
-    Rule(
+    CertifyRule(
         "topic-numbers",
         _TOPICS,
         "Numbers of partitions and replicas that cannot be are refused",
@@ -61,7 +61,7 @@ TOPIC_RULES = (
             _create("too many replicas", "$a", replication_factor=99),
         ),
     ),
-    Rule(
+    CertifyRule(
         "topic-exists",
         _TOPICS,
         "A topic is created once; validate_only creates nothing",
@@ -73,7 +73,7 @@ TOPIC_RULES = (
             _create("checked again", "$t", validate_only=True),
         ),
     ),
-    Rule(
+    CertifyRule(
         "topic-twice",
         _TOPICS,
         "A topic that one request names twice is refused",
@@ -88,7 +88,7 @@ TOPIC_RULES = (
             ),
         ),
     ),
-    Rule(
+    CertifyRule(
         "partitions-grow",
         _TOPICS,
         "Partitions are added and never taken away",
@@ -103,7 +103,7 @@ TOPIC_RULES = (
             ),
         ),
     ),
-    Rule(
+    CertifyRule(
         "delete-topic",
         _TOPICS,
         "A topic is deleted once",
@@ -115,7 +115,7 @@ TOPIC_RULES = (
             ask("unknown", "DeleteTopics", 4, topic_names=["$nowhere"], timeout_ms=TIMEOUT_MS),
         ),
     ),
-    Rule(
+    CertifyRule(
         "authorized-operations",
         _TOPICS,
         "Without an authorizer a request that asks for its operations is given all of them",
@@ -137,7 +137,7 @@ TOPIC_RULES = (
 )
 
 SETTING_RULES = (
-    Rule(
+    CertifyRule(
         "settings-at-creation",
         _SETTINGS,
         "A topic is created with any setting that Kafka knows, and refused with another or a wrong value",
@@ -150,7 +150,7 @@ SETTING_RULES = (
             _create("null", "$c", configs=[{"name": "retention.ms", "value": None}]),
         ),
     ),
-    Rule(
+    CertifyRule(
         "settings-described",
         _SETTINGS,
         "A topic's setting is described with its type, its source and what it would fall back to",
@@ -161,7 +161,7 @@ SETTING_RULES = (
             _describe("unknown topic", "retention.ms", resource="$nowhere"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "settings-altered",
         _SETTINGS,
         "A setting is set and deleted; a wrong value changes nothing; validate_only neither",
@@ -177,7 +177,7 @@ SETTING_RULES = (
             _describe("after delete", "retention.ms"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "settings-of-lists",
         _SETTINGS,
         "Values are appended to a list and subtracted from it; other settings are no lists",
@@ -194,28 +194,28 @@ SETTING_RULES = (
 )
 
 RECORD_RULES = (
-    Rule(
+    CertifyRule(
         "damaged-batch",
         _RECORDS,
         "A batch whose checksum is wrong is refused, and nothing is kept",
         "DefaultRecordBatch",
         (*topic(), produce("damaged", batch(damage="crc")), fetch("log")),
     ),
-    Rule(
+    CertifyRule(
         "acks-known",
         _RECORDS,
         "acks is 0, 1 or -1",
         "Produce",
         (*topic(), produce("two", batch(), acks=2), produce("one", batch(), acks=1), fetch("log")),
     ),
-    Rule(
+    CertifyRule(
         "too-large",
         _RECORDS,
         "A batch beyond max.message.bytes is refused",
         "max.message.bytes",
         (*topic("$t", max_message_bytes="1000"), produce("large", batch(["k", "x" * 2000, -1000])), fetch("log")),
     ),
-    Rule(
+    CertifyRule(
         "keys-for-compaction",
         _RECORDS,
         "A compacted topic refuses a batch with a record that has no key, and names the record",
@@ -227,21 +227,21 @@ RECORD_RULES = (
             fetch("log"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "append-time",
         _RECORDS,
         "With LogAppendTime the broker's time is told to the producer and kept in the batch",
         "KIP-32",
         (*topic("$t", message_timestamp_type="LogAppendTime"), produce("sent", batch()), fetch("log")),
     ),
-    Rule(
+    CertifyRule(
         "codecs",
         _RECORDS,
         "Batches are kept in the codec they came in",
         "KIP-110",
         (*topic(), *(produce(f"codec {n}", batch(codec=n)) for n in range(5)), fetch("log")),
     ),
-    Rule(
+    CertifyRule(
         "recompressed",
         _RECORDS,
         "A topic with a codec of its own recompresses what comes in another",
@@ -253,7 +253,7 @@ RECORD_RULES = (
             fetch("log"),
         ),
     ),
-    Rule(
+    CertifyRule(
         "unknown-topic",
         _RECORDS,
         "Produce, Fetch and ListOffsets of a topic that does not exist",
@@ -270,7 +270,7 @@ RECORD_RULES = (
             ),
         ),
     ),
-    Rule(
+    CertifyRule(
         "offsets-by-time",
         _RECORDS,
         "ListOffsets gives the first, the next, and the first offset from a time on",
@@ -284,7 +284,7 @@ RECORD_RULES = (
             _offsets("too late", {"@": "now", "ms": 60_000}),
         ),
     ),
-    Rule(
+    CertifyRule(
         "offset-out-of-range",
         _RECORDS,
         "A fetch beyond the end of the log, or before its start, is refused",
@@ -311,7 +311,7 @@ RECORD_RULES = (
             ),
         ),
     ),
-    Rule(
+    CertifyRule(
         "leader-epochs",
         _RECORDS,
         "A leader epoch that is not known yet is refused; one that is known has an end",
@@ -344,7 +344,7 @@ _BOTH: list[Value] = [
 ]
 
 SESSION_RULES = (
-    Rule(
+    CertifyRule(
         "epoch-decides",
         _SESSIONS,
         "Epochs 0 and -1 are full fetches whatever the session id; others need a session",
@@ -357,7 +357,7 @@ SESSION_RULES = (
             _session("unknown session", 1, _BOTH[:1], 4711),
         ),
     ),
-    Rule(
+    CertifyRule(
         "only-what-changed",
         _SESSIONS,
         "An incremental fetch returns the partitions that have something new",

@@ -52,7 +52,7 @@ PROGRAMS: tuple[Program, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ProgramDifference:
     """``path`` leads into what the step returned; ``reason`` is set for one that is accepted."""
 
     step: str
@@ -134,16 +134,16 @@ def run_script(command: list[str], address: str) -> list[dict[str, Any]]:
     return [*steps, {"step": ENDED, "returned": [process.returncode, *last_words]}]
 
 
-def compare(version: str, theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> list[Difference]:
+def compare(version: str, theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> list[ProgramDifference]:
     """Where what a client returned on coterie differs from what it returned on that Apache Kafka, step by step."""
-    differences: list[Difference] = []
+    differences: list[ProgramDifference] = []
     by_step = {step["step"]: step for step in ours}
     for step in theirs:
         name = step["step"]
         other = by_step.pop(name, {})
         for path, left, right in _differing(step, other, ""):
-            differences.append(Difference(name, path, left, right, _reason(version, name + path)))
-    differences += [Difference(name, "", "(no such step)", json.dumps(step)) for name, step in by_step.items()]
+            differences.append(ProgramDifference(name, path, left, right, _reason(version, name + path)))
+    differences += [ProgramDifference(name, "", "(no such step)", json.dumps(step)) for name, step in by_step.items()]
     return differences
 
 
@@ -189,7 +189,7 @@ def run_client(
     differences = compare(version, steps, run_script(command, ours))
     wrong = [d for d in differences if not d.reason]
     if not is_whole(steps):
-        wrong.append(Difference(ENDED, "", json.dumps(steps[-1]), ""))
+        wrong.append(ProgramDifference(ENDED, "", json.dumps(steps[-1]), ""))
     for d in wrong:
         tell(f"{program.name}: {d.step}{d.path}", f"Apache Kafka {d.theirs}, coterie {d.ours}")
     if not wrong:

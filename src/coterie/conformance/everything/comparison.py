@@ -19,8 +19,8 @@ from coterie.client.errors import KafkaError
 from coterie.conformance.differences import row_of
 from coterie.conformance.everything.answers import ERRORS, Part, Tree, differences
 from coterie.conformance.everything.question import Question, Story, written
-from coterie.conformance.everything.side import CLOSED, Side
-from coterie.conformance.recognising import Case
+from coterie.conformance.everything.side import CLOSED, StorySide
+from coterie.conformance.recognising import DifferingPart
 
 AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
@@ -113,7 +113,7 @@ class Comparer:
 
     def __init__(
         self,
-        sides: tuple[Side, Side],
+        sides: tuple[StorySide, StorySide],
         version: tuple[int, ...],
         agree_s: float = AGREE_S,
         met: Mapping[str, int] | None = None,
@@ -160,7 +160,7 @@ class Comparer:
     def _patience_s(self, difference: Difference) -> float:
         return self.agree_s * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
 
-    async def _ask(self, side: Side, question: Question) -> Tree:
+    async def _ask(self, side: StorySide, question: Question) -> Tree:
         try:
             return await side.ask(question)
         except KafkaError:
@@ -169,7 +169,7 @@ class Comparer:
     def _unexplained(self, question: Question, answers: list[Tree]) -> tuple[list[Part], list[Explained]]:
         left, explained = list[Part](), list[Explained]()
         for part in differences(answers[0], answers[1]):
-            row = row_of(Case(question, part, answers[0], answers[1]), self.version)
+            row = row_of(DifferingPart(question, part, answers[0], answers[1]), self.version)
             if row is None:
                 left.append(part)
             else:

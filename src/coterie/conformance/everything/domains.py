@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from coterie.conformance.everything.question import Value
-from coterie.wire.declaration import Kind
+from coterie.wire.declaration import FieldType
 
 INT_RANGE = {"int8": 2**7, "int16": 2**15, "int32": 2**31, "int64": 2**63, "uint16": 0, "uint32": 0}
 UNKNOWN_UUID = {"@": "hex", "of": "00112233445566778899aabbccddeeff"}
@@ -257,7 +257,7 @@ def domain_of(api: str, path: str) -> Domain | None:
     return None
 
 
-def values_of_kind(kind: Kind, nullable: bool) -> dict[str, Value]:
+def values_of_kind(kind: FieldType, nullable: bool) -> dict[str, Value]:
     """The classes that any field of that kind has."""
     made: dict[str, Value] = {"null": None} if nullable else {}
     if kind.name == "boolean":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from coterie.client.connection import Connection
 from coterie.conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story
-from coterie.conformance.everything.side import ANSWER_S, Side
+from coterie.conformance.everything.side import ANSWER_S, StorySide
 from coterie.wire.declaration import Versions
 
 Address = tuple[str, int]
@@ -69,8 +69,8 @@ class Bench:
     def comparer(self, number: int, met: Mapping[str, int] | None = None) -> Comparer:
         base_ms = int(time.time()) * 1000
         prefix = f"e{self.run}{number:06d}-"
-        ours = Side("coterie", self.ours, prefix, base_ms)
-        theirs = Side("kafka", self.theirs, prefix, base_ms)
+        ours = StorySide("coterie", self.ours, prefix, base_ms)
+        theirs = StorySide("kafka", self.theirs, prefix, base_ms)
         return Comparer((ours, theirs), self.version, self.agree_s, met)
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.wire.apis import APIS, Api
-from coterie.wire.declaration import Kind, Message, Struct
+from coterie.wire.declaration import FieldType, Message, Struct
 
 Value = Any  # None, bool, int, float, str, list or dict: what JSON has
 API_BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values() if not api.hidden}
@@ -69,7 +69,7 @@ class Story:
         return cls(data["name"], [Question.of_json(q) for q in data["questions"]], data["strict"])
 
 
-Resolve = Callable[[Kind, Value], Any]  # a text, a number or a form -> the value of that kind
+Resolve = Callable[[FieldType, Value], Any]  # a text, a number or a form -> the value of that kind
 
 
 def build(shape: type[Struct], body: dict[str, Value], resolve: Resolve) -> Any:
@@ -78,7 +78,7 @@ def build(shape: type[Struct], body: dict[str, Value], resolve: Resolve) -> Any:
     return shape(**{name: _value(specs[name].kind, value, resolve) for name, value in body.items()})
 
 
-def _value(kind: Kind, value: Value, resolve: Resolve) -> Any:
+def _value(kind: FieldType, value: Value, resolve: Resolve) -> Any:
     if value is None:
         return None
     if kind.shape is not None:

@@ -20,7 +20,7 @@ from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.batches import describe_bytes, encode_described
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, message_of, texts_in
 from coterie.conformance.everything.settling import settle
-from coterie.wire.declaration import Kind, Struct
+from coterie.wire.declaration import FieldType, Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -54,7 +54,7 @@ NEAR_MS = 3_600_000
 _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
-class Side:
+class StorySide:
     """``prefix`` replaces ``$``; ``base_ms`` is the story's start, the same on both sides. The broker's own id, ``node_id``,
     is 1 in every answer."""
 
@@ -124,7 +124,7 @@ class Side:
     def real(self, text: str) -> str:
         return text.replace("$", self.prefix)
 
-    def resolve(self, kind: Kind, value: Value) -> Any:
+    def resolve(self, kind: FieldType, value: Value) -> Any:
         """A text, number or form (see `question`) as the kind wants it."""
         if isinstance(value, dict):
             return self._form(value, "" if kind.name == "string" else -1)

@@ -15,7 +15,7 @@ from coterie.laboratory.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class StudySetting:
     """One protocol with its settings; times in ms. ``protocol``: eager, cooperative, zookeeper, rocketmq. ``static``,
     ``initial_delay_ms`` and ``member_id_required`` are Kafka's, ``orderly`` is RocketMQ's."""
 
@@ -40,7 +40,7 @@ class Load:
     """What all members of a run have in common."""
 
     world: World
-    setting: Setting
+    setting: StudySetting
     partitions: int
     records_per_s: int
     meter: Meter = field(default_factory=Meter)
@@ -48,13 +48,13 @@ class Load:
     removals: Removals = field(default_factory=Removals)
 
 
-class Member(Protocol):
+class StudyMember(Protocol):
     """An actor of any protocol."""
 
     alive: bool
 
 
-M = TypeVar("M", bound=Member)
+M = TypeVar("M", bound=StudyMember)
 
 
 class StudyGroup(ABC, Generic[M]):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from coterie.laboratory.churn import Change
+from coterie.laboratory.churn import MembershipChange
 from coterie.laboratory.study import workload as w
-from coterie.laboratory.study.group import Setting
+from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.run import run
 from coterie.laboratory.study.workload import Plan
 
@@ -22,13 +22,13 @@ SIZES = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 GROWTH_PARTITIONS = 2  # of each member
 TRACES = 6  # what stands after the five questions
 
-EAGER = Setting("eager", "eager")
-COOPERATIVE = Setting("cooperative", "cooperative")
-STATIC = Setting("static", "eager", static=True)
-STATIC_COOPERATIVE = Setting("static, cooperative", "cooperative", static=True)
-ZOOKEEPER = Setting("ZooKeeper", "zookeeper", session_timeout_ms=6_000)
-ROCKETMQ = Setting("RocketMQ", "rocketmq")
-ORDERLY = Setting("RocketMQ, orderly", "rocketmq", orderly=True)
+EAGER = StudySetting("eager", "eager")
+COOPERATIVE = StudySetting("cooperative", "cooperative")
+STATIC = StudySetting("static", "eager", static=True)
+STATIC_COOPERATIVE = StudySetting("static, cooperative", "cooperative", static=True)
+ZOOKEEPER = StudySetting("ZooKeeper", "zookeeper", session_timeout_ms=6_000)
+ROCKETMQ = StudySetting("RocketMQ", "rocketmq")
+ORDERLY = StudySetting("RocketMQ, orderly", "rocketmq", orderly=True)
 EVERY = (EAGER, COOPERATIVE, STATIC, STATIC_COOPERATIVE, ZOOKEEPER, ROCKETMQ, ORDERLY)
 
 LOSSY = 0.02  # of the requests lose their connection, in the question about the join protocol
@@ -51,14 +51,14 @@ class Point:
 
     question: int
     workload: str
-    setting: Setting
+    setting: StudySetting
     members: int
     plan: Callable[[int], Plan]
     seeds: int
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StudyRow:
     """One run of a point."""
 
     question: int
@@ -156,7 +156,7 @@ def growth(seeds: int, largest: int) -> Iterator[Point]:
                 yield Point(5, name, setting, members, _always(plan), few)
 
 
-def traces(changes: dict[str, Sequence[Change]], seeds: int) -> Iterator[Point]:
+def traces(changes: dict[str, Sequence[MembershipChange]], seeds: int) -> Iterator[Point]:
     """Churn as it was somewhere: each trace under each protocol."""
     for name, churn in changes.items():
         plan = w.from_trace(churn, PARTITIONS)
@@ -164,13 +164,13 @@ def traces(changes: dict[str, Sequence[Change]], seeds: int) -> Iterator[Point]:
             yield Point(TRACES, name, setting, len({c.member for c in churn}), _always(plan), seeds)
 
 
-def points(seeds: int, largest: int, changes: dict[str, Sequence[Change]] | None = None) -> list[Point]:
+def points(seeds: int, largest: int, changes: dict[str, Sequence[MembershipChange]] | None = None) -> list[Point]:
     """All of them; ``largest``: the largest group of the question about growth."""
     points = [*blocking(seeds), *join_protocol(seeds), *kafka_and_rocketmq(seeds), *timeouts(seeds)]
     return [*points, *growth(seeds, largest), *traces(changes or {}, seeds)]
 
 
-def run_point(point: Point, seed: int) -> Row:
+def run_point(point: Point, seed: int) -> StudyRow:
     """One run of it."""
     measures: dict[str, Any] = asdict(run(point.setting, point.plan(seed), seed))
-    return Row(point.question, point.workload, point.setting.name, point.members, seed, measures)
+    return StudyRow(point.question, point.workload, point.setting.name, point.members, seed, measures)

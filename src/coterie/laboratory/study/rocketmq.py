@@ -6,7 +6,7 @@ from coterie.laboratory.ownership import TopicPartition
 from coterie.laboratory.reading import Reader
 from coterie.laboratory.reading_member import TOPIC
 from coterie.laboratory.rocketmq_actor import RocketMQActor, partition_of
-from coterie.laboratory.rocketmq_brokers import Cluster
+from coterie.laboratory.rocketmq_brokers import SimulatedCluster
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.rocketmq.client import ClientConfig
 
@@ -18,7 +18,7 @@ class RocketMQGroup(StudyGroup[RocketMQActor]):
 
     def __init__(self, load: Load, members: int) -> None:
         super().__init__(load)
-        self.cluster = Cluster(load.world, GROUP, load.setting.brokers)
+        self.cluster = SimulatedCluster(load.world, GROUP, load.setting.brokers)
         self.cluster.create_topic(TOPIC, load.partitions)
         for broker in self.cluster.brokers.values():
             broker.on_removed = self._removed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coterie.laboratory.study.classic import ClassicGroup
-from coterie.laboratory.study.group import Load, Setting, StudyGroup
+from coterie.laboratory.study.group import Load, StudyGroup, StudySetting
 from coterie.laboratory.study.meter import Measures, Meter
 from coterie.laboratory.study.rocketmq import RocketMQGroup
 from coterie.laboratory.study.workload import SPREAD_MS, Event, Plan
@@ -25,7 +25,7 @@ PATIENCE_MS = 900_000
 CHANGES = frozenset({"join", "leave", "kill", "vanish"})
 
 
-def run(setting: Setting, plan: Plan, seed: int) -> Measures:
+def run(setting: StudySetting, plan: Plan, seed: int) -> Measures:
     """Raises AssertionError where a rule of the laboratory is broken."""
     return _Run(setting, plan, seed).measures()
 
@@ -33,7 +33,7 @@ def run(setting: Setting, plan: Plan, seed: int) -> Measures:
 class _Run:
     """The world of one run, and what is noted on the way."""
 
-    def __init__(self, setting: Setting, plan: Plan, seed: int) -> None:
+    def __init__(self, setting: StudySetting, plan: Plan, seed: int) -> None:
         self.plan, self.world = plan, World(seed)
         faults = self.world.faults
         faults.min_delay_ms, faults.max_delay_ms = setting.network_ms

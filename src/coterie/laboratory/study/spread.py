@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from coterie.laboratory.churn import Change
-from coterie.laboratory.study.questions import TRACES, Point, Row, points, run_point
+from coterie.laboratory.churn import MembershipChange
+from coterie.laboratory.study.questions import TRACES, Point, StudyRow, points, run_point
 
-Traces = tuple[tuple[str, tuple[Change, ...]], ...]
+Traces = tuple[tuple[str, tuple[MembershipChange, ...]], ...]
 DECIMALS = 3
 
 
@@ -39,7 +39,7 @@ def _points(study: Study) -> tuple[Point, ...]:
     return tuple(p for p in every if not study.questions or p.question in asked)
 
 
-def run_job(study: Study, job: tuple[int, int]) -> Row:
+def run_job(study: Study, job: tuple[int, int]) -> StudyRow:
     """In any process: a job is a number, since the points of a study are the same everywhere."""
     index, seed = job
     return run_point(study.points()[index], seed)
@@ -67,9 +67,9 @@ class Cell:
         return cls(**{**fields, "measures": {name: tuple(spread) for name, spread in fields["measures"].items()}})
 
 
-def summarise(rows: Iterable[Row]) -> list[Cell]:
+def summarise(rows: Iterable[StudyRow]) -> list[Cell]:
     """In the order in which the points first come by name."""
-    cells: dict[tuple[int, str, str, int], list[Row]] = {}
+    cells: dict[tuple[int, str, str, int], list[StudyRow]] = {}
     for row in sorted(rows, key=lambda row: row.seed):
         cells.setdefault((row.question, row.workload, row.setting, row.members), []).append(row)
     return [_cell(same) for same in cells.values()]
@@ -81,7 +81,7 @@ def ordered(study: Study, cells: Iterable[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda c: index[c.question, c.workload, c.setting, c.members])
 
 
-def _cell(rows: Sequence[Row]) -> Cell:
+def _cell(rows: Sequence[StudyRow]) -> Cell:
     first = rows[0]
     caused = [_with_caused(row.measures) for row in rows]
     measures = {

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coterie.laboratory.churn import Change
+from coterie.laboratory.churn import MembershipChange
 
 HOUR_MS = 3_600_000
 SPREAD_MS = 2_000  # within which the members of a new group come
@@ -111,7 +111,7 @@ def pauses(members: int, partitions: int, hours: float, per_hour: float, mean_ms
     return Plan(members, partitions, tuple(sorted(events, key=lambda e: e.time_ms)))
 
 
-def from_trace(changes: Sequence[Change], partitions: int) -> Plan:
+def from_trace(changes: Sequence[MembershipChange], partitions: int) -> Plan:
     """A trace's joins as joins, its removals as processes that end. Those who are there at its beginning are the group."""
     first = [c for c in changes if c.time_ms == 0 and c.joins]
     later = changes[len(first) :]

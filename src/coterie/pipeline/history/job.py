@@ -39,7 +39,7 @@ class Sources:
 
 
 @dataclass(slots=True)
-class Progress:
+class HistoryProgress:
     """Next offsets by log partition, the journal's, and how many runs there were."""
 
     runs: int = 0
@@ -47,7 +47,7 @@ class Progress:
     journal: int = 0
 
     @classmethod
-    def load(cls, out: Path) -> Progress:
+    def load(cls, out: Path) -> HistoryProgress:
         try:
             fields = json.loads((out / "progress.json").read_text())
         except FileNotFoundError:
@@ -64,7 +64,7 @@ def run_history(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
     """Reads what is new since the last run and makes the tables anew; returns their row counts. Raises KafkaError,
     NothingToRead."""
     out.mkdir(parents=True, exist_ok=True)
-    progress = Progress.load(out)
+    progress = HistoryProgress.load(out)
     _add_facts(spark, sources, out, progress)
     counts = _make_tables(spark, sources, out)
     progress.save(out)
@@ -74,7 +74,7 @@ def run_history(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
 # -- facts --------------------------------------------------------------------------------------------------------------------
 
 
-def _add_facts(spark: Any, sources: Sources, out: Path, progress: Progress) -> None:
+def _add_facts(spark: Any, sources: Sources, out: Path, progress: HistoryProgress) -> None:
     run = f"run={progress.runs}"
     for name in ("commits", "group_log", "journal"):
         shutil.rmtree(out / name / run, ignore_errors=True)
@@ -94,7 +94,7 @@ def _add_facts(spark: Any, sources: Sources, out: Path, progress: Progress) -> N
     progress.runs += 1
 
 
-def _ranges(sources: Sources, progress: Progress) -> list[reading.LogRange]:
+def _ranges(sources: Sources, progress: HistoryProgress) -> list[reading.LogRange]:
     if sources.folders:
         return reading.log_ranges(list(sources.folders), progress.offsets)
     if sources.client is None:
@@ -108,7 +108,7 @@ def _ranges(sources: Sources, progress: Progress) -> list[reading.LogRange]:
         raise
 
 
-def _advance(facts: Any, progress: Progress) -> None:
+def _advance(facts: Any, progress: HistoryProgress) -> None:
     for row in facts.groupBy("log_partition").max("log_offset").collect():
         progress.offsets[row[0]] = max(progress.offsets.get(row[0], 0), row[1] + 1)
 
