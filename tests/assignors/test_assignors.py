@@ -60,10 +60,8 @@ def test_round_robin_the_articles_example() -> None:
 def test_kafkas_cases_for_both(
     name: str, case: str, counts: dict[str, int], members: dict[str, str], expected: dict[str, str]
 ) -> None:
-    assert (
-        shown(ASSIGNORS[name].assign(AssignableTopics(counts), [subscriber(m, t) for m, t in members.items()]))
-        == expected
-    ), case
+    subscribers = [subscriber(m, t) for m, t in members.items()]
+    assert shown(ASSIGNORS[name].assign(AssignableTopics(counts), subscribers)) == expected, case
 
 
 def test_two_consumers_two_topics_six_partitions() -> None:
