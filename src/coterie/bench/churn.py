@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.bench.measure import Row, resident_mb
+from coterie.bench.measure import Measurement, resident_mb
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, Producer
@@ -189,11 +189,11 @@ def rising(levels: list[Levels]) -> list[str]:
     ]
 
 
-def churn_rows(folder: Path, rounds: int = 5) -> Iterator[Row]:
+def churn_rows(folder: Path, rounds: int = 5) -> Iterator[Measurement]:
     """The levels of the last round beside those of the first."""
     levels = asyncio.run(churn(folder, rounds, 0, lambda *_: None))
     for name, unit in (("memory_mb", "MB"), ("descriptors", ""), ("tasks", ""), ("threads", "")):
         first, last = float(getattr(levels[0], name)), float(getattr(levels[-1], name))
-        yield Row(
+        yield Measurement(
             f"churn, {len(levels)} rounds, {name.removesuffix('_mb')}", last, unit, first, True, "the first round"
         )
