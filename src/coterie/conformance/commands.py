@@ -39,17 +39,17 @@ NEEDS_DELETE_GROUPS = "does not serve DeleteGroups, which Apache Kafka has from 
 COTERIE_ONLY = "this broker is not coterie and cannot be asked that"
 
 # In order: each row builds on those before it.
-COMMANDS: tuple[Command, ...] = (
-    Command("topics create orders --partitions 3 --config retention.ms=86400000", "^created orders$"),
-    Command("topics create few", "^created few$"),
-    Command("topics list --json", r'"topic": "orders",\s+"partitions": 3'),
-    Command("topics describe orders", r"(?m)^retention.ms=86400000$"),
-    Command("topics describe orders --all", r"(?m)^cleanup.policy=delete$"),
-    Command("topics describe orders --json", r'"partition": 2,\s+"leader": \d+,\s+"start": 0,\s+"end": 0'),
-    Command("topics describe nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
-    Command("produce orders --key-separator :", "^3 records acknowledged", stdin="a:1\nb:2\nc:3\n"),
-    Command("produce orders --compression gzip", "^2 records acknowledged", stdin="4\n5\n"),
-    Command(
+COMMANDS: tuple[CommandCase, ...] = (
+    CommandCase("topics create orders --partitions 3 --config retention.ms=86400000", "^created orders$"),
+    CommandCase("topics create few", "^created few$"),
+    CommandCase("topics list --json", r'"topic": "orders",\s+"partitions": 3'),
+    CommandCase("topics describe orders", r"(?m)^retention.ms=86400000$"),
+    CommandCase("topics describe orders --all", r"(?m)^cleanup.policy=delete$"),
+    CommandCase("topics describe orders --json", r'"partition": 2,\s+"leader": \d+,\s+"start": 0,\s+"end": 0'),
+    CommandCase("topics describe nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
+    CommandCase("produce orders --key-separator :", "^3 records acknowledged", stdin="a:1\nb:2\nc:3\n"),
+    CommandCase("produce orders --compression gzip", "^2 records acknowledged", stdin="4\n5\n"),
+    CommandCase(
         "produce orders --compression zstd", "^1 record acknowledged", stdin="6\n", since="2.1", refusal=NEEDS_ZSTD
     ),
     CommandCase("consume orders --from-beginning --max-messages 5 --json", r'"key": "c",\s+"value": "3"'),
@@ -64,22 +64,22 @@ COMMANDS: tuple[Command, ...] = (
         since="2.3",
         refusal=NEEDS_STATIC,
     ),
-    Command("groups list", r"(?m)^shop +Empty +consumer"),
-    Command("groups list --state PreparingRebalance", "^there are no groups"),
-    Command("groups list --state Empty --json", r'"group": "shop",\s+"state": "Empty"'),
-    Command("groups describe shop", r"(?s)^shop: Empty.*orders +0 .*total lag: [01]"),
-    Command("groups describe shop --json", r'"state": "Empty"'),
-    Command("groups lint shop", "its members are of type|the group is Empty", code=1),
-    Command("groups history shop", "journal has no events of group shop|GENERATION"),
-    Command("groups why shop", "generation", since=COTERIE, refusal=COTERIE_ONLY),
-    Command("groups watch shop --times 1", "generation", since=COTERIE, refusal=COTERIE_ONLY),
-    Command("groups reset shop --to earliest --dry-run", r"(?m)^orders +0 +\d+ +0 *$"),
-    Command("groups reset shop --to earliest", r"(?m)^orders +0 +\d+ +0 *$"),
-    Command("groups describe shop", r"(?m)^total lag: [56]$"),
-    Command("groups reset shop --topic orders --to 2026-01-01T00:00", r"(?m)^orders +2 +0 +\d+ *$"),
-    Command("groups reset shop --as-of 2999-01-01T00:00", r"(?m)^orders +1 +\d+ +0 *$"),
-    Command("groups reset nobody --as-of 2026-01-01T00:00", "nobody had committed nothing by then"),
-    Command(
+    CommandCase("groups list", r"(?m)^shop +Empty +consumer"),
+    CommandCase("groups list --state PreparingRebalance", "^there are no groups"),
+    CommandCase("groups list --state Empty --json", r'"group": "shop",\s+"state": "Empty"'),
+    CommandCase("groups describe shop", r"(?s)^shop: Empty.*orders +0 .*total lag: [01]"),
+    CommandCase("groups describe shop --json", r'"state": "Empty"'),
+    CommandCase("groups lint shop", "its members are of type|the group is Empty", code=1),
+    CommandCase("groups history shop", "journal has no events of group shop|GENERATION"),
+    CommandCase("groups why shop", "generation", since=COTERIE, refusal=COTERIE_ONLY),
+    CommandCase("groups watch shop --times 1", "generation", since=COTERIE, refusal=COTERIE_ONLY),
+    CommandCase("groups reset shop --to earliest --dry-run", r"(?m)^orders +0 +\d+ +0 *$"),
+    CommandCase("groups reset shop --to earliest", r"(?m)^orders +0 +\d+ +0 *$"),
+    CommandCase("groups describe shop", r"(?m)^total lag: [56]$"),
+    CommandCase("groups reset shop --topic orders --to 2026-01-01T00:00", r"(?m)^orders +2 +0 +\d+ *$"),
+    CommandCase("groups reset shop --as-of 2999-01-01T00:00", r"(?m)^orders +1 +\d+ +0 *$"),
+    CommandCase("groups reset nobody --as-of 2026-01-01T00:00", "nobody had committed nothing by then"),
+    CommandCase(
         "topics grow orders --partitions 4", "^orders has 4 partitions$", since="1.0", refusal=NEEDS_CREATE_PARTITIONS
     ),
     CommandCase("groups delete shop", "^deleted shop$", since="1.1", refusal=NEEDS_DELETE_GROUPS),

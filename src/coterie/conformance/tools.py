@@ -261,7 +261,7 @@ def _side(address: tuple[str, int], folder: Path) -> ToolsSide:
     files.mkdir()
     for name, text in FILES.items():
         (files / name).write_text(text)
-    return Side(format_address(*address), files, folder / "data")
+    return ToolsSide(format_address(*address), files, folder / "data")
 
 
 def _run_one(java: JavaTools, command: ToolCommand, sides: list[ToolsSide]) -> Result:
