@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import coterie.member
-from coterie.assignors import ASSIGNORS, Topics
+from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.laboratory.member_checker import MemberChecker, check_settled
 from coterie.member.commits import may_commit, verdict
@@ -119,11 +119,11 @@ class Walk:
         if number % 4 == 0:
             self.machine.assignment_failed("the topics could not be looked up", self.now_ms)
             return
-        topics = Topics({t: n for t, n in (("t", 3), ("u", 1 + number % 2)) if t in effect.topics})
+        topics = AssignableTopics({t: n for t, n in (("t", 3), ("u", 1 + number % 2)) if t in effect.topics})
         self.machine.group_assigned(ASSIGNORS[effect.protocol].assign(topics, effect.subscribers), topics)
 
     def topics(self, number: int) -> None:
-        self.machine.topics_seen(Topics({"t": 3, "u": 1 + number % 2}))
+        self.machine.topics_seen(AssignableTopics({"t": 3, "u": 1 + number % 2}))
 
     def unassigned(self, number: int) -> None:
         if self.checks:

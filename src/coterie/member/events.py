@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.assignors import Subscriber, Topics
+from coterie.assignors import AssignableTopics, Subscriber
 from coterie.member.effects import TopicPartition
 from coterie.wire.declaration import Message
 
@@ -134,7 +134,7 @@ class AssignmentStarted:
 class GroupAssigned:
     """Leader: the assignor has run over these topics. ``withholds``: not every partition was assigned."""
 
-    topics: Topics
+    topics: AssignableTopics
     withholds: bool
 
 
@@ -204,7 +204,7 @@ class MembershipFailed:
 
 @dataclass(frozen=True, slots=True)
 class MetadataSnapshotTaken:
-    topics: Topics
+    topics: AssignableTopics
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ tests/spec/member/leader.txt)."""
 
 from __future__ import annotations
 
-from coterie.assignors import ASSIGNORS, Assignment, RebalanceProtocol, Topics
+from coterie.assignors import ASSIGNORS, AssignableTopics, Assignment, RebalanceProtocol
 from coterie.assignors.cooperation import handed_over
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
@@ -13,7 +13,7 @@ from coterie.member.stages import Stage
 from coterie.wire.errors import ErrorCode
 
 
-def decide_group_assigned(decision: MemberDecision, assignments: Assignment, topics: Topics) -> None:
+def decide_group_assigned(decision: MemberDecision, assignments: Assignment, topics: AssignableTopics) -> None:
     """Ignored where the round was abandoned while the assignor ran."""
     if decision.state.stage != Stage.ASSIGNING:
         return
@@ -38,7 +38,7 @@ def decide_assignment_failed(decision: MemberDecision, reason: str, now_ms: int)
         decision.record(e.RoundAbandoned(reason))
 
 
-def decide_topics_seen(decision: MemberDecision, topics: Topics) -> None:
+def decide_topics_seen(decision: MemberDecision, topics: AssignableTopics) -> None:
     """As by ConsumerCoordinator's metadata snapshot: where the topics of the whole group differ from those of the last
     assignment, the leader joins again."""
     before = decision.state.round.metadata_snapshot

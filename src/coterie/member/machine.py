@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec
 
-from coterie.assignors import Assignment, Topics
+from coterie.assignors import AssignableTopics, Assignment
 from coterie.member import events as e
 from coterie.member import leader, rounds, settle, subscription
 from coterie.member.config import MemberConfig
@@ -130,7 +130,7 @@ class MemberMachine:
         """The listener returned from the last `Revoke`."""
         self._decide(rounds.decide_revoked)
 
-    def group_assigned(self, assignments: Assignment, topics: Topics) -> None:
+    def group_assigned(self, assignments: Assignment, topics: AssignableTopics) -> None:
         """The response to `AssignGroup`: the assignment, and the topics that it was made from."""
         self._decide(leader.decide_group_assigned, assignments, topics)
 
@@ -138,7 +138,7 @@ class MemberMachine:
         """The response to `AssignGroup` where the topics are unknown."""
         self._decide(leader.decide_assignment_failed, reason, now_ms)
 
-    def topics_seen(self, topics: Topics) -> None:
+    def topics_seen(self, topics: AssignableTopics) -> None:
         """The present topics of the whole group."""
         self._decide(leader.decide_topics_seen, topics)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coterie.assignors import Subscriber, Topics
+from coterie.assignors import AssignableTopics, Subscriber
 from coterie.member.effects import TopicPartition
 from coterie.member.stages import HEARTBEATING, Stage
 from coterie.wire.declaration import Message
@@ -58,7 +58,7 @@ class RoundState:
     request: Message | None = None
     rejoin_after: bool = False
     subscribers: tuple[Subscriber, ...] = ()
-    metadata_snapshot: Topics | None = None
+    metadata_snapshot: AssignableTopics | None = None
     withholds: bool = False
     unassigned_check_due_ms: int | None = None
 
