@@ -68,6 +68,7 @@ def protocol_of(names: tuple[str, ...]) -> RebalanceProtocol | None:
 
 __all__ = [
     "ASSIGNORS",
+    "AssignableTopics",
     "COOPERATIVE_ASSIGNORS",
     "Assignment",
     "Assignor",
