@@ -255,7 +255,7 @@ def _beside(part: str, folder: Path) -> Iterable[Measurement]:
     return beside.PARTS[part](folder)
 
 
-def run_parts(names: list[str], done: Callable[[Row], None]) -> list[Row]:
+def run_parts(names: list[str], done: Callable[[Measurement], None]) -> list[Measurement]:
     """Runs these parts; ``done`` hears of each row."""
     rows: list[Measurement] = []
     raise_open_file_limit()

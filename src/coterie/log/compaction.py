@@ -267,7 +267,7 @@ def _cleaned_batch(
     return data if len(kept) == len(records) and not header.is_transactional else rebuild_batch(header, kept)
 
 
-def _stays(plan: Plan, record: BatchRecord, newest: dict[bytes, int]) -> bool:
+def _stays(plan: CompactionPlan, record: BatchRecord, newest: dict[bytes, int]) -> bool:
     if record.key is None:
         return True
     if newest.get(record.key, -1) > record.offset:
