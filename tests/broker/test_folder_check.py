@@ -41,6 +41,20 @@ def test_an_undamaged_folder(tmp_path: Path, orderly: bool) -> None:
     assert "nothing is damaged" in result.output
 
 
+def test_checkpoints_that_kafka_has_not_filled_yet(tmp_path: Path) -> None:
+    """Apache Kafka makes its checkpoint files empty; ours is not beside them. Empty where ours has offsets: damaged."""
+    fs = folder(orderly=True)
+    for name in ("log-start-offset-checkpoint", "cleaner-offset-checkpoint"):
+        fs.write_file(name, b"")
+    lost = check(written(fs, tmp_path / "ours"), "--json")
+    files = {row["file"] for row in json.loads(lost.output)["findings"]}
+    assert files >= {"log-start-offset-checkpoint", "cleaner-offset-checkpoint"}
+    for name in ("topics.json", "log-checkpoint.json", "producer_ids"):
+        fs.lose(name)
+    result = check(written(fs, tmp_path / "kafkas"))
+    assert result.exit_code == 0, result.output
+
+
 @pytest.mark.parametrize("kafkas", [False, True])
 @pytest.mark.parametrize("orderly", [True, False])
 def test_the_findings_are_those_of_a_start(tmp_path: Path, orderly: bool, kafkas: bool) -> None:

@@ -54,7 +54,7 @@ class LogCheckpoints:
         return kept
 
     def _agreed(self, checkpoint: str, own: dict[str, int] | None) -> dict[str, int]:
-        kafkas = self._read_kafkas(checkpoint)
+        kafkas = self._read_kafkas(checkpoint, required=bool(own))
         if kafkas is None or own is None:
             return kafkas or own or {}
         agreed = {}
@@ -66,12 +66,16 @@ class LogCheckpoints:
             agreed[directory] = min(one, other)
         return agreed
 
-    def _read_kafkas(self, checkpoint: str) -> dict[str, int] | None:
-        """None where there is no such file, or none that can be read."""
+    def _read_kafkas(self, checkpoint: str, *, required: bool) -> dict[str, int] | None:
+        """None where there is no such file, or none that can be read. Kafka makes the file empty and fills it later: an
+        empty one is damaged only where it is ``required`` because ours has offsets."""
         if not self._fs.exists(checkpoint):
             return None
+        content = self._fs.read_file(checkpoint)
+        if not content and not required:
+            return None
         try:
-            version, count, *lines = self._fs.read_file(checkpoint).decode().splitlines()
+            version, count, *lines = content.decode().splitlines()
             rows = [line.split() for line in lines]
             if int(version) != 0 or int(count) != len(rows):
                 raise ValueError(checkpoint)
