@@ -20,9 +20,9 @@ async def main() -> None:
         while not anna.assignment():
             await anna.poll(100)
         explanation = await admin.explain_group("crew")
-        print(f"{explanation['state']}, generation {explanation['generation']}: {explanation['verdict']}")
-        for member in explanation["members"]:
-            print(f"{member['client_id']}: session times out after {member['session_timeout_ms']} ms of silence")
+        print(f"{explanation.state}, generation {explanation.generation}: {explanation.verdict}")
+        for member in explanation.members:
+            print(f"{member.client_id}: session times out after {member.session_timeout_ms} ms of silence")
 
 
 asyncio.run(main())

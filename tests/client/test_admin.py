@@ -33,12 +33,12 @@ def test_topics(coterie_broker: LocalBroker) -> None:
             assert await came(admin.each.create_partitions({"a": 4, "x": 3})) == {"a": None, "x": unknown}
             assert len(await admin.partitions(["a"])) == 4
             configs = await came(admin.each.topic_configs(["b", "x"]))
-            assert (configs["b"]["retention.ms"], configs["x"]) == ("7", unknown)
+            assert (configs["b"]["retention.ms"].value, configs["x"]) == ("7", unknown)
             changes = {"b": {"retention.ms": None, "segment.bytes": "2048"}, "a": {"nonsense": "1"}, "x": {}}
             altered = await came(admin.each.alter_topic_configs(changes))
             assert altered == {"b": None, "a": ErrorCode.INVALID_CONFIG, "x": unknown}
             configs = await admin.topic_configs("b")
-            assert (configs["retention.ms"], configs["segment.bytes"]) == ("604800000", "2048")
+            assert (configs["retention.ms"].value, configs["segment.bytes"].value) == ("604800000", "2048")
             with pytest.raises(KafkaError, match=r"did you mean retention\.ms"):
                 await admin.alter_topic_configs("b", {"retention.m": "1"})
             coterie_broker.produce("a", b"x", b"y", b"z")
@@ -59,7 +59,7 @@ def test_groups(coterie_broker: LocalBroker) -> None:
         async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
             one = await settled(member(coterie_broker, group_instance_id="i"), 2)
             groups = await came(admin.each.describe_groups(["g", "none"]))
-            assert (groups["g"].group_state, groups["none"]) == ("Stable", ErrorCode.GROUP_ID_NOT_FOUND)
+            assert (groups["g"].state, groups["none"]) == ("Stable", ErrorCode.GROUP_ID_NOT_FOUND)
             busy = await came(admin.each.alter_group_offsets("g", {("t", 0): 3}))
             assert busy == {("t", 0): ErrorCode.UNKNOWN_MEMBER_ID}
             assert await came(admin.each.delete_groups(["g", "none"])) == {

@@ -42,7 +42,7 @@ def test_a_script(broker: BrokerProcess) -> None:
             assert values == {b"one", b"two", b"three"}
             time.sleep(7)  # longer than the session: heartbeats go on while the script does something else
             consumer.commit()
-            assert admin.describe_group("g").group_state == "Stable"
+            assert admin.describe_group("g").state == "Stable"
         with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
             admin.describe_group("nobody")
 

@@ -10,7 +10,7 @@ from coterie.client import Admin
 from coterie.client.admin_each import Each
 from tests.client.docstring_examples import Documented, documented, failures, of_class
 
-EACH = of_class(Each, coterie.client, "coterie.client.Admin.each")
+EACH = list(of_class(Each, coterie.client, "coterie.client.Admin.each"))
 WITH_EXAMPLES = [
     item for item in [*documented(coterie.client), *documented(coterie.client.blocking), *EACH] if ">>>" in item.text
 ]
@@ -21,6 +21,11 @@ def test_the_examples_of(item: Documented) -> None:
     assert failures(item) == []
 
 
+@pytest.mark.parametrize("item", [*of_class(Admin, coterie.client, "Admin"), *EACH], ids=lambda item: item.name)
+def test_every_public_method_of_the_admin_is_documented(item: Documented) -> None:
+    assert item.text or item.name.endswith(".__init__"), "the shapes, units and errors of this method"
+
+
 def test_the_first_example_is_among_them() -> None:
     assert "coterie.client.Admin.create_topic" in {item.name for item in WITH_EXAMPLES}
 
@@ -28,7 +33,10 @@ def test_the_first_example_is_among_them() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (">>> await admin.partitions(['orders'])\n[]\n", "printed:\n[('orders', 0), ('orders', 1)]"),
+        (
+            ">>> await admin.partitions(['orders'])\n[]\n",
+            "printed:\n[TopicPartition(topic='orders', partition=0), TopicPartition(topic='orders', partition=1)]",
+        ),
         (">>> await admin.partition(['orders'])\n", "AttributeError"),
         (">>> await admin.delete_topic('none')\n", "UNKNOWN_TOPIC_OR_PARTITION"),
         (">>> await admin.delete_topic('none')\nTraceback (most recent call last):\nValueError: no\n", "UNKNOWN_TOPIC"),

@@ -192,7 +192,7 @@ def test_a_static_member_returns_without_a_rebalance() -> None:
             await one.poll(500)
             assert again.assignment() == held
             assert (one.generation, again.generation) == (generation, generation)
-            assert (await admin.describe_group("g")).group_state == "Stable"
+            assert (await admin.describe_group("g")).state == "Stable"
             await one.close()
             await again.close()
 
@@ -265,7 +265,7 @@ def test_admin_topics_groups_and_records() -> None:
     async def story() -> None:
         async with running() as address, Admin(address) as admin:
             await admin.create_topic("a", 3, {"retention.ms": "1000"})
-            assert (await admin.topic_configs("a"))["retention.ms"] == "1000"
+            assert (await admin.topic_configs("a"))["retention.ms"].value == "1000"
             with pytest.raises(KafkaError) as exists:
                 await admin.create_topic("a")
             assert exists.value.code == ErrorCode.TOPIC_ALREADY_EXISTS

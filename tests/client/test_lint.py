@@ -10,22 +10,23 @@ from click.testing import CliRunner
 from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol
 from coterie.assignors.blobs import encode_subscription
 from coterie.cli import main
-from coterie.client import Admin
-from coterie.client.lint import FIRST, SECOND, STATIC, Advice, lint_group
+from coterie.client import Admin, Advice, ConsumerGroupDescription, Node
+from coterie.client.admin_results import group_description
+from coterie.client.lint import FIRST, SECOND, STATIC, lint_group
 from coterie.testing import LocalBroker
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from tests.client.awaiting import until
 from tests.client.group import member
 
 
-def described(protocol: str, *versions: int, static: bool = False, state: str = "Stable") -> DescribedGroup:
+def described(protocol: str, *versions: int, static: bool = False, state: str = "Stable") -> ConsumerGroupDescription:
     members = [
         DescribedGroupMember(
             f"m{n}", f"i{n}" if static else None, "c", "/h", encode_subscription({"t"}, version=v), b""
         )
         for n, v in enumerate(versions)
     ]
-    return DescribedGroup(0, None, "g", state, "consumer", protocol, members)
+    return group_description(DescribedGroup(0, None, "g", state, "consumer", protocol, members), Node(1))
 
 
 def by_change(advice: list[Advice]) -> dict[str, Advice]:

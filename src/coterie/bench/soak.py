@@ -197,7 +197,7 @@ def _lag(address: str) -> int | None:
         there = await admin.topics()
         if TOPIC not in there:
             return 1
-        ends = await admin.offsets({(TOPIC, p): -1 for p in there[TOPIC].leaders})
+        ends = await admin.offsets({(TOPIC, p.partition): -1 for p in there[TOPIC].partitions})
         committed = await admin.group_offsets(GROUP)
         return sum(end - committed.get(tp, 0) for tp, end in ends.items())
 

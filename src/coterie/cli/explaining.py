@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,8 @@ from coterie.lag import lag_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from coterie.client import GroupExplanation, MemberExplanation
 
 WATCH_EVERY_S = 1.0
 PIPED_WIDTH = 200
@@ -28,7 +31,7 @@ def why(group: str, bootstrap_server: str, as_json: bool) -> None:
     """Right now: whom the group waits for, how long yet, and what happens then."""
     document = run(_explained(group, bootstrap_server))
     if as_json:
-        write_json(document, indent=2)
+        write_json(asdict(document), indent=2)
         return
     write_drawing(draw(document), PIPED_WIDTH)
 
@@ -44,7 +47,7 @@ def watch(group: str, every: float, times: int | None, bootstrap_server: str, as
     run_until_stopped(lambda stop: _watch(stop, group, every, times, bootstrap_server, as_json))
 
 
-async def _explained(group: str, bootstrap_server: str) -> dict[str, Any]:
+async def _explained(group: str, bootstrap_server: str) -> GroupExplanation:
     from coterie.client import Admin
 
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
@@ -82,63 +85,66 @@ async def _watch(
                 live.stop()
 
 
-def _show(document: dict[str, Any], live: Any, as_json: bool, said: str) -> str:
+def _show(document: GroupExplanation, live: Any, as_json: bool, said: str) -> str:
     """Draws, or prints what is new; returns what was said last."""
     if live is not None:
         live.update(draw(document), refresh=True)
         return said
-    lag = lag_text(document["partitions"])
-    line = f"generation {document['generation']}, {document['state']}: {document['verdict']}; lag {lag}"
+    lag = lag_text([asdict(p) for p in document.partitions])
+    line = f"generation {document.generation}, {document.state}: {document.verdict}; lag {lag}"
     if as_json:
-        write_json(document)
+        write_json(asdict(document))
     elif line != said:
         write_line(line)
     return line
 
 
-def draw(document: dict[str, Any]) -> RenderableType:
+def draw(document: GroupExplanation) -> RenderableType:
     """The document as a page of text."""
     from rich.console import Group
     from rich.table import Table
 
-    since = document["in_state_ms"]
-    head = f"{document['group']}: {document['state']}" + ("" if since is None else f" for {_span(since)}")
+    since = document.in_state_ms
+    head = f"{document.group}: {document.state}" + ("" if since is None else f" for {_span(since)}")
     parts: list[RenderableType] = [
-        text_of(f"{head}, generation {document['generation']}, assignor {document['protocol'] or '-'}", "bold"),
-        text_of(document["verdict"]),
+        text_of(f"{head}, generation {document.generation}, assignor {document.protocol or '-'}", "bold"),
+        text_of(document.verdict),
     ]
-    timeout = document["next_timeout"]
+    timeout = document.next_timeout
     if timeout is not None:
-        whose = f" of {timeout['member_id']}" if timeout["member_id"] else ""
-        parts.append(text_of(f"next: {timeout['name']}{whose} in {_span(timeout['left_ms'])}; then {timeout['then']}"))
-    if document["members"]:
+        whose = f" of {timeout.member_id}" if timeout.member_id else ""
+        parts.append(text_of(f"next: {timeout.name}{whose} in {_span(timeout.left_ms)}; then {timeout.then}"))
+    if document.members:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTITIONS", "NOW"):
             table.add_column(name, overflow="fold")
-        for member in document["members"]:
+        for member in document.members:
             table.add_row(*map(text_of, _row(member, document)))
         parts += [text_of(""), table]
-    for reserved in document["reserved_ids"]:
-        parts.append(text_of(f"{reserved['member_id']}: id given, not joined yet, {_span(reserved['left_ms'])} left"))
-    stalled = document["stalled"]
+    for reserved in document.reserved_ids:
+        parts.append(text_of(f"{reserved.member_id}: id given, not joined yet, {_span(reserved.left_ms)} left"))
+    stalled = document.stalled
     parts.append(
-        text_of(f"lag {lag_text(document['partitions'])}" + (f"; stalled: {', '.join(stalled)}" if stalled else ""))
+        text_of(
+            f"lag {lag_text([asdict(p) for p in document.partitions])}"
+            + (f"; stalled: {', '.join(stalled)}" if stalled else "")
+        )
     )
     return Group(*parts)
 
 
-def _row(member: dict[str, Any], document: dict[str, Any]) -> tuple[str, ...]:
-    owned = sum(1 for p in document["partitions"] if p["owner"] == member["member_id"])
-    owes = next((w["owes"] for w in document["waiting_for"] if w["member_id"] == member["member_id"]), None)
-    silent = member["last_heard_ms"] > member["session_timeout_ms"] / SILENT_PART
-    now = owes or (f"waits in {member['waits_in']}" if member["waits_in"] else "silent" if silent else "heartbeating")
-    fetched = member["last_fetch_ms"]
+def _row(member: MemberExplanation, document: GroupExplanation) -> tuple[str, ...]:
+    owned = sum(1 for p in document.partitions if p.owner == member.member_id)
+    owes = next((w.owes for w in document.waiting_for if w.member_id == member.member_id), None)
+    silent = member.last_heard_ms > member.session_timeout_ms / SILENT_PART
+    now = owes or (f"waits in {member.waits_in}" if member.waits_in else "silent" if silent else "heartbeating")
+    fetched = member.last_fetch_ms
     return (
-        member["member_id"] + (" (leader)" if member["leader"] else ""),
-        member["host"],
-        f"{_span(member['last_heard_ms'])} ago",
+        member.member_id + (" (leader)" if member.leader else ""),
+        member.host,
+        f"{_span(member.last_heard_ms)} ago",
         "-" if fetched is None else f"{_span(fetched)} ago",
-        "-" if member["waits_in"] else _span(member["session_left_ms"]),
+        "-" if member.waits_in else _span(member.session_left_ms),
         str(owned),
         now,
     )

@@ -66,7 +66,7 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server
     async def ask() -> list[dict[str, str]]:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             listed = await admin.list_groups(states)
-        return [{"group": g.group_id, "state": g.group_state, "protocol_type": g.protocol_type} for g in listed]
+        return [{"group": g.group_id, "state": g.state, "protocol_type": g.protocol_type} for g in listed]
 
     found = run(ask()) + [g for g in in_zookeeper if not states or g["state"] in states]
     rows = [(g["group"], g["state"], g["protocol_type"] or "(simple)") for g in found]
@@ -129,17 +129,12 @@ def lint(group: str, bootstrap_server: str, as_json: bool) -> None:
 
 async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
     """A group as a dictionary: state, members, partitions with owner and lag."""
-    from coterie.assignors.blobs import decode_assignment
-    from coterie.client import Admin, TopicPartition
+    from coterie.client import Admin
 
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
         described = await admin.describe_group(group)
         offsets = await admin.lag(group)
-        owners = {}
-        if described.protocol_type == "consumer":
-            owners = {
-                TopicPartition(*tp): m for m in described.members for tp in decode_assignment(m.member_assignment)
-            }
+        owners = described.owners
         missing = [tp for tp in owners if tp not in offsets]
         ends = await admin.offsets(dict.fromkeys(missing, -1)) if missing else {}
     partitions = []
@@ -154,21 +149,21 @@ async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
                 "end": end,
                 "lag": None if committed is None or end is None else max(end - committed, 0),
                 "owner": owner.member_id if owner else None,
-                "host": owner.client_host if owner else None,
+                "host": owner.host if owner else None,
             }
         )
     return {
         "group": group,
-        "state": described.group_state,
+        "state": described.state,
         "protocol_type": described.protocol_type,
-        "protocol": described.protocol_data,
+        "protocol": described.partition_assignor,
         "members": [
             {
                 "member_id": m.member_id,
                 "group_instance_id": m.group_instance_id,
                 "client_id": m.client_id,
-                "host": m.client_host,
-                "partitions": sum(1 for o in owners.values() if o is m),
+                "host": m.host,
+                "partitions": len(m.assignment.topic_partitions),
             }
             for m in described.members
         ],

@@ -35,9 +35,9 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             infos = await admin.topics()
         return [
-            {"topic": name, "partitions": len(info.leaders), "internal": info.internal}
+            {"topic": name, "partitions": len(info.partitions), "internal": info.is_internal}
             for name, info in sorted(infos.items())
-            if internal or not info.internal
+            if internal or not info.is_internal
         ]
 
     found = run(ask())
@@ -82,14 +82,20 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             info = (await admin.topics([topic]))[topic]
             check(info.error, topic)
-            partitions = [TopicPartition(topic, p) for p in sorted(info.leaders)]
+            partitions = [TopicPartition(topic, p.partition) for p in info.partitions]
             starts = await admin.offsets(dict.fromkeys(partitions, -2))
             ends = await admin.offsets(dict.fromkeys(partitions, -1))
             rows = [
-                {"partition": tp.partition, "leader": info.leaders[tp.partition], "start": starts[tp], "end": ends[tp]}
-                for tp in partitions
+                {
+                    "partition": p.partition,
+                    "leader": p.leader.id if p.leader else -1,
+                    "start": starts[tp],
+                    "end": ends[tp],
+                }
+                for tp, p in zip(partitions, info.partitions, strict=True)
             ]
-            configs = await admin.topic_configs(topic, defaults=every_setting)
+            entries = (await admin.topic_configs(topic)).values()
+            configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
             return {"topic": topic, "partitions": rows, "configs": configs}
 
     found = run(ask())

@@ -14,6 +14,22 @@ from __future__ import annotations
 
 from coterie.client.admin import Admin
 from coterie.client.admin_each import NewTopic
+from coterie.client.admin_types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConfigSource,
+    ConsumerGroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberAssignment,
+    MemberDescription,
+    MemberSubscription,
+    Node,
+    PartitionLag,
+    TopicDescription,
+    TopicPartitionInfo,
+)
 from coterie.client.batching import Delivery
 from coterie.client.consumer import Consumer
 from coterie.client.errors import (
@@ -24,6 +40,15 @@ from coterie.client.errors import (
     RebalanceInProgressError,
     WakeupError,
 )
+from coterie.client.group_explanation import (
+    AwaitedMember,
+    GroupExplanation,
+    MemberExplanation,
+    NextTimeout,
+    PartitionProgress,
+    ReservedMemberId,
+)
+from coterie.client.lint import Advice
 from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.producer import Producer
 from coterie.client.types import (
@@ -38,23 +63,44 @@ from coterie.wire.errors import ErrorCode
 
 __all__ = [
     "Admin",
+    "Advice",
+    "AwaitedMember",
+    "ClusterDescription",
     "CommitFailedError",
+    "ConfigEntry",
     "ConfigError",
+    "ConfigSource",
     "Consumer",
+    "ConsumerGroupDescription",
     "ConsumerGroupMetadata",
     "ConsumerInterceptor",
     "CorruptBatchError",
     "Delivery",
     "ErrorCode",
+    "GroupExplanation",
+    "GroupListing",
+    "GroupState",
+    "GroupType",
     "KafkaError",
+    "MemberAssignment",
+    "MemberDescription",
+    "MemberExplanation",
+    "MemberSubscription",
     "NewTopic",
+    "NextTimeout",
+    "Node",
     "OffsetAndMetadata",
+    "PartitionLag",
+    "PartitionProgress",
     "Producer",
     "RebalanceInProgressError",
     "RebalanceListener",
     "Record",
     "RecordMetadata",
+    "ReservedMemberId",
     "TimestampType",
+    "TopicDescription",
     "TopicPartition",
+    "TopicPartitionInfo",
     "WakeupError",
 ]

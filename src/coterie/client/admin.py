@@ -1,16 +1,32 @@
-"""The admin client: topics, partitions, settings, groups, offsets, records. Every method raises KafkaError."""
+"""The admin client: topics, partitions, settings, groups, offsets, records."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from coterie.client import admin_older, arguments
 from coterie.client.admin_each import Each, NewTopic, only
-from coterie.client.cluster import Cluster, TopicInfo
+from coterie.client.admin_results import (
+    cluster_description,
+    config_entries,
+    group_description,
+    group_listing,
+    topic_descriptions,
+)
+from coterie.client.admin_types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConsumerGroupDescription,
+    GroupListing,
+    Node,
+    PartitionLag,
+    TopicDescription,
+)
+from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check
+from coterie.client.group_explanation import GroupExplanation, group_explanation
 from coterie.client.lint import Advice, lint_group
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
 from coterie.client.settings import ClientSettings
@@ -35,17 +51,28 @@ from coterie.wire.messages.offset_delete import (
 )
 
 TOPIC_RESOURCE = 2
-DEFAULT = 5  # the source of a setting in DescribeConfigs (Kafka: ConfigSource.DEFAULT_CONFIG); version 0 has is_default
 STATES_FROM = 4  # the version of ListGroups that tells states (KIP-518)
 BATCHES_FROM = 3  # the version of LeaveGroup that takes several members (KIP-345)
 
 
 class Admin:
-    """Settings by Kafka's names; bootstrap.servers is the one that matters."""
+    """Manages topics, settings, groups, offsets and records of a cluster.
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    ``settings``: by Kafka's names; ``bootstrap.servers`` is the one that is needed. Use it as an async context manager, or call
+    `close`. `each` has the same operations on many things at once, with a future for each.
+
+    Every method sends requests and raises KafkaError: with the broker's code; NETWORK_EXCEPTION or REQUEST_TIMED_OUT where no
+    broker responds within request.timeout.ms; UNSUPPORTED_VERSION where the broker is too old. An argument of a wrong type
+    or out of its range is a TypeError or ValueError, and use after `close` a RuntimeError, before anything is sent.
+
+    >>> async with Admin(settings) as admin:
+    ...     print(sorted(await admin.topics()))
+    ['__consumer_offsets', 'orders']
+    """
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
         self._cluster = Cluster(ClientSettings(settings))
-        self.each = Each(self, self._cluster)
+        self.each: Each = Each(self, self._cluster)
 
     async def __aenter__(self) -> Admin:
         return self
@@ -54,21 +81,39 @@ class Admin:
         self.close()
 
     def close(self) -> None:
+        """Closes the connections at once; requests that are under way fail."""
         self._cluster.close()
 
-    async def describe_cluster(self) -> DescribeClusterResponse:
-        """The cluster's id, controller and brokers."""
+    async def describe_cluster(self) -> ClusterDescription:
+        """The cluster's id, its controller and its brokers.
+
+        >>> cluster = await admin.describe_cluster()
+        >>> cluster.nodes
+        (Node(id=1, host='127.0.0.1', port=..., rack=None),)
+        >>> cluster.controller == cluster.nodes[0]
+        True
+        """
         if not (await self._cluster.any_connection()).serves(DescribeClusterRequest):
-            return await admin_older.describe_cluster(self._cluster)
+            return cluster_description(await admin_older.describe_cluster(self._cluster))
         response: DescribeClusterResponse = await self._cluster.request(DescribeClusterRequest())
         check(response.error_code, response.error_message)
-        return response
+        return cluster_description(response)
 
     # -- topics -------------------------------------------------------------------------------------------------------
 
-    async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicInfo]:
-        """All topics, or those named; one that does not exist carries its error."""
-        return await self._cluster.refresh(None if names is None else arguments.names(names, "names"))
+    async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """All topics by name, internal ones too, or those named. A topic that the broker does not describe carries its
+        error; it raises none.
+
+        >>> described = await admin.topics(["orders", "none"])
+        >>> [(p.partition, p.leader.id) for p in described["orders"].partitions]
+        [(0, 1), (1, 1)]
+        >>> described["none"].error
+        <ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3>
+        """
+        return topic_descriptions(
+            await self._cluster.metadata(None if names is None else arguments.names(names, "names"))
+        )
 
     async def create_topic(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
         """Creates a topic with the broker's default.replication.factor. ``partitions`` -1: the broker's num.partitions.
@@ -82,32 +127,55 @@ class Admin:
         await self.each.create_topics([NewTopic(name, partitions, configs or {})])[name]
 
     async def delete_topic(self, name: str) -> None:
+        """Deletes a topic with its records and the offsets committed for it. Raises KafkaError
+        UNKNOWN_TOPIC_OR_PARTITION."""
         arguments.text(name, "name")
         request = DeleteTopicsRequest([DeleteTopicState(name)], [name], 30_000)
         for result in (await self._cluster.request(request)).responses:
             check(result.error_code, result.error_message)
 
     async def create_partitions(self, name: str, count: int) -> None:
+        """Adds partitions, so that the topic has ``count``. Records stay where they are, and keys may then go to other
+        partitions. Raises KafkaError INVALID_PARTITIONS where it has that many already, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.create_partitions("orders", 4)
+        """
         arguments.text(name, "name")
         arguments.whole_number(count, "count", *arguments.INT32)
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count)], 30_000)
         for result in (await self._cluster.request(request)).results:
             check(result.error_code, result.error_message)
 
-    async def topic_configs(self, name: str, *, defaults: bool = True) -> dict[str, str | None]:
-        """Setting -> value. ``defaults`` False: only settings of the topic or the broker, without Kafka's defaults."""
+    async def topic_configs(self, name: str) -> dict[str, ConfigEntry]:
+        """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> configs = await admin.topic_configs("orders")
+        >>> configs["retention.ms"].value, configs["retention.ms"].is_default
+        ('604800000', True)
+        """
         arguments.text(name, "name")
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
         result = only((await self._cluster.request(request)).results, f"topic {name}")
         check(result.error_code, result.error_message)
-        return {c.name: c.value for c in result.configs if defaults or not (c.is_default or c.config_source == DEFAULT)}
+        return config_entries(result)
 
     async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Setting -> value; None takes the broker's default back."""
+        """Sets these settings of a topic, None for the broker's default; the others stay. Raises KafkaError
+        INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.alter_topic_configs("orders", {"retention.ms": "3600000", "segment.bytes": None})
+        >>> (await admin.topic_configs("orders"))["retention.ms"].source
+        <ConfigSource.DYNAMIC_TOPIC_CONFIG: 1>
+        """
         await self.each.alter_topic_configs({name: changes})[name]
 
     async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
-        """Drops records before these offsets (-1: all); returns the new starts."""
+        """Deletes the records before these offsets (-1: all of the partition); returns the new first offsets. Raises
+        KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.delete_records({("orders", 0): 2})
+        {TopicPartition(topic='orders', partition=0): 2}
+        """
         checked = arguments.log_starts(before)
         infos = await self._cluster.topics({t for t, _ in checked})
         starts: dict[TopicPartition, int] = {}
@@ -126,18 +194,34 @@ class Admin:
         return starts
 
     async def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
-        """Offsets for timestamps; -1 is the end, -2 the start."""
+        """The offset of the first record of each partition that is at or after a timestamp, in ms since 1970; -1 for the end of
+        the log, -2 for its start. The offset is -1 where every record is older. Raises KafkaError
+        UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.offsets({("orders", 0): -1, ("orders", 1): -1})
+        {TopicPartition(topic='orders', partition=0): 3, TopicPartition(topic='orders', partition=1): 0}
+        """
         return await list_offsets(self._cluster, arguments.timestamps(timestamps))
 
     async def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """Every partition of these topics that exist."""
+        """Every partition of these topics, sorted; a topic that does not exist has none.
+
+        >>> await admin.partitions(["orders", "none"])
+        [TopicPartition(topic='orders', partition=0), TopicPartition(topic='orders', partition=1)]
+        """
         infos = await self._cluster.refresh(arguments.names(topics, "topics"))
         return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in sorted(info.leaders)]
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
-    async def list_groups(self, states: Iterable[str] = ()) -> list[ListedGroup]:
-        """The groups of every broker, of all or of these states."""
+    async def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
+        """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text).
+
+        >>> [(group.group_id, group.state) for group in await admin.list_groups()]
+        [('billing', <GroupState.EMPTY: 'Empty'>)]
+        >>> await admin.list_groups([GroupState.STABLE])
+        []
+        """
         wanted = frozenset(arguments.names(states, "states"))
         listed: list[ListedGroup] = []
         await self._cluster.refresh([])
@@ -149,7 +233,7 @@ class Admin:
             if connection.version_of(ListGroupsRequest) < STATES_FROM:
                 groups = await admin_older.with_states(self._cluster, node, groups)
             listed += [g for g in groups if not wanted or g.group_state in wanted]
-        return sorted(listed, key=lambda g: g.group_id)
+        return [group_listing(g) for g in sorted(listed, key=lambda g: g.group_id)]
 
     async def _find(self, group_id: str) -> int:
         return await self._cluster.find_coordinator(arguments.text(group_id, "group_id"))
@@ -158,50 +242,75 @@ class Admin:
         node = await self._find(group_id)
         return await self._cluster.request(request, node)
 
-    async def describe_group(self, group_id: str) -> DescribedGroup:
-        """A group that does not exist: KafkaError GROUP_ID_NOT_FOUND (a broker older than 4.0 says state Dead)."""
-        response: DescribeGroupsResponse = await self._coordinator(group_id, DescribeGroupsRequest([group_id]))
+    async def describe_group(self, group_id: str) -> ConsumerGroupDescription:
+        """A group with its members, and what each has subscribed to and owns. Raises KafkaError GROUP_ID_NOT_FOUND where there
+        is none (a broker before Kafka 4.0 returns one in state DEAD).
+
+        >>> group = await admin.describe_group("billing")
+        >>> group.state, group.members
+        (<GroupState.EMPTY: 'Empty'>, ())
+        """
+        group, node = await self._described(group_id)
+        host, port = self._cluster.address(node) or ("", -1)
+        return group_description(group, Node(node, host, port))
+
+    async def _described(self, group_id: str) -> tuple[DescribedGroup, int]:
+        node = await self._find(group_id)
+        response: DescribeGroupsResponse = await self._cluster.request(DescribeGroupsRequest([group_id]), node)
         group = only(response.groups, f"group {group_id}")
         check(group.error_code, group.error_message)
-        return group
+        return group, node
 
-    async def explain_group(self, group_id: str) -> dict[str, Any]:
-        """The group explained (`coordinator.explain`). Only coterie can: of another broker KafkaError
-        UNSUPPORTED_VERSION."""
+    async def explain_group(self, group_id: str) -> GroupExplanation:
+        """Whom the group waits for, for how long yet, and what happens then. Only a coterie broker serves this: of another
+        broker KafkaError UNSUPPORTED_VERSION. Raises KafkaError GROUP_ID_NOT_FOUND.
+
+        >>> (await admin.explain_group("billing")).verdict
+        'the group has no members; 1 committed ...'
+        """
         node = await self._find(group_id)
         response = await self._cluster.request_unadvertised(ExplainGroupRequest(group_id), ExplainGroupResponse, node)
         check(response.error_code, group_id)
         try:
-            document: dict[str, Any] = json.loads(response.document)
-        except ValueError as error:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker explains {group_id} with no JSON") from error
-        return document
+            return group_explanation(response.document)
+        except (ValueError, RecursionError) as error:
+            text = f"the broker's explanation of {group_id} cannot be read: {error}"
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error
 
     async def lint_group(self, group_id: str) -> list[Advice]:
-        """Whether the group may go from eager to cooperative, or from dynamic to static members, now (`client.lint`)."""
+        """Whether the group may go from eager to cooperative, or from dynamic to static members, now (KIP-429, KIP-345).
+        Raises KafkaError GROUP_ID_NOT_FOUND.
+
+        >>> [advice.safe for advice in await admin.lint_group("billing")]
+        [False, False, False]
+        """
         group = await self.describe_group(group_id)
-        listed: dict[str, list[str]] | None = None
-        with contextlib.suppress(KafkaError):  # only coterie tells what else a member lists
-            document = await self.explain_group(group_id)
-            listed = {m["member_id"]: m["assignors"] for m in document["members"]}
-        node = await self._find(group_id)
-        connection = await self._cluster.connection(node)
+        listed: dict[str, tuple[str, ...]] | None = None
+        with contextlib.suppress(KafkaError):  # only coterie reports which other assignors a member lists
+            explanation = await self.explain_group(group_id)
+            listed = {m.member_id: m.assignors for m in explanation.members}
+        connection = await self._cluster.connection(group.coordinator.id)
         return lint_group(group, listed, connection.version_of(JoinGroupRequest))
 
     async def delete_group(self, group_id: str) -> None:
+        """Deletes a group that has no members, with its offsets. Raises KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
+
+        >>> await admin.delete_group("billing")
+        """
         response: DeleteGroupsResponse = await self._coordinator(group_id, DeleteGroupsRequest([group_id]))
         check(only(response.results, f"group {group_id}").error_code, group_id)
 
     async def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, ErrorCode]:
-        """Takes members out of a group, by group.instance.id or by member id; for each what came of it."""
+        """Removes members, named by group.instance.id or by member id, so that the group rebalances now and not at the end of
+        their sessions. Returns a code for each: NONE, or UNKNOWN_MEMBER_ID. ``reason`` is for the broker's log. Raises
+        KafkaError GROUP_ID_NOT_FOUND."""
         wanted = arguments.names(members, "members")
-        group = await self.describe_group(group_id)
+        group, node = await self._described(group_id)
         static = {m.group_instance_id for m in group.members if m.group_instance_id}
         identities = [
             MemberIdentity("", m, reason or None) if m in static else MemberIdentity(m, None, reason or None)
             for m in wanted
         ]
-        node = await self._find(group_id)
         if (await self._cluster.connection(node)).version_of(LeaveGroupRequest) < BATCHES_FROM:
             response = await admin_older.leave_one_by_one(self._cluster, node, group_id, identities)
         else:
@@ -212,17 +321,34 @@ class Admin:
         return {m: error_of(r.error_code) for m, r in zip(wanted, response.members, strict=True)}
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
-        """All committed offsets of a group."""
+        """All committed offsets of a group; of a group that does not exist none.
+
+        >>> await admin.group_offsets("billing")
+        {TopicPartition(topic='orders', partition=0): 2}
+        """
         node = await self._find(group_id)
-        found = await committed_offsets(self._cluster, node, group_id, None)
-        return {tp: said.offset for tp, said in found.items()}
+        committed = await committed_offsets(self._cluster, node, group_id, None)
+        return {tp: position.offset for tp, position in committed.items()}
 
     async def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
-        """Sets the offsets of a group that has no members. Raises TypeError, ValueError for offsets that cannot be."""
+        """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
+        UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.commit_group_offsets("billing", {("orders", 0): 0, ("orders", 1): OffsetAndMetadata(0)})
+        >>> await admin.group_offsets("billing")
+        {TopicPartition(topic='orders', partition=0): 0, TopicPartition(topic='orders', partition=1): 0}
+        """
         checked = arguments.offsets_to_commit(offsets)
         await commit_offsets(self._cluster, await self._find(group_id), group_id, checked)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
+        """Deletes committed offsets. Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic,
+        GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.delete_group_offsets("billing", [("orders", 0)])
+        >>> await admin.group_offsets("billing")
+        {}
+        """
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for topic, partition in arguments.partitions(partitions):
             entry = topics.setdefault(topic, OffsetDeleteRequestTopic(topic))
@@ -234,8 +360,12 @@ class Admin:
             for p in answered.partitions:
                 check(p.error_code, f"{answered.name}-{p.partition_index}")
 
-    async def lag(self, group_id: str) -> dict[TopicPartition, tuple[int, int]]:
-        """(committed offset, end of the log) of each partition the group has committed."""
+    async def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
+        """How far the group is behind in each partition that it has committed; partitions that no longer exist are left out.
+
+        >>> (await admin.lag("billing"))[("orders", 0)].lag
+        1
+        """
         committed = await self.group_offsets(group_id)
         ends: dict[TopicPartition, int] = {}
         try:
@@ -246,4 +376,4 @@ class Admin:
                     ends.update(await list_offsets(self._cluster, {partition: -1}, wait=False))
                 except KafkaError:
                     continue
-        return {tp: (offset, ends[tp]) for tp, offset in committed.items() if tp in ends}
+        return {tp: PartitionLag(offset, ends[tp]) for tp, offset in committed.items() if tp in ends}

@@ -1,9 +1,5 @@
-"""The admin's work on many things at once: one request where the API takes several, and a future per key, so that what
-fails for one says nothing about the others.
-
-    futures = admin.each.delete_topics(["a", "b"])
-    await futures["a"]
-"""
+"""The admin's operations on many things at once: one request where the API takes several, and a future per key, so that the
+failure of one leaves the others as they are."""
 
 from __future__ import annotations
 
@@ -14,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.client import arguments
 from coterie.client.admin_older import replace_topic_configs, with_broker_defaults
+from coterie.client.admin_results import config_entries
+from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, unexpected
-from coterie.client.types import ByPartition, PartitionLike, TopicPartition
+from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.create_topics import (
@@ -27,7 +25,6 @@ from coterie.wire.messages.create_topics import (
 )
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.describe_groups import DescribedGroup
 from coterie.wire.messages.incremental_alter_configs import (
     DELETE,
     SET,
@@ -41,14 +38,16 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 P = TypeVar("P")
+V = TypeVar("V")
 TOPIC_RESOURCE = 2
 TIMEOUT_MS = 30_000
-Futures = dict[K, "asyncio.Future[Any]"]
+Futures = dict[K, asyncio.Future[V]]
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """``partitions`` -1: as many as the broker's default."""
+    """A topic to create. ``partitions`` -1: the broker's num.partitions; ``replication_factor`` -1: its
+    default.replication.factor. ``configs``: topic settings by Kafka's names, as text."""
 
     name: str
     partitions: int = -1
@@ -69,6 +68,10 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
+def _nothing(part: object) -> None:
+    """The result of an operation that returns none."""
+
+
 def only(parts: Sequence[P], name: str) -> P:
     """The one part that the answer to a question about ``name`` has. Raises KafkaError."""
     if len(parts) != 1:
@@ -77,7 +80,16 @@ def only(parts: Sequence[P], name: str) -> P:
 
 
 class Each:
-    """Every method returns at once; a key's future has its result, or its KafkaError."""
+    """`Admin`'s operations on many things at once, as `Admin.each`: every method returns at once a future for each thing, in
+    the order given. A future has the result of the method of `Admin` that does the same for one, or its KafkaError.
+
+    A future whose error nobody reads is no warning. Arguments of a wrong type are a TypeError or ValueError of the call.
+
+    >>> futures = admin.each.delete_topics(["orders", "none"])
+    >>> await futures["orders"]
+    >>> futures["none"].exception().code
+    <ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3>
+    """
 
     def __init__(self, admin: Admin, cluster: Cluster) -> None:
         self._admin, self._cluster = admin, cluster
@@ -85,44 +97,59 @@ class Each:
 
     # -- topics -------------------------------------------------------------------------------------------------------
 
-    def create_topics(self, topics: Iterable[NewTopic]) -> Futures[str]:
+    def create_topics(self, topics: Iterable[NewTopic]) -> Futures[str, None]:
+        """A future for each name, as `Admin.create_topic`, in one request.
+
+        >>> futures = admin.each.create_topics([NewTopic("payments", 3), NewTopic("orders")])
+        >>> await futures["payments"]
+        >>> futures["orders"].exception().code
+        <ErrorCode.TOPIC_ALREADY_EXISTS: 36>
+        """
         wanted = list(topics)
         items = [_creatable(t) for t in wanted]
-        return self._together([t.name for t in wanted], self._create(items), lambda a: {t.name: t for t in a.topics})
+        names = [t.name for t in wanted]
+        return self._together(names, self._create(items), lambda a: {t.name: t for t in a.topics}, _nothing)
 
     async def _create(self, items: list[CreatableTopic]) -> CreateTopicsResponse:
         complete = await with_broker_defaults(self._cluster, items)
         response: CreateTopicsResponse = await self._cluster.request(CreateTopicsRequest(complete, TIMEOUT_MS))
         return response
 
-    def delete_topics(self, names: Iterable[str]) -> Futures[str]:
+    def delete_topics(self, names: Iterable[str]) -> Futures[str, None]:
+        """A future for each name, as `Admin.delete_topic`, in one request."""
         wanted = arguments.names(names, "names")
         request = DeleteTopicsRequest([DeleteTopicState(n) for n in wanted], wanted, TIMEOUT_MS)
-        return self._together(wanted, self._cluster.request(request), lambda a: {t.name: t for t in a.responses})
+        return self._together(
+            wanted, self._cluster.request(request), lambda a: {t.name: t for t in a.responses}, _nothing
+        )
 
-    def create_partitions(self, counts: Mapping[str, int]) -> Futures[str]:
-        """Topic -> how many it is to have."""
+    def create_partitions(self, counts: Mapping[str, int]) -> Futures[str, None]:
+        """A future for each topic, which then has so many partitions, as `Admin.create_partitions`, in one request."""
         for name, count in counts.items():
             arguments.text(name, "a topic's name")
             arguments.whole_number(count, "a count", *arguments.INT32)
         request = CreatePartitionsRequest([CreatePartitionsTopic(n, c) for n, c in counts.items()], TIMEOUT_MS)
-        return self._together(counts, self._cluster.request(request), lambda a: {t.name: t for t in a.results})
+        return self._together(
+            counts, self._cluster.request(request), lambda a: {t.name: t for t in a.results}, _nothing
+        )
 
-    def topic_configs(self, names: Iterable[str]) -> Futures[str]:
-        """The result: setting -> value."""
+    def topic_configs(self, names: Iterable[str]) -> Futures[str, dict[str, ConfigEntry]]:
+        """A future for each topic with its settings by name, as `Admin.topic_configs`, in one request."""
         wanted = arguments.names(names, "names")
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, n, None) for n in wanted])
         return self._together(
             wanted,
             self._cluster.request(request),
             lambda a: {r.resource_name: r for r in a.results},
-            lambda r: {c.name: c.value for c in r.configs},
+            config_entries,
         )
 
-    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Futures[str]:
-        """Topic -> setting -> value; None takes the broker's default back."""
+    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Futures[str, None]:
+        """A future for each topic, whose settings are then set, as `Admin.alter_topic_configs`, in one request."""
         checked = {arguments.text(t, "a topic's name"): arguments.settings(c, deletes=True) for t, c in changes.items()}
-        return self._together(checked, self._alter(checked), lambda a: {r.resource_name: r for r in a.responses})
+        return self._together(
+            checked, self._alter(checked), lambda a: {r.resource_name: r for r in a.responses}, _nothing
+        )
 
     async def _alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> Any:
         if not (await self._cluster.any_connection()).serves(IncrementalAlterConfigsRequest):
@@ -137,47 +164,58 @@ class Each:
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
-    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, asyncio.Future[DescribedGroup]]:
+    def describe_groups(self, group_ids: Iterable[str]) -> Futures[str, ConsumerGroupDescription]:
+        """A future for each group, as `Admin.describe_group`."""
         return self._apart({g: self._admin.describe_group(g) for g in arguments.names(group_ids, "group_ids")})
 
-    def delete_groups(self, group_ids: Iterable[str]) -> Futures[str]:
+    def delete_groups(self, group_ids: Iterable[str]) -> Futures[str, None]:
+        """A future for each group, as `Admin.delete_group`."""
         return self._apart({g: self._admin.delete_group(g) for g in arguments.names(group_ids, "group_ids")})
 
-    def group_offsets(self, group_ids: Iterable[str]) -> dict[str, asyncio.Future[dict[TopicPartition, int]]]:
+    def group_offsets(self, group_ids: Iterable[str]) -> Futures[str, dict[TopicPartition, int]]:
+        """A future for each group with its committed offsets, as `Admin.group_offsets`.
+
+        >>> await admin.each.group_offsets(["billing"])["billing"]
+        {TopicPartition(topic='orders', partition=0): 2}
+        """
         return self._apart({g: self._admin.group_offsets(g) for g in arguments.names(group_ids, "group_ids")})
 
-    def alter_group_offsets(self, group_id: str, offsets: ByPartition[int]) -> Futures[TopicPartition]:
-        """Of a group without members."""
+    def alter_group_offsets(
+        self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
+    ) -> Futures[TopicPartition, None]:
+        """A future for each partition, committed for a group without members as by `Admin.commit_group_offsets`."""
         checked = arguments.offsets_to_commit(offsets)
         return self._apart({tp: self._admin.commit_group_offsets(group_id, {tp: o}) for tp, o in checked.items()})
 
-    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> Futures[TopicPartition]:
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> Futures[TopicPartition, None]:
+        """A future for each partition, as `Admin.delete_group_offsets`."""
         return self._apart(
             {tp: self._admin.delete_group_offsets(group_id, [tp]) for tp in arguments.partitions(partitions)}
         )
 
-    def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> Futures[str]:
-        """Members by group.instance.id or by member id."""
+    def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> Futures[str, None]:
+        """A future for each member, named by group.instance.id or by member id, as `Admin.remove_members`, in one
+        request."""
         wanted = list(dict.fromkeys(arguments.names(members, "members")))
 
         async def work() -> dict[str, Any]:
-            found = await self._admin.remove_members(group_id, wanted, reason)
-            return {member: None if not code else KafkaError(code, member) for member, code in found.items()}
+            codes = await self._admin.remove_members(group_id, wanted, reason)
+            return {member: None if not code else KafkaError(code, member) for member, code in codes.items()}
 
         return self._resolved(wanted, work())
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, asyncio.Future[int]]:
-        """The result: where the log begins now."""
+    def delete_records(self, before: ByPartition[int]) -> Futures[TopicPartition, int]:
+        """A future for each partition with the new first offset of its log, as `Admin.delete_records`."""
 
         async def one(partition: TopicPartition, offset: int) -> int:
             return (await self._admin.delete_records({partition: offset}))[partition]
 
         return self._apart({tp: one(tp, offset) for tp, offset in arguments.log_starts(before).items()})
 
-    def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, asyncio.Future[int]]:
-        """For each timestamp (-1 end, -2 start) the offset."""
+    def offsets(self, timestamps: ByPartition[int]) -> Futures[TopicPartition, int]:
+        """A future for each partition with the offset for its timestamp, as `Admin.offsets`."""
 
         async def one(partition: TopicPartition, timestamp: int) -> int:
             return (await self._admin.offsets({partition: timestamp}))[partition]
@@ -191,34 +229,35 @@ class Each:
         keys: Iterable[K],
         response: Awaitable[Any],
         parts: Callable[[Any], Mapping[K, Any]],
-        result: Callable[[Any], Any] = lambda part: None,
-    ) -> Futures[K]:
-        """One request; each key's part of the answer has its own error."""
+        result: Callable[[Any], V],
+    ) -> Futures[K, V]:
+        """One request; each key's part of the response has its own error."""
 
         async def work() -> dict[K, Any]:
-            found: dict[K, Any] = {}
+            results: dict[K, Any] = {}
             for key, part in parts(await response).items():
                 code = error_of(part.error_code)
-                found[key] = KafkaError(code, part.error_message) if code else result(part)
-            return found
+                results[key] = KafkaError(code, part.error_message) if code else result(part)
+            return results
 
         return self._resolved(list(keys), work())
 
-    def _resolved(self, keys: list[K], work: Awaitable[dict[K, Any]]) -> Futures[K]:
+    def _resolved(self, keys: list[K], work: Awaitable[dict[K, Any]]) -> Futures[K, Any]:
         loop = asyncio.get_running_loop()
-        futures: Futures[K] = {key: loop.create_future() for key in keys}
+        futures: Futures[K, Any] = {key: loop.create_future() for key in keys}
         for future in futures.values():
             future.add_done_callback(lambda f: f.cancelled() or f.exception())
 
         async def resolve() -> None:
             try:
-                found = await work
+                results = await work
             except (KafkaError, RuntimeError) as error:  # RuntimeError: the admin is closed
-                found = dict.fromkeys(keys, error)
+                results = dict.fromkeys(keys, error)
             except Exception as error:  # a future without an end would hide it
-                found = dict.fromkeys(keys, unexpected(error))
+                results = dict.fromkeys(keys, unexpected(error))
             for key, future in futures.items():
-                value = found.get(key, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker did not speak of {key}"))
+                missing = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not name {key}")
+                value = results.get(key, missing)
                 if not future.done():
                     future.set_exception(value) if isinstance(value, Exception) else future.set_result(value)
 
@@ -227,9 +266,9 @@ class Each:
         task.add_done_callback(self._tasks.discard)
         return futures
 
-    def _apart(self, work: Mapping[K, Awaitable[Any]]) -> Futures[K]:
+    def _apart(self, work: Mapping[K, Awaitable[V]]) -> Futures[K, V]:
         """A request for each."""
-        futures: Futures[K] = {key: asyncio.ensure_future(one) for key, one in work.items()}
+        futures: Futures[K, V] = {key: asyncio.ensure_future(one) for key, one in work.items()}
         for future in futures.values():
             future.add_done_callback(lambda f: f.cancelled() or f.exception())
         return futures

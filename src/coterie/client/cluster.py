@@ -125,23 +125,26 @@ class Cluster:
 
     async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, TopicInfo]:
         """Asks anew; None for all topics. Topics that fail carry their error. Raises KafkaError."""
+        response = await self.metadata(topics, create=create)
+        return {t.name or "": self._known.topics[t.name or ""] for t in response.topics}
+
+    async def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
+        """The response as it is, once the cache has its brokers and topics; None for all topics. Raises KafkaError."""
         asked = None if topics is None else [MetadataRequestTopic(name=t) for t in topics]
         connection = await self.any_connection()
         response = await connection.request(MetadataRequest(asked, create), MetadataResponse, self.timeout_s)
         check(response.error_code)
         self._known.brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
         rack_of = {b.node_id: b.rack for b in response.brokers if b.rack}
-        found: dict[str, TopicInfo] = {}
         for topic in response.topics:
             ordered = sorted(topic.partitions, key=lambda p: p.partition_index)
             leaders = {p.partition_index: p.leader_id for p in ordered}
             racks = [frozenset(rack_of[n] for n in p.replica_nodes if n in rack_of) for p in ordered]
-            name = topic.name or ""
-            found[name] = TopicInfo(topic.topic_id, leaders, error_of(topic.error_code), topic.is_internal, racks)
-            found[name].epochs = {p.partition_index: p.leader_epoch for p in ordered}
-        self._known.topics.update(found)
+            info = TopicInfo(topic.topic_id, leaders, error_of(topic.error_code), topic.is_internal, racks)
+            info.epochs = {p.partition_index: p.leader_epoch for p in ordered}
+            self._known.topics[topic.name or ""] = info
         self._known.updated_s = time.monotonic()
-        return found
+        return response
 
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:
         """Topics from the cache where it has them without error."""

@@ -1,7 +1,7 @@
-"""Whether a live group may change how it rebalances now, and who stands in the way (KIP-429, KIP-345).
+"""Whether a live group may change how it rebalances now, and which members block it (KIP-429, KIP-345).
 
-Any Kafka tells with DescribeGroups each member's subscription under the assignor in force, which everyone lists; only
-coterie tells the other assignors that a member lists. What cannot be seen is said, not guessed.
+Any Kafka returns with DescribeGroups each member's subscription under the assignor in force, which every member lists; only
+coterie returns the other assignors that a member lists. What cannot be seen is reported as such, not guessed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.assignors import COOPERATIVE_ASSIGNORS, is_cooperative
-from coterie.assignors.blobs import decode_subscription
+from coterie.client.admin_types import ConsumerGroupDescription, GroupState, MemberDescription
 from coterie.quantity import quantity
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from coterie.wire.primitives import WireError
 
 COOPERATIVE = " or ".join(COOPERATIVE_ASSIGNORS)
 OWNED_FROM = 1  # the version of a subscription that tells what a member owns
@@ -22,7 +20,8 @@ STATIC_FROM = 5  # the version of JoinGroup that takes a group.instance.id
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One change: whether it is safe now, in a word why, and the members that block it."""
+    """A change of how a group rebalances: whether it is safe now, why (or why not), and the members that block it, by
+    group.instance.id or member id."""
 
     change: str
     safe: bool
@@ -30,14 +29,16 @@ class Advice:
     blocked_by: tuple[str, ...] = ()
 
 
-def lint_group(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None, join_version: int) -> list[Advice]:
+def lint_group(
+    group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None, join_version: int
+) -> list[Advice]:
     """``listed``: the assignors that each member lists, by member id, where the broker tells; ``join_version``: the newest
     JoinGroup that broker and client share."""
     if group.protocol_type != "consumer":
         text = f"its members are of type {group.protocol_type or '(none)'}, which assigns in its own way"
         return [Advice(change, False, text) for change in (FIRST, SECOND, STATIC)]
-    if group.group_state != "Stable":
-        waiting = f"the group is {group.group_state}; ask again once it is Stable"
+    if group.state is not GroupState.STABLE:
+        waiting = f"the group is {group.state}; ask again once it is Stable"
         return [Advice(change, False, waiting) for change in (FIRST, SECOND, STATIC)]
     return [_first_bounce(group, listed), _second_bounce(group, listed), _static(group, join_version)]
 
@@ -47,21 +48,13 @@ SECOND = f"list {COOPERATIVE} alone (second rolling bounce)"
 STATIC = "give every member a group.instance.id (dynamic to static)"
 
 
-def _name(member: DescribedGroupMember) -> str:
+def _name(member: MemberDescription) -> str:
     return member.group_instance_id or member.member_id
 
 
-def _first_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> Advice:
+def _first_bounce(group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None) -> Advice:
     """Needs clients that tell what they own."""
-    old: list[str] = []
-    for member in group.members:
-        try:
-            decode_subscription(member.member_metadata)
-            version = int.from_bytes(member.member_metadata[:2], "big")
-        except WireError:
-            version = -1
-        if version < OWNED_FROM:
-            old.append(_name(member))
+    old = [_name(m) for m in group.members if m.subscription is None or m.subscription.version < OWNED_FROM]
     if old:
         text = "these members' clients are too old to cooperate (before Kafka 2.4): upgrade them first"
         return Advice(FIRST, False, text, tuple(old))
@@ -70,7 +63,7 @@ def _first_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | N
     return Advice(FIRST, True, "safe now, one member after the other; the group stays eager meanwhile")
 
 
-def _second_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> Advice:
+def _second_bounce(group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None) -> Advice:
     """Whoever lists it alone is refused while anyone does not list it at all."""
     if listed is not None:
         eager = [_name(m) for m in group.members if not _lists_cooperative(listed.get(m.member_id, ()))]
@@ -81,11 +74,11 @@ def _second_bounce(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | 
         if not others:
             return Advice(SECOND, True, "done: no member lists anything else, so the group cooperates")
         return Advice(SECOND, True, f"safe now, one member after the other; {_listing(len(others))} another assignor")
-    if is_cooperative(group.protocol_data):
-        return Advice(SECOND, True, f"safe now: {group.protocol_data} is in force, so every member lists it")
+    if is_cooperative(group.partition_assignor):
+        return Advice(SECOND, True, f"safe now: {group.partition_assignor} is in force, so every member lists it")
     text = (
-        f"the assignor in force is {group.protocol_data}, and this broker does not tell what else the members list: do the "
-        f"first bounce with {COOPERATIVE} in front, and ask again once it is in force"
+        f"the assignor in force is {group.partition_assignor}, and this broker does not tell what else the members list: do "
+        f"the first bounce with {COOPERATIVE} in front, and ask again once it is in force"
     )
     return Advice(SECOND, False, text, tuple(_name(m) for m in group.members))
 
@@ -94,9 +87,9 @@ def _listing(count: int) -> str:
     return f"{quantity(count, 'member')} still {'lists' if count == 1 else 'list'}"
 
 
-def _all_list_it(group: DescribedGroup, listed: Mapping[str, Sequence[str]] | None) -> bool:
+def _all_list_it(group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None) -> bool:
     if listed is None:
-        return is_cooperative(group.protocol_data)
+        return is_cooperative(group.partition_assignor)
     return all(_lists_cooperative(listed.get(m.member_id, ())) for m in group.members)
 
 
@@ -104,7 +97,7 @@ def _lists_cooperative(names: Sequence[str]) -> bool:
     return any(is_cooperative(name) for name in names)
 
 
-def _static(group: DescribedGroup, join_version: int) -> Advice:
+def _static(group: ConsumerGroupDescription, join_version: int) -> Advice:
     if join_version < STATIC_FROM:
         text = "the broker is too old for static members (before Kafka 2.3)"
         return Advice(STATIC, False, text, tuple(_name(m) for m in group.members))

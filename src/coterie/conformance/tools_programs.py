@@ -133,7 +133,10 @@ async def _make_mirrored(server: str) -> None:
 
         async def led() -> bool:
             topics = await admin.topics(["mirrored"])
-            return "mirrored" in topics and list(topics["mirrored"].leaders.values()) == [1, 1]
+            return "mirrored" in topics and [p.leader is not None for p in topics["mirrored"].partitions] == [
+                True,
+                True,
+            ]
 
         await until(led, "mirrored has leaders")
     async with Producer({"bootstrap.servers": server}) as producer:
@@ -166,7 +169,7 @@ async def _watch_mirror(server: str) -> list[str]:
 
 async def _settings(admin: Admin, names: dict[str, str]) -> dict[str, str | None]:
     configs = await admin.topic_configs(_MIRROR_TOPIC)
-    return {name: configs.get(name) for name in names}
+    return {name: configs[name].value if name in configs else None for name in names}
 
 
 PROGRAMS: dict[str, Callable[[str, Path], Printed]] = {

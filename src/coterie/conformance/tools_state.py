@@ -24,7 +24,7 @@ async def _make_topics(server: str) -> None:
 
         async def led() -> bool:
             topics = await admin.topics(TOPICS)
-            return all(name in topics and -1 not in topics[name].leaders.values() for name in TOPICS)
+            return all(name in topics and all(p.leader for p in topics[name].partitions) for name in TOPICS)
 
         await until(led, "the topics have leaders")
 

@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.assignors.blobs import decode_assignment
-from coterie.client import Admin, Consumer, KafkaError
+from coterie.client import Admin, Consumer, GroupState, KafkaError
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.journal import JournalLine
 
@@ -83,11 +82,9 @@ class Watcher:
             group = await self._admin.describe_group("crew")
         except KafkaError:
             return
-        self._watch.state = group.group_state
-        if group.group_state == "Stable":
-            self._watch.owners = {
-                p: short_name(m.member_id) for m in group.members for _, p in decode_assignment(m.member_assignment)
-            }
+        self._watch.state = group.state
+        if group.state is GroupState.STABLE:
+            self._watch.owners = {p: short_name(owner.member_id) for (_, p), owner in group.owners.items()}
 
     async def _read_journal(self) -> None:
         if not self._reading:

@@ -1,0 +1,139 @@
+"""Responses of the admin's APIs as the types of `coterie.client.admin_types`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+
+from coterie.assignors.blobs import decode_assignment, decode_subscription
+from coterie.client.admin_types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConfigSource,
+    ConsumerGroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberAssignment,
+    MemberDescription,
+    MemberSubscription,
+    Node,
+    TopicDescription,
+    TopicPartitionInfo,
+)
+from coterie.client.types import TopicPartition
+from coterie.wire.errors import error_of
+from coterie.wire.messages.describe_cluster import DescribeClusterResponse
+from coterie.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
+from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.messages.list_groups import ListedGroup
+from coterie.wire.messages.metadata import MetadataResponse
+from coterie.wire.primitives import WireError
+
+CONSUMER = "consumer"
+NO_TOPIC_ID = bytes(16)
+
+
+def cluster_description(response: DescribeClusterResponse) -> ClusterDescription:
+    nodes = {b.broker_id: Node(b.broker_id, b.host, b.port, b.rack) for b in response.brokers}
+    return ClusterDescription(response.cluster_id, nodes.get(response.controller_id), tuple(nodes.values()))
+
+
+def topic_descriptions(response: MetadataResponse) -> dict[str, TopicDescription]:
+    """By name."""
+    nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+
+    def named(ids: Iterable[int]) -> tuple[Node, ...]:
+        return tuple(nodes.get(node_id) or Node(node_id) for node_id in ids)
+
+    return {
+        t.name or "": TopicDescription(
+            t.name or "",
+            None if t.topic_id == NO_TOPIC_ID else base64.urlsafe_b64encode(t.topic_id).decode().rstrip("="),
+            tuple(
+                TopicPartitionInfo(
+                    p.partition_index,
+                    nodes.get(p.leader_id),
+                    named(p.replica_nodes),
+                    named(p.isr_nodes),
+                    p.leader_epoch,
+                )
+                for p in sorted(t.partitions, key=lambda p: p.partition_index)
+            ),
+            t.is_internal,
+            error_of(t.error_code),
+        )
+        for t in response.topics
+    }
+
+
+def config_entries(result: DescribeConfigsResult) -> dict[str, ConfigEntry]:
+    """The settings of one topic, by name."""
+    return {
+        c.name: ConfigEntry(c.name, c.value, _source(c), c.is_sensitive, c.read_only)
+        for c in sorted(result.configs, key=lambda c: c.name)
+    }
+
+
+def _source(config: DescribeConfigsResourceResult) -> ConfigSource:
+    """Version 0 reports only whether it is the default (Kafka: DescribeConfigsResponse)."""
+    if config.config_source >= 0:
+        return ConfigSource(config.config_source)
+    return ConfigSource.DEFAULT_CONFIG if config.is_default else ConfigSource.DYNAMIC_TOPIC_CONFIG
+
+
+def group_listing(group: ListedGroup) -> GroupListing:
+    return GroupListing(group.group_id, group.protocol_type, GroupState(group.group_state), GroupType(group.group_type))
+
+
+def group_description(group: DescribedGroup, coordinator: Node) -> ConsumerGroupDescription:
+    is_consumer = group.protocol_type == CONSUMER
+    return ConsumerGroupDescription(
+        group.group_id,
+        GroupState(group.group_state),
+        group.protocol_type,
+        group.protocol_data,
+        tuple(_member(m, is_consumer=is_consumer) for m in group.members),
+        coordinator,
+    )
+
+
+def _member(member: DescribedGroupMember, *, is_consumer: bool) -> MemberDescription:
+    return MemberDescription(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        _assignment(member.member_assignment) if is_consumer else MemberAssignment(),
+        _subscription(member.member_metadata) if is_consumer else None,
+        member.member_metadata,
+        member.member_assignment,
+    )
+
+
+def _assignment(data: bytes) -> MemberAssignment:
+    """Empty for bytes that are no assignment: what a group's leader sends is checked by no broker."""
+    try:
+        return MemberAssignment(frozenset(TopicPartition(*tp) for tp in decode_assignment(data)))
+    except WireError:
+        return MemberAssignment()
+
+
+def _subscription(data: bytes) -> MemberSubscription | None:
+    """None for bytes that are no subscription."""
+    try:
+        subscriber = decode_subscription(data)
+    except WireError:
+        return None
+    return MemberSubscription(
+        subscriber.topics,
+        frozenset(
+            TopicPartition(topic, partition)
+            for topic, partitions in subscriber.owned.items()
+            for partition in partitions
+        ),
+        subscriber.generation,
+        subscriber.rack,
+        subscriber.user_data,
+        int.from_bytes(data[:2], "big", signed=True),
+    )
