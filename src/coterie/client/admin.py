@@ -266,7 +266,7 @@ class Admin:
         broker KafkaError UNSUPPORTED_VERSION. Raises KafkaError GROUP_ID_NOT_FOUND.
 
         >>> (await admin.explain_group("billing")).verdict
-        'the group has no members; 1 committed ...'
+        'the group has no members...'
         """
         node = await self._find(group_id)
         response = await self._cluster.request_unadvertised(ExplainGroupRequest(group_id), ExplainGroupResponse, node)
