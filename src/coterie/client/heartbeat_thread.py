@@ -30,6 +30,8 @@ GRACE_S = 0.1  # a busy loop may be that late without anything being wrong
 STALLED_S = 0.5
 IDLE_S = 60.0
 _OURS = str(Path(__file__).parent)
+_STANDARD_LIBRARY = str(Path(asyncio.__file__).parent.parent)
+_OF_THE_LOOP = frozenset({"base_events.py", "runners.py"})  # the frames of asyncio that run whatever is ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,18 @@ class HeartbeatThread:
         now_s = time.monotonic()
         if self._warned is not pulse:
             self._warned = pulse
-            logger.warning(
-                "the event loop has been held by %s; heartbeats go out from a thread meanwhile. Move that work into "
-                "asyncio.to_thread, or make it shorter",
-                culprit(self._loop_thread),
-            )
+            line = culprit(self._loop_thread)
+            if line is None:
+                text = (
+                    "the event loop was held and waits for input again: this process got too little CPU time, or code that "
+                    "has returned held it"
+                )
+            else:
+                text = (
+                    f"the event loop has been held by {line}; heartbeats go out from a thread meanwhile. Move that work "
+                    "into asyncio.to_thread, or make it shorter"
+                )
+            logger.warning("%s", text)
         request: Message = pulse.heartbeat
         if now_s > pulse.poll_deadline_s:
             if pulse.heartbeat.group_instance_id is not None or self._left is pulse:
@@ -134,12 +143,13 @@ class HeartbeatThread:
     def _tell_if_held(self, late_s: float) -> None:
         """When even this thread came too late, something held the whole interpreter."""
         if late_s > STALLED_S:
-            logger.warning(
-                "a heartbeat is %.1f s late: the interpreter was held, last seen at %s, by code that does not release "
-                "the GIL",
-                late_s,
-                culprit(self._loop_thread),
+            line = culprit(self._loop_thread)
+            cause = (
+                "this process got no CPU time, or code that has returned held the GIL"
+                if line is None
+                else f"the interpreter was held, last seen at {line}, by code that does not release the GIL"
             )
+            logger.warning("a heartbeat is %.1f s late: %s", late_s, cause)
 
     def _close(self) -> None:
         if self._socket is not None:
@@ -153,12 +163,19 @@ def _leave(heartbeat: HeartbeatRequest) -> LeaveGroupRequest:
     return LeaveGroupRequest(heartbeat.group_id, heartbeat.member_id, [identity])
 
 
-def culprit(thread_id: int) -> str:
-    """The innermost line of that thread's stack that is neither asyncio's nor ours: "work.py:12 in handle"."""
+def culprit(thread_id: int) -> str | None:
+    """The innermost line that the loop of that thread runs outside the standard library and this package, such as
+    "work.py:12 in handle"; None where there is none: the loop waits for input, or its thread has ended."""
     frame = sys._current_frames().get(thread_id)
-    if frame is None:
-        return "a thread that has ended"
-    for summary in reversed(traceback.extract_stack(frame)):
-        if not summary.filename.startswith(_OURS) and "asyncio" not in Path(summary.filename).parts:
+    for summary in reversed([] if frame is None else traceback.extract_stack(frame)):
+        path = Path(summary.filename)
+        if path.parent.name == "asyncio" and path.name in _OF_THE_LOOP:
+            return None
+        if not _is_library(summary.filename):
             return f"{summary.filename}:{summary.lineno} in {summary.name}"
-    return "asyncio itself"
+    return None
+
+
+def _is_library(filename: str) -> bool:
+    of_python = filename.startswith(_STANDARD_LIBRARY) and "site-packages" not in filename
+    return of_python or filename.startswith((_OURS, "<frozen "))
