@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from coterie.cli.commands import CommandGroup
 from coterie.cli.ending import exit_code, output_errors
 from coterie.program import started
 
@@ -35,7 +36,7 @@ VERBS = {
 }
 
 
-class _Verbs(click.Group):
+class _Verbs(CommandGroup):
     """Finds a verb's module by name and imports it only then."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -88,12 +89,6 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], VERBS, n=1)
-            hint = f" Did you mean {close[0]}?" if close else ""
-            ctx.fail(f"There is no command {args[0]!r}.{hint}")
         resolved = super().resolve_command(ctx, args)
         started()
         return resolved
@@ -108,7 +103,8 @@ Examples:
 
 \b
 Exit codes: 0 done, or stopped where it runs until it is stopped; 1 refused or failed; 2 wrong arguments;
-130 stopped by Ctrl-C or SIGTERM before it was done; 141 the reader of its output has gone.
+3 a program that it needs cannot run here; 130 stopped by Ctrl-C or SIGTERM before it was done;
+141 the reader of its output has gone.
 
 \b
 Shell completion (bash; zsh and fish likewise):

@@ -44,7 +44,10 @@ Examples:
 )
 @json_option
 def bench(parts: tuple[str, ...], as_json: bool) -> None:
-    """Measure: start, memory, produce, fetch, heartbeats, commits, rebalances, Spark. Takes about a minute and a half."""
+    """Measure start, memory, produce, fetch, heartbeats, commits, rebalances and Spark.
+
+    Takes about a minute and a half.
+    """
     from coterie.bench.measure import Measurement, run_parts
     from coterie.conformance.kafka import CannotRun
     from coterie.extras import require

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run, sentences
+from coterie.cli.running import broker_option, json_option, progress_bar, run, sentences
 from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
@@ -62,10 +61,10 @@ def _run(recording: Recording, address: tuple[str, int]) -> Certificate:
     from coterie.conformance.certify.replay import certify as ask
 
     token = secrets.token_hex(2)
-    with click.progressbar(length=len(recording.stories), label="stories", file=sys.stderr) as bar:
+    with progress_bar(len(recording.stories), "stories") as advance:
 
         def progress(_: StoryOutcome) -> None:
-            bar.update(1)
+            advance(1)
 
         try:
             certificate: Certificate = run(ask(recording, address, token, progress))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from coterie.addresses import format_address
 from coterie.cli.conformance_hostile import hostile_part
 from coterie.cli.conformance_programs import clients_part, clients_sentences, commands_part, commands_sentences
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
+from coterie.cli.running import progress_bar
 from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie.console.terminal import write_line, write_lines
@@ -75,10 +73,10 @@ def _requests(asked: Asked) -> Figures:
     from coterie.conformance.differences import STORY_ROWS
     from coterie.conformance.differential import run_differential
 
-    with click.progressbar(length=asked.steps, label=f"Kafka {asked.version}, steps", file=sys.stderr) as bar:
+    with progress_bar(asked.steps, f"Kafka {asked.version}, steps") as advance:
 
         def tell(result: StoryResult) -> None:
-            bar.update(result.steps)
+            advance(result.steps)
             if result.difference:
                 _tell_difference(result)
 

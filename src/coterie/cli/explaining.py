@@ -28,7 +28,7 @@ SILENT_PART = 3  # clients heartbeat at least three times per session timeout
 @broker_option
 @json_option
 def why(group: str, bootstrap_server: str, as_json: bool) -> None:
-    """Right now: whom the group waits for, how long yet, and what happens then."""
+    """Explain what a group waits for now, for how long, and what happens then."""
     document = run(_explained(group, bootstrap_server))
     if as_json:
         write_json(asdict(document), indent=2)
@@ -38,12 +38,17 @@ def why(group: str, bootstrap_server: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("group")
-@click.option("--every", type=click.FloatRange(0.1), default=WATCH_EVERY_S, show_default=True, help="Seconds.")
-@click.option("--times", type=click.IntRange(1), help="Look so many times, then stop.")
+@click.option(
+    "--every", type=click.FloatRange(0.1), default=WATCH_EVERY_S, show_default=True, help="Seconds between two looks."
+)
+@click.option("--times", type=click.IntRange(1), help="Stop after this number of looks.")
 @broker_option
 @json_option
 def watch(group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool) -> None:
-    """What `groups why` tells, live, until Ctrl-C. Away from a terminal: a line whenever something changed."""
+    """Show the output of `groups why`, live, until Ctrl-C.
+
+    In a pipe or a file: a line for each change.
+    """
     run_until_stopped(lambda stop: _watch(stop, group, every, times, bootstrap_server, as_json))
 
 

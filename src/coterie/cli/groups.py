@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.commands import CommandGroup
 from coterie.cli.explaining import watch, why
 from coterie.cli.resetting import reset
 from coterie.cli.running import broker_option, done, json_option, run, sentences, show
@@ -26,6 +27,7 @@ HISTORY_EVENTS = frozenset({"stable", "empty", "group_removed", "member_replaced
 
 
 @click.group(
+    cls=CommandGroup,
     epilog="""\b
 Examples:
   coterie groups list
@@ -39,7 +41,7 @@ Examples:
   coterie groups reset crew --as-of 2026-11-21T09:30
   coterie groups list --zookeeper 127.0.0.1:2181
   coterie groups migrate crew --zookeeper 127.0.0.1:2181
-"""
+""",
 )
 def groups() -> None:
     """See, explain, reset and delete consumer groups."""
@@ -52,11 +54,11 @@ groups.add_command(migrate)
 
 @groups.command("list")
 @click.option("--state", "states", multiple=True, help="Only groups in this state; may be given again.")
-@zookeeper_option("Also the groups that live there; the brokers are those registered in it")
+@zookeeper_option("Include the groups in ZooKeeper; the brokers are those registered there")
 @broker_option
 @json_option
 def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
-    """Every group with its state."""
+    """List every group with its state."""
     from coterie.client import Admin
 
     in_zookeeper: list[dict[str, str]] = []
@@ -75,11 +77,11 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server
 
 @groups.command()
 @click.argument("group")
-@zookeeper_option("The group of that name that lives there")
+@zookeeper_option("Show the group of that name in ZooKeeper")
 @broker_option
 @json_option
 def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
-    """State, members, what each owns, and the lag per partition."""
+    """Show a group's state, members, owners and lag."""
     if zookeeper is not None:
         found = sentences(describe_in_zookeeper, group, zookeeper)
     else:
@@ -105,9 +107,9 @@ def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: 
 @broker_option
 @json_option
 def lint(group: str, bootstrap_server: str, as_json: bool) -> None:
-    """May it go from eager to cooperative, or from dynamic to static members, now? Who blocks it?
+    """Check whether the group can safely switch to cooperative, or to static members.
 
-    Works with any Kafka. Exits 1 when a change is not safe now.
+    Names the members that block a change. Works with any Kafka. Exits 1 when a change is not safe now.
     """
     from coterie.client import Admin
 
@@ -240,7 +242,7 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[st
 @groups.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 def dump(path: Path) -> None:
-    """The records of `__consumer_offsets` in words: a segment, a partition's folder, or a whole data folder."""
+    """Print the records of `__consumer_offsets`: of a segment, a partition's folder or a data folder."""
     from coterie.cli.dumping import dump_offsets
 
     write_lines(dump_offsets(path))

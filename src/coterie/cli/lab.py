@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,8 +15,9 @@ from typing import Any
 import click
 
 from coterie.assignors import ASSIGNORS
+from coterie.cli.commands import CommandGroup
 from coterie.cli.cores import GC_THRESHOLD, over_cores
-from coterie.cli.running import done, json_option, show
+from coterie.cli.running import done, json_option, progress_bar, show
 from coterie.cli.study import study
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
@@ -26,6 +26,7 @@ FAILURES_SHRUNK = 3
 
 
 @click.group(
+    cls=CommandGroup,
     epilog="""\b
 Examples:
   coterie lab fuzz --seeds 200
@@ -34,7 +35,7 @@ Examples:
   coterie lab handover
   coterie lab migration
   coterie lab study --seeds 3 --largest 300
-"""
+""",
 )
 def lab() -> None:
     """Run groups in virtual time, under faults."""
@@ -73,17 +74,17 @@ NOUNS = {
 @click.option("--spark", metavar="MASTER", help="Run the seeds on this Spark master instead of this machine's cores.")
 @json_option
 def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, as_json: bool) -> None:
-    """Members, or transactional producers, and broker under random faults; exits 1 and shows each seed that breaks a rule.
+    """Run members, or transactional producers, and a broker under random faults.
 
-    A failure is printed with its seed and the commit; one of members also with its story in the language of tests/spec,
-    made as short as it could be.
+    Exits 1 where a seed breaks a rule. A failure is printed with its seed and the commit; a failure of members also with
+    its story in the language of tests/spec, shrunk.
     """
     started, reports, failures = time.monotonic(), list[dict[str, Any]](), list[tuple[int, str]]()
     wanted = range(first, first + seeds)
     results = _on_spark(story, wanted, minutes, spark) if spark else _on_cores(story, wanted, minutes)
-    with click.progressbar(length=seeds, label="seeds", file=sys.stderr) as bar:
+    with progress_bar(seeds, "seeds") as advance:
         for seed, report, failure in results:
-            bar.update(1)
+            advance(1)
             if failure:
                 failures.append((seed, failure))
             else:
@@ -106,7 +107,13 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
 @lab.command()
 @click.option("--members", type=click.IntRange(1, 1000), default=19, show_default=True, help="In the group before.")
 @click.option("--partitions", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of its topic.")
-@click.option("--listener-ms", type=click.IntRange(0), default=100, show_default=True, help="What giving up takes.")
+@click.option(
+    "--listener-ms",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="How long a listener takes to give up its partitions.",
+)
 @json_option
 def handover(members: int, partitions: int, listener_ms: int, as_json: bool) -> None:
     """Measure what one more member costs a group, eager beside cooperative.
@@ -134,12 +141,18 @@ def handover(members: int, partitions: int, listener_ms: int, as_json: bool) -> 
 
 
 @lab.command()
-@click.option("--members", type=click.IntRange(1, 100), default=3, show_default=True)
-@click.option("--partitions", type=click.IntRange(1, 10_000), default=12, show_default=True)
-@click.option("--bounces", type=click.IntRange(1, 2), default=2, show_default=True, help="1 shows why two are needed.")
+@click.option("--members", type=click.IntRange(1, 100), default=3, show_default=True, help="In the group.")
+@click.option("--partitions", type=click.IntRange(1, 10_000), default=12, show_default=True, help="Of its topic.")
+@click.option(
+    "--bounces",
+    type=click.IntRange(1, 2),
+    default=2,
+    show_default=True,
+    help="Rolling restarts; 1 shows why two are needed.",
+)
 @json_option
 def migration(members: int, partitions: int, bounces: int, as_json: bool) -> None:
-    """A group moves from eager range to cooperative sticky, one member restarted after the other."""
+    """Move a group from eager range to cooperative sticky, one member restarted after the other."""
     from coterie.laboratory.experiments import migration as run_migration
 
     steps = list(run_migration(members, partitions, bounces=bounces))
@@ -147,7 +160,7 @@ def migration(members: int, partitions: int, bounces: int, as_json: bool) -> Non
         (s.what, s.assignor, s.protocol, s.members, s.rebalances, s.refused, "yes" if s.complete else "NO")
         for s in steps
     ]
-    headers = ("STEP", "ASSIGNOR", "PROTOCOL", "MEMBERS", "REBALANCES", "REFUSED", "EVERY PARTITION READ")
+    headers = ("STEP", "ASSIGNOR", "PROTOCOL", "MEMBERS", "REBALANCES", "REFUSED", "EVERY PARTITION OWNED")
     show([asdict(s) for s in steps], as_json, headers, rows)
 
 

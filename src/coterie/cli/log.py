@@ -7,17 +7,19 @@ from pathlib import Path
 
 import click
 
+from coterie.cli.commands import CommandGroup
 from coterie.cli.running import json_option
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
 
 
 @click.group(
+    cls=CommandGroup,
     epilog="""\b
 Examples:
   coterie log check ./kafka-data
   coterie log check /var/lib/kafka/data --json
-"""
+""",
 )
 def log() -> None:
     """Check a data folder, coterie's or Apache Kafka's."""
@@ -27,7 +29,9 @@ def log() -> None:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @json_option
 def check(folder: Path, as_json: bool) -> None:
-    """Read every log and file of a data folder, and say what a start would find and do. Nothing is changed.
+    """Read every log and file of a data folder, and report what a start would change.
+
+    Nothing is changed.
 
     Exits with 0 where all is well, 1 where there are findings. The broker must be stopped.
     """

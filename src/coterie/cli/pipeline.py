@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.commands import CommandGroup
 from coterie.cli.running import broker_option, done, json_option, milliseconds, sentences, show
 from coterie.cli.soak import soak
 from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
@@ -41,6 +42,7 @@ def _kafka(given: tuple[str, ...]) -> dict[str, str]:
 
 
 @click.group(
+    cls=CommandGroup,
     epilog="""\b
 Examples:
   coterie pipeline table flights --group archive --out ./archive
@@ -52,7 +54,7 @@ Examples:
   coterie pipeline report crew --history ./history --out ./crew
   coterie pipeline soak --minutes 10
   coterie pipeline what-if --churn trace.csv --set static=true,false --out ./what-if
-"""
+""",
 )
 def pipeline() -> None:
     """Turn topics into tables with Spark."""
@@ -117,7 +119,9 @@ def stream_options(command: Any) -> Any:
     command = kafka_option(json_option(broker_option(spark_options(command))))
     limit = click.option("--max-offsets-per-trigger", "limit", type=click.IntRange(1), help="Records per micro-batch.")
     command = limit(command)
-    command = click.option("--follow", is_flag=True, help="Go on until SIGTERM or Ctrl-C, a line per batch.")(command)
+    command = click.option("--follow", is_flag=True, help="Run until SIGTERM or Ctrl-C, with a line per batch.")(
+        command
+    )
     command = click.option(
         "--member", is_flag=True, help="Join the group and share its partitions, instead of only committing to it."
     )(command)
@@ -128,7 +132,7 @@ def stream_options(command: Any) -> Any:
 @pipeline.command()
 @stream_options
 def table(**options: Any) -> None:
-    """A topic's records as a Parquet table.
+    """Write a topic's records into a Parquet table.
 
     A second run adds what is new."""
     _stream_job("table", **options)
@@ -137,14 +141,14 @@ def table(**options: Any) -> None:
 @pipeline.command()
 @stream_options
 def delays(**options: Any) -> None:
-    """Flights and departure delays per carrier and hour."""
+    """Count flights and departure delays per carrier and hour."""
     _stream_job("delays", **options)
 
 
 @pipeline.command()
 @stream_options
 def keys(**options: Any) -> None:
-    """Records per key, of any topic."""
+    """Count records per key, of any topic."""
     _stream_job("keys", **options)
 
 
@@ -176,7 +180,7 @@ def history(
     bootstrap_server: str,
     as_json: bool,
 ) -> None:
-    """What happened to groups, as tables.
+    """Make tables of what happened to groups.
 
     Commits, generations, members, assignments, ownership, rebalances, lag, cadence, stalls, flapping clients and the
     groups as they are; a second run into the same folder adds what is new."""
@@ -217,14 +221,20 @@ def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:
 
 @pipeline.command("as-of")
 @click.argument("group")
-@click.option("--history", "out", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+@click.option(
+    "--history",
+    "out",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="A folder of `coterie pipeline history`.",
+)
 @click.option(
     "--time", "time_text", metavar="ISO", help="A time, such as 2026-11-21T09:30; without a zone it is local."
 )
 @click.option("--offset", type=click.IntRange(0), help="An offset of the group's partition of __consumer_offsets.")
 @json_option
 def as_of(group: str, out: Path, time_text: str | None, offset: int | None, as_json: bool) -> None:
-    """A group as it was: state, members, offsets."""
+    """Show a group as it was: state, members, offsets."""
     from coterie.pipeline.history.state import Moment, group_from_tables
 
     moment = Moment(None if time_text is None else milliseconds(time_text, "--time"), offset)

@@ -15,6 +15,7 @@ from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 
 CHUNK_BYTES = 65_536
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 TOPIC_WAIT_MS = 5_000  # a topic that the broker creates at its first use is there sooner
 
@@ -27,23 +28,30 @@ Examples:
 """
 )
 @click.argument("topic")
-@click.option("--key-separator", "-K", metavar="TEXT", help="What divides key from value; without it, no keys.")
-@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option(
+    "--key-separator", "-K", metavar="TEXT", help="The text between key and value; without it, records have no keys."
+)
+@click.option(
+    "--compression", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed."
+)
 @broker_option
 @json_option
 def produce(topic: str, key_separator: str | None, compression: str, bootstrap_server: str, as_json: bool) -> None:
-    """Write the lines of standard input to a topic; returns once all are acknowledged. Ctrl-C and SIGTERM end it with 130."""
+    """Write the lines of standard input to a topic, a record each.
+
+    Returns when the broker has acknowledged all of them; Ctrl-C and SIGTERM end it with 130.
+    """
     from coterie.client import Admin, KafkaError, Producer
     from coterie.wire.errors import ErrorCode
 
     async def send() -> int:
         settings = {"bootstrap.servers": bootstrap_server, "compression.type": compression}
         async with Admin(settings) as admin:
-            await admin.describe_cluster()  # a producer would wait for a broker; somebody at a terminal wants to know
+            await admin.describe_cluster()  # fails at once; a producer waits for a broker
         deliveries = []
         async with Producer(settings) as producer:
             try:
-                await producer.partitions_for(topic, TOPIC_WAIT_MS)  # not max.block.ms: somebody at a terminal waits
+                await producer.partitions_for(topic, TOPIC_WAIT_MS)  # shorter than max.block.ms
             except KafkaError as error:
                 if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise

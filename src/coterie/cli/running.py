@@ -14,6 +14,7 @@ import click
 from coterie.console.terminal import drawing_console, visible, write_json, write_line, write_table
 from coterie.program import INTERRUPTED, end_at_once, on_signal
 
+NO_BROKER = "no broker answers"  # how the client's error begins
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -78,11 +79,15 @@ def _on_loop(what: Callable[[], object]) -> Callable[[], None]:
 def sentences(work: Callable[..., Any], *args: Any) -> Any:
     """Calls it; a refusal becomes one sentence and exit code 1."""
     from coterie.client.errors import ConfigError, KafkaError
+    from coterie.wire.errors import ErrorCode
 
     try:
         return work(*args)
     except (KafkaError, ConfigError) as error:
-        raise click.ClickException(visible(str(error))) from error
+        text = visible(str(error))
+        if isinstance(error, KafkaError) and error.code == ErrorCode.NETWORK_EXCEPTION and NO_BROKER in text:
+            text += "; start a broker there, or name another with --bootstrap-server"
+        raise click.ClickException(text) from error
 
 
 def milliseconds(text: str, option: str, others: str = "") -> int:
@@ -109,6 +114,16 @@ def busy(text: str) -> Iterator[None]:
         return
     with drawing_console(err=True).status(text):
         yield
+
+
+@contextlib.contextmanager
+def progress_bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal's standard error, and nothing elsewhere; the yielded function advances it."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
 
 
 def show(value: Any, as_json: bool, headers: Sequence[str], rows: Sequence[Sequence[Any]], none: str = "") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.cores import GC_THRESHOLD, over_cores
+from coterie.cli.running import progress_bar
 from coterie.console.terminal import write_line
 from coterie.quantity import quantity
 
@@ -82,10 +82,10 @@ def study(
     wanted = Study(seeds, largest, questions, _traces(churn))
     jobs = wanted.jobs()
     results = _on_spark(wanted, jobs, spark) if spark else _on_cores(wanted, jobs, processes)
-    with click.progressbar(length=len(jobs), label="runs", file=sys.stderr) as bar:
+    with progress_bar(len(jobs), "runs") as advance:
         rows = []
         for row in results:
-            bar.update(1)
+            advance(1)
             rows.append(row)
     cells = ordered(wanted, summarise(rows))
     folder = out / "study"

@@ -47,9 +47,19 @@ DEFAULT_GRID = (
 @click.option("--partitions", type=click.IntRange(1, 100_000), default=24, show_default=True, help="Of the topic.")
 @click.option("--records-per-s", type=click.IntRange(0), default=100, show_default=True, help="Per partition.")
 @click.option(
-    "--listener-ms", type=click.IntRange(0), default=100, show_default=True, help="What giving partitions up takes."
+    "--listener-ms",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="How long a listener takes to give up its partitions.",
 )
-@click.option("--auto-commit-interval-ms", type=click.IntRange(100), default=5000, show_default=True)
+@click.option(
+    "--auto-commit-interval-ms",
+    type=click.IntRange(100),
+    default=5000,
+    show_default=True,
+    help="auto.commit.interval.ms.",
+)
 @click.option("--slow-polls-per-hour", type=float, default=0.0, show_default=True, help="Per member; heartbeats go on.")
 @click.option("--slow-poll-ms", type=click.IntRange(1), default=400_000, show_default=True, help="Their mean length.")
 @click.option("--pauses-per-hour", type=float, default=0.0, show_default=True, help="Per member, of the whole process.")
@@ -163,9 +173,9 @@ def _show_settings(rows: list[dict[str, Any]]) -> None:
 )
 @json_option
 def report(group: str, history: Path, out: Path, as_json: bool) -> None:
-    """A page about one group's history.
+    """Write a page about one group's history.
 
-    Owners, causes, moves, lag, stalls; its pictures also as SVG and PNG."""
+    It shows owners, causes, moves, lag and stalls; its pictures are also written as SVG and PNG."""
     from coterie.console.history_page import sections, summary
 
     found = sections(history, group)
@@ -192,13 +202,13 @@ def _write_page(out: Path, title: str, text: str, found: list[Section]) -> Path:
     required=True,
     help="A folder of `coterie pipeline history`.",
 )
-@click.option("--format", "form", type=click.Choice(("delta", "iceberg")), required=True)
+@click.option("--format", "form", type=click.Choice(("delta", "iceberg")), required=True, help="The table format.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the tables.")
 @json_option
 def export(history: Path, form: str, out: Path, as_json: bool) -> None:
-    """A history's tables as Delta or Iceberg.
+    """Write a history's tables as Delta or Iceberg.
 
-    Needs the extra `delta` or `iceberg`; tables that are there are replaced, each in one commit."""
+    Needs the extra `delta` or `iceberg`; existing tables are replaced, each in one commit."""
     from coterie.pipeline.export import ExportError
     from coterie.pipeline.export import export as write_all
 

@@ -6,29 +6,31 @@ from typing import Any
 
 import click
 
+from coterie.cli.commands import CommandGroup
 from coterie.cli.running import broker_option, done, json_option, run, show
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
 
 
 @click.group(
+    cls=CommandGroup,
     epilog="""\b
 Examples:
   coterie topics create flights --partitions 12 --config retention.ms=86400000
   coterie topics list --json
   coterie topics grow flights --partitions 24
-"""
+""",
 )
 def topics() -> None:
     """List, create, describe, grow and delete topics."""
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="Also __consumer_offsets and __coterie_journal.")
+@click.option("--internal", is_flag=True, help="Include __consumer_offsets and __coterie_journal.")
 @broker_option
 @json_option
 def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
-    """Every topic with its number of partitions."""
+    """List every topic with its number of partitions."""
     from coterie.client import Admin
 
     async def ask() -> list[dict[str, Any]]:
