@@ -9,7 +9,7 @@ import pytest
 from coterie.conformance.differences import ROWS, row_of
 from coterie.conformance.everything.answers import differences
 from coterie.conformance.everything.question import API_BY_NAME, Question
-from coterie.conformance.recognising import DifferingPart
+from coterie.conformance.recognisers import DifferingPart
 
 FAULT = {"error_code": "UNKNOWN_SERVER_ERROR"}
 FINE = {"error_code": "NONE"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
+from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.partitioning import java_hash, partition_for
 from coterie.coordinator.shard import Command, Decision, Shard, Step, drive
 from coterie.coordinator.stored import from_record
-from coterie.coordinator.telling import Teller
 from coterie.journal import CAUSES, EVENTS, JournalLine
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -22,7 +22,7 @@ class Told:
 
     def __init__(self) -> None:
         self.shard = Shard(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
-        self.teller, self.lines = Teller(), list[JournalLine]()
+        self.journal_lines, self.lines = JournalLines(), list[JournalLine]()
         self.answers: dict[object, object] = {}
         self.now_ms = 0
 
@@ -33,7 +33,7 @@ class Told:
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
-            line = self.teller.tell(step, decision.group, decision.now_ms)
+            line = self.journal_lines.line(step, decision.group, decision.now_ms)
             if line is not None:
                 self.lines.append(line)
         for reply in decision.outcome.replies:

@@ -14,7 +14,7 @@ from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset, Phase
-from coterie.coordinator.stored import StoredRecord, from_record, say_record, to_record
+from coterie.coordinator.stored import StoredRecord, from_record, record_text, to_record
 from coterie.coordinator.subscriptions import subscribed_topics
 from coterie.laboratory.scenario import ScenarioRun
 from coterie.log.config import LogConfig
@@ -224,14 +224,16 @@ def test_records_in_words() -> None:
     testGroupMetadataTombstoneParsing"""
     plain = to_record("g", OFFSET)
     assert plain is not None
-    assert say_record(plain.key, plain.value) == "offset g t-3 = 42, leader epoch 7, metadata 'note', committed at 1000"
-    assert say_record(plain.key, None) == "offset g t-3 tombstone"
+    assert (
+        record_text(plain.key, plain.value) == "offset g t-3 = 42, leader epoch 7, metadata 'note', committed at 1000"
+    )
+    assert record_text(plain.key, None) == "offset g t-3 tombstone"
     group = group_record(3, encode_subscription(["t"]))
-    assert say_record(group.key, group.value) == (
+    assert record_text(group.key, group.value) == (
         "group g consumer, generation 5, protocol range, leader m0, members [m0 subscribes to t, owns nothing readable]"
     )
-    assert say_record(group.key, None) == "group g tombstone"
-    assert say_record(b"\0\x63junk", b"") == "a record of key version 99, unknown here"
+    assert record_text(group.key, None) == "group g tombstone"
+    assert record_text(b"\0\x63junk", b"") == "a record of key version 99, unknown here"
 
 
 def test_a_group_with_very_many_offsets_can_still_be_deleted() -> None:

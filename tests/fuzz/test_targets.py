@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from coterie.cli import main
 from coterie.fuzzing import target, targets
-from coterie.fuzzing.running import corpus, fuzz, inputs, kept_inputs
+from coterie.fuzzing.runner import corpus, fuzz, inputs, kept_inputs
 from coterie.fuzzing.target import Broken, Target, check, mutated
 from coterie.fuzzing.targets import TARGETS
 from coterie.records import batch as batch_module

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.laboratory.deliveries import Delivered, Reader
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.reading import Delivered, Reader
 from coterie.laboratory.world import World
 from coterie.laboratory.zookeeper_actor import ZooKeeperActor
 from coterie.laboratory.zookeeper_server import ZooKeeperServer

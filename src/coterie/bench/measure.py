@@ -220,9 +220,9 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
 
 
 def _assignors(folder: Path) -> Iterable[Measurement]:
-    from coterie.bench.assigning import assigning
+    from coterie.bench.assignment import assignment_rows
 
-    return assigning(folder)
+    return assignment_rows(folder)
 
 
 def _clients(folder: Path) -> Iterable[Measurement]:

@@ -9,9 +9,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from coterie.coordinator.explain import explain_group
+from coterie.coordinator.journal_lines import owners_of
 from coterie.coordinator.state import Group, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
-from coterie.coordinator.telling import owners_of
 from coterie.lag import total_lag
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import OFFSETS_TOPIC, Partition, Topics
 from coterie.broker.turns import MAX_TURN_S
+from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.offsets.delete import has_offsets_of
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, Reply
@@ -34,7 +35,6 @@ from coterie.coordinator.shard import (
     drive,
 )
 from coterie.coordinator.state import Group
-from coterie.coordinator.telling import Teller
 from coterie.journal import JournalLine
 from coterie.records.batch import BatchError, encode_batch
 from coterie.records.compression import CompressionError
@@ -89,7 +89,7 @@ class GroupCoordinator:
         self.load_seconds = 0.0
         self._seats: list[_Seat] = []
         self._seat_by_group: dict[str, _Seat] = {}  # spares hashing the id with every request
-        self._teller = Teller()
+        self._journal_lines = JournalLines()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._untold: list[JournalLine] = []
@@ -130,7 +130,7 @@ class GroupCoordinator:
             logger.error("%s-%d cannot be read whole: %s", OFFSETS_TOPIC, seat.partition.index, error)
         seat.loaded = True
         for group in seat.shard.groups.values():
-            self._teller.loaded(group)
+            self._journal_lines.loaded(group)
         for decision in seat.shard.loaded(self._clock.now_ms()):
             self._drive(seat, decision)
         if self.transactions is not None and self.transactions.loaded:
@@ -258,7 +258,7 @@ class GroupCoordinator:
             reply.token.answer(reply.response)
 
     def _tell(self, decision: Decision, steps: list[Step]) -> None:
-        told = [self._teller.tell(step, decision.group, decision.now_ms) for step in steps]
+        told = [self._journal_lines.line(step, decision.group, decision.now_ms) for step in steps]
         lines = [line for line in told if line is not None]
         for listener in self.listeners:
             for line in lines:

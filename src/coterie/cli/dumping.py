@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.coordinator.stored import say_record
+from coterie.coordinator.stored import record_text
 from coterie.records.batch import BatchError, BatchHeader, batches, decode_records, ends_transaction
 from coterie.records.compression import CompressionError
 from coterie.wire.primitives import WireError
@@ -39,6 +39,6 @@ def _batch(data: bytes, position: int, header: BatchHeader) -> Iterator[str]:
             yield f"{record.offset}: transaction of producer {header.producer_id} {ends}"
             continue
         try:
-            yield f"{record.offset}: {say_record(record.key or b'', record.value)}{transaction}"
+            yield f"{record.offset}: {record_text(record.key or b'', record.value)}{transaction}"
         except WireError as error:
             yield f"{record.offset}: ! {error}"

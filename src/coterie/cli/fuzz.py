@@ -13,7 +13,7 @@ from coterie.extras import is_installed, require
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.fuzzing.running import BreakingInput
+    from coterie.fuzzing.runner import BreakingInput
     from coterie.fuzzing.target import Target
 
 
@@ -69,7 +69,7 @@ def fuzz(minutes: float, names: tuple[str, ...], seed: int | None, engine: str, 
 
 
 def _by_own_rules(targets: Sequence[Target], seconds: float, seed: int) -> Iterator[BreakingInput]:
-    from coterie.fuzzing.running import fuzz as run
+    from coterie.fuzzing.runner import fuzz as run
 
     tried = dict.fromkeys((target.name for target in targets), 0)
 
@@ -81,7 +81,7 @@ def _by_own_rules(targets: Sequence[Target], seconds: float, seed: int) -> Itera
 
 
 def _by_atheris(targets: Sequence[Target], seconds: float, seed: int) -> Iterator[BreakingInput]:
-    from coterie.fuzzing.running import BreakingInput
+    from coterie.fuzzing.runner import BreakingInput
     from coterie.fuzzing.with_atheris import run_target
 
     for target in targets:

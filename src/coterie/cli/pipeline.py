@@ -245,7 +245,7 @@ def as_of(group: str, out: Path, time_text: str | None, offset: int | None, as_j
 
 
 def _show_group(group: Any, as_json: bool) -> None:
-    from coterie.coordinator.telling import owners_of
+    from coterie.coordinator.journal_lines import owners_of
 
     owners = owners_of((m.member_id, m.assignment) for m in group.members.values())
     members = [

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coterie.conformance import accepted, recognising
+from coterie.conformance import accepted, recognisers
 from coterie.conformance.differences_of_versions import BEFORE_4, FOUR, OF_2_6, OF_4, THREE
-from coterie.conformance.recognising import DifferingPart, fails_about
+from coterie.conformance.recognisers import DifferingPart, fails_about
 from coterie.conformance.row import KnownDifference, Version
 
 if TYPE_CHECKING:
@@ -31,24 +31,24 @@ ROWS: tuple[KnownDifference, ...] = (
     ),
     KnownDifference(
         "not served",
-        "see recognising.NOT_SERVED: for each api, why",
+        "see recognisers.NOT_SERVED: for each api, why",
         "ApiVersions",
         r"api_keys\[\]",
-        recognising.not_served,
+        recognisers.not_served,
     ),
     KnownDifference(
         "more versions",
         "coterie serves the newest versions and the oldest, whatever Kafka it stands beside",
         "ApiVersions",
         r"api_keys\[\].*",
-        recognising.newer_or_older,
+        recognisers.newer_or_older,
     ),
     KnownDifference(
         "fewer versions",
-        "see recognising.NOT_IN_THIS_VERSION: for each api, why",
+        "see recognisers.NOT_IN_THIS_VERSION: for each api, why",
         "ApiVersions",
         r"api_keys\[\].max_version",
-        recognising.version_gap,
+        recognisers.version_gap,
         since=THREE,
     ),
     KnownDifference(
@@ -56,7 +56,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "the features of a Kafka of another version, and of protocols that coterie does not serve",
         "ApiVersions",
         r"(supported|finalized)_features\[\].*",
-        recognising.feature_of_another_version,
+        recognisers.feature_of_another_version,
     ),
     KnownDifference(
         "epoch of features",
@@ -70,14 +70,14 @@ ROWS: tuple[KnownDifference, ...] = (
         "Kafka keeps what a request names in maps: the same thing twice is answered once",
         ".*",
         r"(?!.*\.synonyms$).*",
-        recognising.named_twice,
+        recognisers.named_twice,
     ),
     KnownDifference(
         "nothing inside",
         "for the same reason a topic of which no partition is named leaves no trace",
         ".*",
         ".*",
-        recognising.nothing_inside,
+        recognisers.nothing_inside,
     ),
     # -- where Kafka fails with an exception of its own (UNKNOWN_SERVER_ERROR), and coterie answers ------------
     KnownDifference(
@@ -164,7 +164,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "Kafka refuses to wait no time at all, and may have done it all the same",
         "CreateTopics|CreatePartitions|DeleteTopics|ElectLeaders|AlterPartitionReassignments",
         ".*",
-        recognising.no_time,
+        recognisers.no_time,
     ),
     # -- what clients never send -----------------------------------------------------------------------------------------
     KnownDifference(
@@ -172,7 +172,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "one broker has no followers: a replica id is a consumer's here",
         "Fetch",
         r"responses\[\].partitions\[\].*|node_endpoints\[\]",
-        recognising.follower,
+        recognisers.follower,
         since=THREE,
     ),
     KnownDifference(
@@ -180,21 +180,21 @@ ROWS: tuple[KnownDifference, ...] = (
         "Kafka cannot read an ACL of an unknown or any kind and closes; coterie says SECURITY_DISABLED",
         "(Create|Delete|Describe)Acls",
         "",
-        recognising.theirs_is("connection closed"),
+        recognisers.theirs_is("connection closed"),
     ),
     KnownDifference(
         "long name",
         "a name too long for a folder is found out before the folder",
         "AlterReplicaLogDirs",
         r".*\.error_code",
-        recognising.pair("LOG_DIR_NOT_FOUND", "INVALID_TOPIC_EXCEPTION"),
+        recognisers.pair("LOG_DIR_NOT_FOUND", "INVALID_TOPIC_EXCEPTION"),
     ),
     KnownDifference(
         "memory",
         "a broker in memory has no disk to measure",
         "DescribeLogDirs",
         r".*_bytes",
-        recognising.pair(-1, "some"),
+        recognisers.pair(-1, "some"),
         since=THREE,
     ),
     KnownDifference(
@@ -202,7 +202,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "Kafka left is_default behind with version 1",
         "DescribeConfigs",
         r".*\.is_default",
-        recognising.pair(True, False),
+        recognisers.pair(True, False),
         before=FOUR,
         since=THREE,
     ),
@@ -253,14 +253,14 @@ ROWS: tuple[KnownDifference, ...] = (
         "Kafka lists what was aborted up to the next entry of its index, not to the end of what a short Fetch returns",
         "Fetch",
         r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]",
-        recognising.aborted_beyond,
+        recognisers.aborted_beyond,
     ),
     KnownDifference(
         "verified together",
         "Kafka verifies the transactions of several requests at once, and all get the error of the first one's version",
         "TxnOffsetCommit|Produce",
         r".*\.error_(code|message)",
-        lambda c: recognising.codes_of(c) == {"INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"},
+        lambda c: recognisers.codes_of(c) == {"INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"},
         since=THREE,
     ),
     KnownDifference(
@@ -268,21 +268,21 @@ ROWS: tuple[KnownDifference, ...] = (
         "Kafka's log learns its settings after AlterConfigs is answered: a record without a key still comes in, and is deleted",
         "Produce|DeleteRecords",
         "(responses|topics).*",
-        recognising.settings_later,
+        recognisers.settings_later,
     ),
     KnownDifference(
         "never joined",
         "a first join or commit that is refused, or is aborted, makes no group here; Kafka keeps an Empty one",
         "ListGroups|DescribeGroups|DeleteGroups|OffsetCommit|OffsetDelete",
         r"groups\[\](\.(group_state|error_code|error_message))?|results\[\]\.error_code|topics.*|error_code",
-        recognising.empty_in_kafka,
+        recognisers.empty_in_kafka,
     ),
     KnownDifference(
         "verified once",
         "Kafka verifies a producer's transaction with its coordinator only where its log has none open",
         "TxnOffsetCommit",
         r".*\.error_code",
-        recognising.verified_once,
+        recognisers.verified_once,
         since=THREE,
     ),
     *OF_2_6,

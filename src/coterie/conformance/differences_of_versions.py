@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.conformance import recognising
-from coterie.conformance.recognising import about, fails_about, names_setting, pair
+from coterie.conformance import recognisers
+from coterie.conformance.recognisers import about, fails_about, names_setting, pair
 from coterie.conformance.row import KnownDifference, Version
 
 THREE: Version = (3,)
@@ -11,11 +11,11 @@ FOUR: Version = (4,)
 _CONFIGS = "(Incremental)?AlterConfigs|CreateTopics|DescribeConfigs"
 
 
-def _of_2_6(name: str, reason: str, apis: str, path: str, recognises: recognising.Recognise) -> KnownDifference:
+def _of_2_6(name: str, reason: str, apis: str, path: str, recognises: recognisers.Recognise) -> KnownDifference:
     return KnownDifference(f"2.6 {name}", reason, apis, path, recognises, before=THREE)
 
 
-def _of_4(name: str, reason: str, apis: str, path: str, recognises: recognising.Recognise) -> KnownDifference:
+def _of_4(name: str, reason: str, apis: str, path: str, recognises: recognisers.Recognise) -> KnownDifference:
     return KnownDifference(f"4 {name}", reason, apis, path, recognises, since=FOUR)
 
 
@@ -33,7 +33,7 @@ _LISTS = names_setting(
 
 OF_2_6 = (
     _of_2_6("aborted without records", "2.6 lists an aborted transaction of which the partition has the marker alone", "Fetch",
-        r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]", recognising.aborted_without_records),
+        r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]", recognisers.aborted_without_records),
     _of_2_6("has no such setting", "the setting came after 2.6", _CONFIGS, ".*", _SINCE_2_6),
     _of_2_6("settings", "2.6 had another error for a value", _CONFIGS, r".*\.error_code",
             pair("INVALID_CONFIG", "INVALID_REQUEST")),
@@ -42,9 +42,9 @@ OF_2_6 = (
     _of_2_6("lists", "2.6 appends and subtracts without looking for doubles", "DescribeConfigs", r".*\.value", _LISTS),
     _of_2_6("elements", "2.6 checks what is appended to a list otherwise", "IncrementalAlterConfigs",
             r"responses\[\]\.error_(code|message)",
-            lambda c: _LISTS(c) and {"NONE", "INVALID_REQUEST", "INVALID_CONFIG"} >= recognising.codes_of(c)),
+            lambda c: _LISTS(c) and {"NONE", "INVALID_REQUEST", "INVALID_CONFIG"} >= recognisers.codes_of(c)),
     _of_2_6("values", "2.6 described a new topic's settings as they were read, not as they were written",
-            "CreateTopics", r".*\.value", recognising.same_when_read),
+            "CreateTopics", r".*\.value", recognisers.same_when_read),
     _of_2_6("keys", "2.6 describes nothing where no key is listed", "DescribeConfigs", r"results\[\]\.configs\[\]",
             about(r"resources\.configuration_keys", "no element|default|twice")),
     _of_2_6("resources", "2.6 does not know this kind of resource, and answers it as kind 0", "DescribeConfigs",
@@ -56,7 +56,7 @@ OF_2_6 = (
     _of_2_6("closes", "2.6 closes the connection on an isolation level that it does not know", "Fetch|ListOffsets", "",
             about("isolation_level", "highest|lowest|minus one|negative|unknown")),
     _of_2_6("append time", "2.6 refuses a batch that calls its time the broker's, so that later ones have lower offsets",
-            "Produce", "responses.*", recognising.append_time),
+            "Produce", "responses.*", recognisers.append_time),
     _of_2_6("closes on records", "2.6 closes the connection on records that it cannot read", "Produce", "",
             about(r"topic_data\.partition_data\.records", "cut short|empty|junk|length|magic|negative magic")),
     _of_2_6("formats", "its own version as the message format", "CreateTopics|DescribeConfigs", r".*\.value",
@@ -66,11 +66,11 @@ OF_2_6 = (
     _of_2_6("twice", "2.6 answers what is named twice as often as it is named", "(Create|Delete)Topics",
             "topics|responses", about(".*", "twice")),
     _of_2_6("instances", "2.6 overlooks an instance id that the group does not know",
-            "Heartbeat|SyncGroup|LeaveGroup|(Txn)?OffsetCommit", ".*", recognising.instance_overlooked),
+            "Heartbeat|SyncGroup|LeaveGroup|(Txn)?OffsetCommit", ".*", recognisers.instance_overlooked),
     _of_2_6("transactional member", "2.6 checks the member of a transactional commit otherwise", "TxnOffsetCommit",
             r".*\.error_code", about("generation_id|member_id")),
     _of_2_6("verifies nothing", "2.6 does not verify that a partition or group was added to the transaction (KIP-890, part 1)",
-            "Produce|TxnOffsetCommit", ".*", recognising.not_verified),
+            "Produce|TxnOffsetCommit", ".*", recognisers.not_verified),
     _of_2_6("leader epochs", "2.6 raises the leader epoch of __consumer_offsets in the course of a run",
             "Metadata",
             r".*\.leader_epoch", lambda c: "[__consumer_offsets]" in c.part.path and c.part.ours == 0),
@@ -83,7 +83,7 @@ OF_2_6 = (
     _of_2_6("state filters", "2.6 takes the case of a state filter as it is", "ListGroups", r"groups\[\]",
             about("states_filter", "lower")),
     _of_2_6("log dirs", "2.6 names topics of which it describes no partition", "DescribeLogDirs", r"results\[\]\.topics\[\]",
-            recognising.nothing_inside_theirs),
+            recognisers.nothing_inside_theirs),
     _of_2_6("followers", "a follower's read-committed or old Fetch reads nothing in 2.6", "Fetch", "responses.*",
             lambda c: c.question.body.get("replica_id", -1) >= 0),
     _of_2_6("aborted", "2.6 has null for no aborted transactions beside an error", "Fetch", ".*aborted_transactions",
@@ -110,20 +110,20 @@ BEFORE_4 = (
         r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
     KnownDifference("emptied", "before 4 an Empty group went with its last offset, or without any when somebody's topic was"
         " deleted; an id that a member had not yet joined with went with it", "DeleteGroups|OffsetDelete|DescribeGroups|"
-        "ListGroups|JoinGroup|LeaveGroup", ".*", recognising.gone_in_kafka, before=FOUR),
+        "ListGroups|JoinGroup|LeaveGroup", ".*", recognisers.gone_in_kafka, before=FOUR),
     KnownDifference("start of the last", "before 4 InitProducerId left the start of the last transaction in the coordinator's"
         " memory", "DescribeTransactions", r"transaction_states\[\]\.transaction_start_time_ms",
-        recognising.start_of_the_last, since=THREE, before=FOUR),
+        recognisers.start_of_the_last, since=THREE, before=FOUR),
     KnownDifference("times below none", "before 4 a record with a time below -1 cannot be converted to an old message",
-        "Fetch", ".*", recognising.unconvertible, before=FOUR),
+        "Fetch", ".*", recognisers.unconvertible, before=FOUR),
     KnownDifference("converted together", "before 4 the first batch of a Fetch of old messages is converted, then all others"
         " at once: none where one is zstd", "Fetch",
-        r"responses\[\]\.partitions\[\]\.records", recognising.prefix_of_converted, before=FOUR),
+        r"responses\[\]\.partitions\[\]\.records", recognisers.prefix_of_converted, before=FOUR),
     KnownDifference("converted sizes", "what fits into the size before conversion depends on the compressor", "Fetch",
-        r"responses\[\]\.partitions\[\]\.records", recognising.other_size, before=FOUR),
+        r"responses\[\]\.partitions\[\]\.records", recognisers.other_size, before=FOUR),
     KnownDifference("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is"
         " repeated, as its CONCURRENT_TRANSACTIONS demands, its own epoch is an old one", "InitProducerId", ".*",
-        recognising.fenced_by_itself, before=FOUR),
+        recognisers.fenced_by_itself, before=FOUR),
     KnownDifference("unknown group", "before 4 a commit to a group that nobody knows had another error", "OffsetCommit",
         r".*\.error_code", lambda c: c.part.theirs == "ILLEGAL_GENERATION"
         and c.part.ours in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"),

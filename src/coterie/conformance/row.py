@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coterie.conformance.recognising import DifferingPart
+from coterie.conformance.recognisers import DifferingPart
 
 Version = tuple[int, ...]
 NEWEST: Version = (99,)

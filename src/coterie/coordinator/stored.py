@@ -161,7 +161,7 @@ def _value_version(value: bytes) -> int:
     return version
 
 
-def say_record(key: bytes, value: bytes | None) -> str:
+def record_text(key: bytes, value: bytes | None) -> str:
     """A record in words, as a dump shows it. Raises WireError for one that nobody can read."""
     read = from_record(key, value)
     if read is None:

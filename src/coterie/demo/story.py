@@ -17,7 +17,7 @@ from coterie.demo.checks import Check, Expected
 from coterie.demo.processes import Processes
 from coterie.demo.summary import write_report
 from coterie.demo.view import View
-from coterie.demo.watching import Watch, Watcher
+from coterie.demo.watcher import Watch, Watcher
 from coterie.quantity import quantity
 
 TOPIC, PARTITIONS = "flights", 12
@@ -163,7 +163,7 @@ class Demo:
         o = self.options
         arguments = [
             "-m",
-            "coterie.demo.producing",
+            "coterie.demo.producer",
             self.address,
             o.topic,
             str(o.out / "rejects.txt"),

@@ -10,7 +10,7 @@ from coterie.console.report import Rebalance, Report, render
 from coterie.console.svg import Line, Stretch
 from coterie.demo.checks import Check
 from coterie.demo.view import plain
-from coterie.demo.watching import Watch, short_name
+from coterie.demo.watcher import Watch, short_name
 from coterie.journal import JournalLine
 from coterie.quantity import quantity
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie.console.terminal import text_of
-from coterie.demo.watching import Watch, short_name
+from coterie.demo.watcher import Watch, short_name
 from coterie.quantity import quantity
 
 COLOURS = ("bright_blue", "yellow", "green", "magenta", "cyan", "red")

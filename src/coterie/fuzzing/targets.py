@@ -13,8 +13,8 @@ from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.transactions.state import decode_transaction
 from coterie.extras import is_installed
+from coterie.fuzzing.batches import malformed_batch, malformed_message_set
 from coterie.fuzzing.files import FILE_TARGETS
-from coterie.fuzzing.lying import lying_batch, lying_message_set
 from coterie.fuzzing.messages import random_struct
 from coterie.fuzzing.small_files import small_file_targets
 from coterie.fuzzing.target import Target
@@ -88,15 +88,17 @@ def _columns(compiled: bool) -> Callable[[bytes], object]:
 
 
 def _plain_batch(rng: random.Random) -> bytes:
-    return lying_batch(rng, compression.NONE)
+    return malformed_batch(rng, compression.NONE)
 
 
 def _record_targets() -> Iterator[Target]:
     yield Target(
-        "records", "a batch into records, with numpy from 32 on", _records, _UNREADABLE, lying_batch, "records"
+        "records", "a batch into records, with numpy from 32 on", _records, _UNREADABLE, malformed_batch, "records"
     )
-    yield Target("records-pairs", "a batch into keys and values", _keys_and_values, _UNREADABLE, lying_batch, "records")
-    yield Target("records-walk", "a batch checked before it is stored", _walk, _UNREADABLE, lying_batch, "records")
+    yield Target(
+        "records-pairs", "a batch into keys and values", _keys_and_values, _UNREADABLE, malformed_batch, "records"
+    )
+    yield Target("records-walk", "a batch checked before it is stored", _walk, _UNREADABLE, malformed_batch, "records")
     yield Target(
         "records-walk-python",
         "the same without the compiled part",
@@ -107,14 +109,24 @@ def _record_targets() -> Iterator[Target]:
     )
     if is_installed("pyarrow"):
         yield Target(
-            "records-columns", "batches into columns, with numpy", _columns(False), _UNREADABLE, lying_batch, "records"
+            "records-columns",
+            "batches into columns, with numpy",
+            _columns(False),
+            _UNREADABLE,
+            malformed_batch,
+            "records",
         )
     if is_installed("pyarrow") and COMPILED:
         yield Target(
-            "records-compiled", "batches into columns, compiled", _columns(True), _UNREADABLE, lying_batch, "records"
+            "records-compiled",
+            "batches into columns, compiled",
+            _columns(True),
+            _UNREADABLE,
+            malformed_batch,
+            "records",
         )
-    yield Target("records-marker", "the end of a transaction", _marker, _UNREADABLE, lying_batch, "records")
-    yield Target("legacy", "message sets of formats 0 and 1", to_batch, (Refusal,), lying_message_set)
+    yield Target("records-marker", "the end of a transaction", _marker, _UNREADABLE, malformed_batch, "records")
+    yield Target("legacy", "message sets of formats 0 and 1", to_batch, (Refusal,), malformed_message_set)
     for name, codec in compression.CODEC_BY_NAME.items():
         if codec:
             yield _compression_target(name, codec)

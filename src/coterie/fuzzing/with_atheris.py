@@ -33,7 +33,7 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["coterie"]):
-        from coterie.fuzzing.running import kept_inputs
+        from coterie.fuzzing.runner import kept_inputs
         from coterie.fuzzing.target import check
         from coterie.fuzzing.targets import TARGETS
     target, folder = TARGETS[sys.argv[1]], Path(sys.argv[2])

@@ -6,9 +6,9 @@ A violation is an AssertionError: a bug of the core, never of a scenario.
 from __future__ import annotations
 
 from coterie.coordinator.events import OffsetStored
+from coterie.coordinator.journal_lines import owners_of
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Group, Phase, Token
-from coterie.coordinator.telling import owners_of
 
 
 class Ledger:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.laboratory.broker_actor import BrokerActor
+from coterie.laboratory.deliveries import Delivered, Reader
 from coterie.laboratory.member_actor import GROUP, MemberActor
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.reading import Delivered, Reader
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.reading import Reader
 from coterie.laboratory.rocketmq_brokers import ANSWER_BYTES, SimulatedBroker, SimulatedCluster
 from coterie.laboratory.script_actor import Log, ScriptActor
 from coterie.laboratory.world import World

@@ -9,7 +9,7 @@ owners
 
 from __future__ import annotations
 
-from coterie.laboratory.reading import Reader
+from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.rocketmq_actor import RocketMQActor, partition_of
 from coterie.laboratory.rocketmq_brokers import SimulatedCluster
 from coterie.laboratory.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
@@ -50,8 +50,8 @@ class RocketMQScenario(ScriptScenario):
             "counts": self._counts,
         }
 
-    def say(self, effect: Effect) -> str:
-        return say(effect)
+    def effect_text(self, effect: Effect) -> str:
+        return effect_text(effect)
 
     def _quiet(self, words: list[str], _: dict[str, str]) -> None:
         """From here on only what changes who consumes what is told."""
@@ -110,7 +110,7 @@ class RocketMQScenario(ScriptScenario):
             self.trace.append(f"{name}: rebalances={m.rebalances} notifications={m.notifications}")
 
 
-def say(effect: Effect) -> str:
+def effect_text(effect: Effect) -> str:
     """An effect in a few words."""
     match effect:
         case FetchRoute(topic):

@@ -25,9 +25,9 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
 from coterie.coordinator.shard import Command, Decision, ExpireOffsets, Shard, Step, TopicsDeleted, drive
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored import StoredRecord
-from coterie.laboratory.asking import REQUESTS, WITHOUT_ACTOR, RequestActor, plain
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
-from coterie.laboratory.saying import say
+from coterie.laboratory.scenario_requests import REQUESTS, WITHOUT_ACTOR, RequestActor, plain
+from coterie.laboratory.scenario_responses import response_text
 from coterie.laboratory.scenario_transactions import ScenarioTransactions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
@@ -188,7 +188,7 @@ class ScenarioRun:
         self.ledger.answer(reply.token)
         who = str(reply.token).split("#")[0]
         self._learn(self._actor(who), reply.response)
-        self.trace.append(f"{who}: {say(reply.response)}")
+        self.trace.append(f"{who}: {response_text(reply.response)}")
 
     @staticmethod
     def _learn(actor: RequestActor, response: Message) -> None:

@@ -19,7 +19,7 @@ from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
 from coterie.coordinator.transactions.steps import Claim, offsets_claim
-from coterie.laboratory.asking import RequestActor, plain
+from coterie.laboratory.scenario_requests import RequestActor, plain
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest

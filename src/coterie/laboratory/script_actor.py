@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.reading import Reader
 from coterie.laboratory.world import World
 from coterie.script import ScriptMachine
 

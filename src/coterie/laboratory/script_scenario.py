@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from coterie.laboratory.deliveries import Delivered
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.reading import Delivered
 from coterie.laboratory.scenario import ScenarioError
 from coterie.laboratory.script_actor import Log
 from coterie.laboratory.world import NetworkFaults, World
@@ -52,7 +52,7 @@ class ScriptScenario(ABC):
         }
 
     @abstractmethod
-    def say(self, effect: Any) -> str:
+    def effect_text(self, effect: Any) -> str:
         """An effect in a few words."""
 
     def step(self, line: str) -> list[str]:
@@ -64,7 +64,7 @@ class ScriptScenario(ABC):
         options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
         self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
         since = [item for item in self.log[before:] if isinstance(item[2], self.shown_effects)]
-        printed = [f"@{at - self.world.start_ms} {who}: {self.say(effect)}" for at, who, effect in since]
+        printed = [f"@{at - self.world.start_ms} {who}: {self.effect_text(effect)}" for at, who, effect in since]
         return printed + self.trace
 
     def readers(self) -> dict[TopicPartition, list[str]]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from coterie.assignors import ASSIGNORS
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.laboratory.churn import SETTLE_MS, MembershipChange, at_most, shortened
+from coterie.laboratory.deliveries import Delivered
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.reading import Delivered
 from coterie.laboratory.reading_member import HOUR_MS, TOPIC, ReadingMember, Workload
 from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.reading import Reader
 from coterie.laboratory.script_actor import Log, ScriptActor
 from coterie.laboratory.world import World
 from coterie.laboratory.zookeeper_server import PING_BYTES, Session, ZooKeeperServer

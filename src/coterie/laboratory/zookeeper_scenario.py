@@ -10,7 +10,7 @@ owners
 
 from __future__ import annotations
 
-from coterie.laboratory.reading import Reader
+from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
 from coterie.laboratory.zookeeper_actor import ZooKeeperActor
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
@@ -56,8 +56,8 @@ class ZooKeeperScenario(ScriptScenario):
         }
         self._broker(["1"], {})
 
-    def say(self, effect: Effect) -> str:
-        return say(effect)
+    def effect_text(self, effect: Effect) -> str:
+        return effect_text(effect)
 
     def _broker(self, words: list[str], _: dict[str, str]) -> None:
         address = paths.broker_address("127.0.0.1", 9092, self.world.now_ms)
@@ -144,7 +144,7 @@ class ZooKeeperScenario(ScriptScenario):
         return getattr(node, "data", "")
 
 
-def say(effect: Effect) -> str:
+def effect_text(effect: Effect) -> str:
     """An effect in a few words."""
     match effect:
         case Create(path, data):

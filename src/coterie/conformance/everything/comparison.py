@@ -20,7 +20,7 @@ from coterie.conformance.differences import row_of
 from coterie.conformance.everything.answers import ERRORS, Part, Tree, differences
 from coterie.conformance.everything.question import Question, Story, written
 from coterie.conformance.everything.side import CLOSED, StorySide
-from coterie.conformance.recognising import DifferingPart
+from coterie.conformance.recognisers import DifferingPart
 
 AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02

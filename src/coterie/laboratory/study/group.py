@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from coterie.laboratory.deliveries import Delivered
 from coterie.laboratory.ownership import TopicPartition
-from coterie.laboratory.reading import Delivered
 from coterie.laboratory.reading_member import TOPIC
 from coterie.laboratory.study.meter import Meter
 from coterie.laboratory.watching_broker import Removals

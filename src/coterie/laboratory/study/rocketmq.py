@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import TopicPartition
-from coterie.laboratory.reading import Reader
 from coterie.laboratory.reading_member import TOPIC
 from coterie.laboratory.rocketmq_actor import RocketMQActor, partition_of
 from coterie.laboratory.rocketmq_brokers import SimulatedCluster

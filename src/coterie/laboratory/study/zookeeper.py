@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.laboratory.reading import Reader
+from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.reading_member import TOPIC
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.laboratory.zookeeper_actor import ZooKeeperActor

@@ -14,7 +14,7 @@ from coterie.wire.messages.sync_group import SyncGroupResponse
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 
 
-def say(response: Message) -> str:
+def response_text(response: Message) -> str:
     """One line: the API, the error's name, and what a member would look at."""
     match response:
         case JoinGroupResponse():

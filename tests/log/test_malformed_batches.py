@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.fuzzing.lying import lying_batch, lying_message_set
+from coterie.fuzzing.batches import malformed_batch, malformed_message_set
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
@@ -146,10 +146,10 @@ def test_a_timestamp_beyond_javas_longs_is_looked_up_as_in_kafka() -> None:
     assert ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [answer])]).encode(5)  # it fits into the answer
 
 
-def test_any_lying_batch_is_answered_and_what_is_stored_can_be_read() -> None:
+def test_any_malformed_batch_is_answered_and_what_is_stored_can_be_read() -> None:
     for seed in range(1_500):
         rng = random.Random(seed)
-        data, version = (lying_batch(rng), 9) if seed % 3 else (lying_message_set(rng), 2)
+        data, version = (malformed_batch(rng), 9) if seed % 3 else (malformed_message_set(rng), 2)
         code, log = append(data, version, cleanup_compact=seed % 2 == 0, compression=rng.choice((None, 0, 1)))
         if code == STORED:
             batch = log.read(0, 10_000_000)

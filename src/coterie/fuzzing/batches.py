@@ -18,11 +18,11 @@ _DELTAS = (0, 1, -1, 5, -(10**13), 2**62, 2**63 - 1, -(2**63))
 _TIMESTAMPS = (-1, 0, 5, 1_700_000_000_000, 2**62, 2**63 - 1, -(2**63))
 
 
-def lying_batch(rng: random.Random, codec: int | None = None) -> bytes:
+def malformed_batch(rng: random.Random, codec: int | None = None) -> bytes:
     """One batch of format 2 at offset 0; ``codec`` None takes any."""
     rate = rng.choice(RATES)
     count = rng.choice((1, 2, 3, rng.randrange(1, 80)))
-    body = lying_body(rng, rate, count)
+    body = malformed_body(rng, rate, count)
     if codec is None:
         codec = rng.choice((0, 0, 0, 1, 2, 3, 4))
     claimed = _number(rng, rate, count)
@@ -46,7 +46,7 @@ def lying_batch(rng: random.Random, codec: int | None = None) -> bytes:
     return sealed(packed, header)
 
 
-def lying_body(rng: random.Random, rate: float, count: int) -> bytes:
+def malformed_body(rng: random.Random, rate: float, count: int) -> bytes:
     """The records, unfolded; sometimes with bytes after them or without the last ones."""
     body = b"".join(_record(rng, rate, index) for index in range(count))
     if rng.random() < rate:
@@ -56,7 +56,7 @@ def lying_body(rng: random.Random, rate: float, count: int) -> bytes:
     return body
 
 
-def lying_message_set(rng: random.Random) -> bytes:
+def malformed_message_set(rng: random.Random) -> bytes:
     """A message set of format 0 or 1, its CRC-32 right."""
     rate, magic = rng.choice(RATES), rng.choice((0, 1))
     messages = [_message(rng, rate, magic, 0, rng.randbytes(rng.randrange(40)), n) for n in range(rng.randrange(1, 5))]

@@ -19,7 +19,7 @@ AIM_S = {"1,000,000": 2.0, "100,000": 5.0}
 AIM_MIB = 1024
 
 
-def assigning(_: Path) -> Iterator[Measurement]:
+def assignment_rows(_: Path) -> Iterator[Measurement]:
     """Seconds for the first assignment and for the one after a member has left; peak memory over all."""
     done = subprocess.run([sys.executable, "-m", __name__], capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coterie.fuzzing.lying import lying_batch
+from coterie.fuzzing.batches import malformed_batch
 from coterie.records import batch as batch_module
 from coterie.records import columnar, compiled, compression
 from coterie.records.batch import (
@@ -113,7 +113,7 @@ def check_all(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.randoms(use_true_random=False))
 def test_all_decoders_agree(rng: random.Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        check_all(lying_batch(rng), patch)
+        check_all(malformed_batch(rng), patch)
 
 
 @settings(max_examples=1_500, deadline=None)
@@ -121,7 +121,7 @@ def test_all_decoders_agree(rng: random.Random) -> None:
 @example(0)
 def test_all_decoders_agree_on_seeds(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        check_all(lying_batch(random.Random(seed), codec=0), patch)
+        check_all(malformed_batch(random.Random(seed), codec=0), patch)
 
 
 def test_the_compiled_decoder_is_among_them() -> None:

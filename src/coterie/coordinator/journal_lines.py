@@ -32,7 +32,7 @@ _NAMES: dict[type, str] = {
 
 @dataclass(slots=True)
 class _Story:
-    """What the teller remembers of one group between lines."""
+    """The state of one group between two journal lines: begin of its phases, causes, last owners."""
 
     started_ms: int | None = None
     formed_ms: int | None = None
@@ -40,7 +40,7 @@ class _Story:
     owners: dict[TopicPartition, str] = field(default_factory=dict)
 
 
-class Teller:
+class JournalLines:
     """Turns steps into lines. Keeps, per group, when its phases began and who owned what in the last generation."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Teller:
             owners=owners_of((m.member_id, m.assignment) for m in group.members.values())
         )
 
-    def tell(self, step: Step, group: Group, now_ms: int) -> JournalLine | None:
+    def line(self, step: Step, group: Group, now_ms: int) -> JournalLine | None:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
         event = step.event
         line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before.value, step.phase_after.value)
