@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerSetting, Setting, Update, format_value
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
-from coterie.client.setting_descriptions import DESCRIPTIONS
-from coterie.client.settings import CHOICES, DEFAULTS, LISTS, OBJECTS
+from coterie.client.setting_types import ADDRESSES, ASSIGNOR_NAMES, OBJECTS, PARTITIONER
+from coterie.client.settings import CLIENT_SETTINGS, ClientSetting
 from reference_pages.markdown import code, sentence, table, text
 
 _CHANGES = {
@@ -96,31 +95,20 @@ def client_metrics_settings() -> str:
     return table(_HEADERS, _rows(CLIENT_METRICS_SETTINGS.values()))
 
 
-def _client_kind(name: str, default: Any) -> str:
-    if name in OBJECTS:
-        return "object"
-    if name in LISTS:
-        return "list"
-    if isinstance(default, bool):
-        return "boolean"
-    return "int" if isinstance(default, int) else "string"
-
-
 def client_settings() -> str:
     """One table for each kind of client; an empty default is "no value"."""
-    uses: dict[str, list[str]] = {}
-    for name in DEFAULTS:
-        uses.setdefault(DESCRIPTIONS[name].used_by, []).append(name)
+    uses: dict[str, list[ClientSetting[object]]] = {}
+    for setting in CLIENT_SETTINGS.values():
+        uses.setdefault(setting.used_by, []).append(setting)
     parts = []
-    for use, names in uses.items():
+    for use, settings in uses.items():
         parts.append(f"## {use.capitalize()}\n")
         rows = []
-        for name in sorted(names):
-            default = DEFAULTS[name]
-            shown = str(default).lower() if isinstance(default, bool) else default
-            choices = ", ".join(code(choice) for choice in CHOICES.get(name, ())) or text(LISTS.get(name, ""))
-            default_cell = code(shown) if shown not in (None, ()) else "no value"
-            value = _value(_client_kind(name, default), default_cell, choices)
-            rows.append((code(name), value, text(DESCRIPTIONS[name].text)))
+        for s in sorted(settings, key=lambda s: s.name):
+            choices = ", ".join(code(choice) for choice in s.rule.choices) if s.rule is not None else ""
+            taken = s.value_type.text if s.value_type in (ADDRESSES, ASSIGNOR_NAMES, OBJECTS, PARTITIONER) else ""
+            default = _default(s) if s.default != () else "no value"
+            value = _value(_kind(s), default, choices or _values(s) or text(taken))
+            rows.append((code(s.name), value, text(s.documentation)))
         parts.append(table(_HEADERS, rows))
     return "\n".join(parts)

@@ -23,7 +23,7 @@ from coterie.client import (
     WakeupError,
 )
 from coterie.client.membership import JOIN_GRACE_S, member_config
-from coterie.client.settings import ClientSettings
+from coterie.client.settings import client_settings
 from coterie.member.errors import leave_refusal
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
@@ -44,7 +44,7 @@ def test_assignors_by_name_or_by_class_name() -> None:
     shouldThrowKafkaExceptionOnAssignorNotFound, shouldThrowKafkaExceptionOnListWithNonAssignorClassType"""
 
     def assignors(given: object) -> tuple[str, ...]:
-        return member_config(ClientSettings({"partition_assignment_strategy": given}), "g").assignors
+        return member_config(client_settings({"partition_assignment_strategy": given}), "g").assignors
 
     assert assignors("org.apache.kafka.clients.consumer.CooperativeStickyAssignor") == ("cooperative-sticky",)
     assert assignors(["range", "org.apache.kafka.clients.consumer.StickyAssignor"]) == ("range", "sticky")

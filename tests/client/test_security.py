@@ -20,7 +20,7 @@ from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.scram import scram
 from coterie.client.security import Security
-from coterie.client.settings import ClientSettings
+from coterie.client.settings import client_settings
 from coterie.testing import LocalBroker
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -89,7 +89,7 @@ def test_tls_both_ways(broker: LocalBroker, tmp_path: Path) -> None:
         front = TlsFront(broker, tmp_path, wants_certificate=True)
         port = await front.start()
         assert await asked(tls(front, port, ssl_keystore_location=str(front.client)))
-        security = ClientSettings(tls(front, port, ssl_keystore_location=str(front.client))).security()
+        security = client_settings(tls(front, port, ssl_keystore_location=str(front.client))).security()
 
         def blocking() -> Any:
             socket = BrokerSocket("127.0.0.1", port, security=security)
@@ -168,7 +168,7 @@ def test_scram_trusts_nobody(first: bytes, final: bytes, said: str) -> None:
 
 def login(settings: dict[str, Any], answers: list[Any]) -> list[Any]:
     """The requests of a login that is given these answers."""
-    asked = ClientSettings(settings).security().login()
+    asked = client_settings(settings).security().login()
     requests = [next(asked)[0]]
     for answer in answers:
         try:
@@ -187,7 +187,7 @@ def test_plain_and_where_its_name_comes_from() -> None:
     for settings in (direct, jaas):
         sent = login(settings, [SaslHandshakeResponse(0, ["PLAIN"]), SaslAuthenticateResponse(0)])
         assert sent == [SaslHandshakeRequest("PLAIN"), SaslAuthenticateRequest(b"\0u\0p w")]
-        assert "p w" not in repr(ClientSettings(settings).security())
+        assert "p w" not in repr(client_settings(settings).security())
 
 
 def test_a_mechanism_that_the_broker_lacks() -> None:
@@ -200,7 +200,7 @@ def test_a_mechanism_that_the_broker_lacks() -> None:
 
 def test_scram_through_the_login() -> None:
     settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
-    asked = ClientSettings(settings | {"sasl.username": "a=b,c", "sasl.password": "p"}).security().login()
+    asked = client_settings(settings | {"sasl.username": "a=b,c", "sasl.password": "p"}).security().login()
     assert next(asked)[0] == SaslHandshakeRequest("SCRAM-SHA-512")
     first = asked.send(SaslHandshakeResponse(0, ["SCRAM-SHA-512"]))[0].auth_bytes.decode()
     assert first.startswith("n,,n=a=3Db=2Cc,r=")

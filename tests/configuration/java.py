@@ -1,5 +1,6 @@
 """The results of Apache Kafka 4.3.0 and Java 17 for many texts, recorded in data/java.json: values of settings (ConfigDef),
-properties files (java.util.Properties), and SCRAM logins (ScramFormatter) with a password that is also the user.
+the settings of its clients, properties files (java.util.Properties), and SCRAM logins (ScramFormatter) with a password that is
+also the user.
 
 `python -m tests.configuration.java` asks them anew; it needs a Java and, the first time, Maven.
 """
@@ -13,6 +14,8 @@ import random
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+from coterie.client.settings import CLIENT_SETTINGS
 
 DATA = Path(__file__).parent / "data"
 RECORDED = DATA / "java.json"
@@ -117,6 +120,8 @@ def questions() -> Iterator[tuple[str, str, str]]:
     """(subject, kind, text) of each."""
     for kind, texts in VALUES.items():
         yield from (("value", kind, text) for text in texts)
+    for client in ("consumer", "producer", "admin"):
+        yield from (("client", client, name) for name in CLIENT_SETTINGS)
     yield from (("properties", "-", text) for text in properties_texts())
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         yield from (("scram", mechanism, password) for password in PASSWORDS)

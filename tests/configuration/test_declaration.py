@@ -59,7 +59,7 @@ def test_values_are_read_by_their_settings() -> None:
         ({"max.poll.records": "0"}, "max.poll.records must be at least 1, not 0"),
         ({"max.poll.records": " x "}, "max.poll.records must be a whole number of 32 bits, not ' x '"),
         ({"max.poll.records": None}, "max.poll.records must be a whole number of 32 bits, not None"),
-        ({"secret": 5}, "secret must be text, not a value of type int"),
+        ({"secret": b"hush"}, "secret must be text, not a value of type bytes"),
     ],
 )
 def test_a_mistake_is_one_sentence(given: dict[str, object], sentence: str) -> None:

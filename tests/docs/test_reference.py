@@ -23,8 +23,7 @@ from reference_pages.expansion import PARTS, expand
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.broker.unserved import UNSERVED
-from coterie.client.setting_descriptions import DESCRIPTIONS
-from coterie.client.settings import DEFAULTS
+from coterie.client.settings import CLIENT_SETTINGS
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
 from coterie.journal import CAUSES, EVENTS, FIELDS, JournalLine
 from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
@@ -49,12 +48,12 @@ def test_every_setting_has_a_row() -> None:
     assert first_cells(settings.topic_settings()) == sorted(TOPIC_SETTINGS)
     assert first_cells(settings.group_settings()) == sorted(GROUP_SETTINGS)
     assert first_cells(settings.client_metrics_settings()) == list(CLIENT_METRICS_SETTINGS)
-    assert sorted(first_cells(settings.client_settings())) == sorted(DEFAULTS)
+    assert sorted(first_cells(settings.client_settings())) == sorted(CLIENT_SETTINGS)
 
 
 def test_every_setting_has_a_meaning_or_a_reason() -> None:
     assert not [s.name for s in BROKER_SETTINGS.values() if not s.documentation and not s.no_effect]
-    assert not [name for name in DEFAULTS if name not in DESCRIPTIONS], "its row in client/setting_descriptions.py"
+    assert not [s.name for s in CLIENT_SETTINGS.values() if not s.documentation.endswith(".")]
 
 
 def test_every_api_is_served_or_has_a_reason() -> None:

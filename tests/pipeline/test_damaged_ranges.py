@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.client.errors import CorruptBatchError
-from coterie.client.settings import ClientSettings
+from coterie.client.settings import client_settings
 from coterie.pipeline import fetching
 from coterie.pipeline.fetching import fetched, read_range
 from coterie.pipeline.planning import OffsetRange
@@ -21,7 +21,7 @@ def test_a_range_with_a_damaged_batch_fails_at_its_offset(coterie_broker: LocalB
         put(coterie_broker, 0, bytes(data))
     asked = OffsetRange("t", 0, 0, 4, coterie_broker.host, coterie_broker.port)
     with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 2: "):
-        for _ in read_range(asked, ClientSettings({}), with_headers=True, fail_on_data_loss=True):
+        for _ in read_range(asked, client_settings({}), with_headers=True, fail_on_data_loss=True):
             pass
 
 
@@ -30,4 +30,4 @@ def test_a_length_that_cannot_be_is_named_too(monkeypatch: pytest.MonkeyPatch) -
     answer = PartitionData(records=whole[:8] + b"\0\0\0\x01" + whole[12:])
     monkeypatch.setattr(fetching, "_fetch_once", lambda *_: answer)
     with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 3: "):
-        list(fetched(OffsetRange("t", 0, 3, 5, "127.0.0.1", 1), ClientSettings({})))
+        list(fetched(OffsetRange("t", 0, 3, 5, "127.0.0.1", 1), client_settings({})))

@@ -37,7 +37,7 @@ It changes nothing under other names and no setting of the broker. Exits 0 when 
 @json_option
 def certify(bootstrap_server: str, version: str | None, rules_only: bool, out: Path | None, as_json: bool) -> None:
     """Ask a broker what Apache Kafka was asked, and show which rules hold."""
-    from coterie.client.settings import ClientSettings
+    from coterie.client.settings import client_settings
     from coterie.conformance.certify.recording import Recording, load, recorded_versions
 
     versions = recorded_versions()
@@ -48,7 +48,7 @@ def certify(bootstrap_server: str, version: str | None, rules_only: bool, out: P
         raise click.UsageError(f"--out takes a file that ends in .html or .md, not {out.name}.")
     recording = load(like)
     stories = [story for story in recording.stories if story.rule or not rules_only]
-    address = sentences(ClientSettings({"bootstrap.servers": bootstrap_server}).bootstrap)[0]
+    address = sentences(lambda: client_settings({"bootstrap.servers": bootstrap_server}).bootstrap())[0]
     certificate = _run(Recording(like, stories), address)
     if out is not None:
         _write(certificate, out)

@@ -32,8 +32,9 @@ def read_streams(
     """Reads a topic in so many threads until the limit, until nothing came for consumer.timeout.ms, or until SIGINT or
     SIGTERM. Raises KafkaError."""
     from coterie.client.zookeeper import ZooKeeperConsumer
+    from coterie.client.zookeeper.settings import consumer_settings
 
-    reading = _Reading(limit, int(settings["consumer.timeout.ms"]), tell)
+    reading = _Reading(limit, consumer_settings(settings).consumer_timeout_ms, tell)
     # Set from a thread: the signal may meet this one inside the event's own lock.
     stop = threading.Thread(target=reading.stop.set)
     with on_signal(stop.start), ZooKeeperConsumer(settings, {topic: streams}) as consumer:

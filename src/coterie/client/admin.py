@@ -29,7 +29,7 @@ from coterie.client.errors import KafkaError, check
 from coterie.client.group_explanation import GroupExplanation, group_explanation
 from coterie.client.lint import Advice, lint_group
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
-from coterie.client.settings import ClientSettings
+from coterie.client.settings import client_settings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -71,7 +71,7 @@ class Admin:
     """
 
     def __init__(self, settings: Mapping[str, object]) -> None:
-        self._cluster = Cluster(ClientSettings(settings))
+        self._cluster = Cluster(client_settings(settings))
         self.each: Each = Each(self, self._cluster)
 
     async def __aenter__(self) -> Admin:

@@ -26,13 +26,13 @@ class AutoCommit:
         consumed: Callable[[], dict[TopicPartition, int]],
     ) -> None:
         self._committer, self._settings, self._consumed = committer, settings, consumed
-        self._enabled = settings["enable.auto.commit"] and group_id is not None
+        self._enabled = settings.enable_auto_commit and group_id is not None
         self._next_s = float("inf")
         self._committing: asyncio.Task[None] | None = None
 
     def restart(self) -> None:
         """The next commit is due after the whole interval."""
-        self._next_s = time.monotonic() + self._settings["auto.commit.interval.ms"] / 1000
+        self._next_s = time.monotonic() + self._settings.auto_commit_interval_ms / 1000
 
     def due_in_s(self) -> float:
         """How long a poll may sleep before `if_due` has something to do."""
@@ -50,7 +50,7 @@ class AutoCommit:
 
     def _committed(self, offsets: dict[TopicPartition, int], error: Exception | None) -> None:
         if isinstance(error, KafkaError) and error.code.retriable:
-            self._next_s = time.monotonic() + self._settings["retry.backoff.ms"] / 1000
+            self._next_s = time.monotonic() + self._settings.retry_backoff_ms / 1000
 
     async def now(self, timeout_s: float) -> None:
         """Commits, and waits for it no longer than that; a failure is none, since the next owner starts at the commit

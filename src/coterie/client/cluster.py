@@ -47,7 +47,7 @@ class Cluster:
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
-        self.timeout_s: float = settings["request.timeout.ms"] / 1000
+        self.timeout_s: float = settings.request_timeout_ms / 1000
         self._bootstrap = settings.bootstrap()
         self._security = settings.security()
         self._known = _Known()
@@ -99,7 +99,7 @@ class Cluster:
         return await self._opening.result(key, lambda: self._connect(key, address))
 
     async def _connect(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
-        client_id, timeout_s = self.settings["client.id"], min(self.timeout_s, 10)
+        client_id, timeout_s = self.settings.client_id, min(self.timeout_s, 10)
         connection = await Connection.connect(*address, client_id, timeout_s, self._security)
         self._connections[key] = connection
         return connection
@@ -149,7 +149,7 @@ class Cluster:
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:
         """Topics from the cache where it has them without error."""
         names = list(names)
-        old = time.monotonic() - self._known.updated_s > self.settings["metadata.max.age.ms"] / 1000
+        old = time.monotonic() - self._known.updated_s > self.settings.metadata_max_age_ms / 1000
         missing = [n for n in names if old or n not in self._known.topics or self._known.topics[n].error]
         if missing:
             await self.refresh(missing, create=create)
@@ -157,7 +157,7 @@ class Cluster:
 
     async def all_topics(self) -> dict[str, TopicInfo]:
         """Every topic there is, asked anew once every metadata.max.age.ms. Raises KafkaError."""
-        if time.monotonic() - self._all_updated_s > self.settings["metadata.max.age.ms"] / 1000:
+        if time.monotonic() - self._all_updated_s > self.settings.metadata_max_age_ms / 1000:
             self._all = await self.refresh(None)
             self._all_updated_s = time.monotonic()
         return self._all

@@ -76,7 +76,7 @@ class Committer:
             what, error = found
             if what not in (Verdict.RETRY, Verdict.FIND_COORDINATOR) or time.monotonic() > deadline_s:
                 raise error
-            await asyncio.sleep(self._cluster.settings["retry.backoff.ms"] / 1000)
+            await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
 
     async def async_commits_done(self) -> None:
         if self._pending:

@@ -24,7 +24,8 @@ from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.membership import Membership
 from coterie.client.offsets import list_offsets
 from coterie.client.positions import UNKNOWN
-from coterie.client.settings import ClientSettings, made
+from coterie.client.setting_types import made
+from coterie.client.settings import client_settings
 from coterie.client.starting import StartingPositions
 from coterie.client.types import (
     ByPartition,
@@ -49,11 +50,11 @@ class Consumer:
     commits. Raises ConfigError for settings it cannot work with."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.settings = ClientSettings(settings)
-        self._interceptors: list[ConsumerInterceptor] = made(self.settings["interceptor.classes"], ConsumerInterceptor)
+        self.settings = client_settings(settings)
+        self._interceptors: list[ConsumerInterceptor] = made(self.settings.interceptor_classes, ConsumerInterceptor)
         self._cluster = Cluster(self.settings)
         self._fetcher = Fetcher(self._cluster)
-        self._group_id: str | None = self.settings["group.id"]
+        self._group_id: str | None = self.settings.group_id
         self._committer = Committer(self._cluster, self._group_id, self._interceptors)
         self._starts = StartingPositions(self._cluster, self._fetcher, self._committer, self._group_id is not None)
         self._membership: Membership | None = None
@@ -61,7 +62,7 @@ class Consumer:
         self._polling = self._closed = self._woken = False
         self._assigned_by_user = False
         self._auto_commit = AutoCommit(self._committer, self.settings, self._group_id, self._consumed)
-        self._callbacks = Callbacks(self._fetcher, self._auto_commit, self.settings["max.poll.interval.ms"] / 1000)
+        self._callbacks = Callbacks(self._fetcher, self._auto_commit, self.settings.max_poll_interval_ms / 1000)
 
     async def __aenter__(self) -> Consumer:
         return self
@@ -143,7 +144,7 @@ class Consumer:
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
         """Records by partition; empty when none came in time. Raises KafkaError, WakeupError, and what a listener
         raised; CorruptBatchError at a batch that cannot be read, with each poll until one seeks past it."""
-        limit: int = self.settings["max.poll.records"]
+        limit: int = self.settings.max_poll_records
         if max_records is not None:
             limit = arguments.whole_number(max_records, "max_records", 1, 2**31 - 1)
         polled: dict[TopicPartition, list[Record]] = await self._poll(timeout_ms, lambda: self._fetcher.take(limit))
@@ -224,7 +225,7 @@ class Consumer:
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Records one after the other, without an end; raises as `poll` does. The position moves with each record, so that
         an automatic commit covers the records handed out and no others."""
-        most = 1 if self._interceptors else self.settings["max.poll.records"]
+        most = 1 if self._interceptors else self.settings.max_poll_records
         while True:
             for partition, records in (await self.poll(1000, 1)).items():
                 yield records[0]
@@ -348,7 +349,7 @@ class Consumer:
         ValueError for offsets that cannot be."""
         self._require_open()
         wanted: Offsets = self._consumed() if offsets is None else arguments.offsets_to_commit(offsets)
-        default_ms = self.settings["default.api.timeout.ms"]
+        default_ms = self.settings.default_api_timeout_ms
         limit_ms = default_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)
         if wanted:
             await self._committer.commit(wanted, limit_ms / 1000)

@@ -35,7 +35,7 @@ class Coordinator:
     async def until_done(self, work: Callable[[int], Awaitable[R]]) -> R:
         """Runs ``work(node)`` again after errors that call for it, until default.api.timeout.ms is over. Raises
         KafkaError."""
-        deadline_s = time.monotonic() + self._cluster.settings["default.api.timeout.ms"] / 1000
+        deadline_s = time.monotonic() + self._cluster.settings.default_api_timeout_ms / 1000
         while True:
             try:
                 return await work(await self.node())
@@ -44,4 +44,4 @@ class Coordinator:
                     raise
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
                     self.forget()
-                await asyncio.sleep(self._cluster.settings["retry.backoff.ms"] / 1000)
+                await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)

@@ -25,7 +25,7 @@ class Fetcher:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._settings = cluster, cluster.settings
         self._committed_only = self._settings.committed_only
-        self._room_bytes = self._settings["fetch.max.bytes"] // 4
+        self._room_bytes = self._settings.fetch_max_bytes // 4
         self.positions: dict[TopicPartition, Position] = {}
         self.out_of_range: set[TopicPartition] = set()
         self.error: KafkaError | None = None
@@ -99,7 +99,7 @@ class Fetcher:
             try:
                 request = self._request()
                 offsets = {tp: p.fetch_offset for tp, p in wanted.items()}
-                session.fill(request, offsets, self._settings["max.partition.fetch.bytes"])
+                session.fill(request, offsets, self._settings.max_partition_fetch_bytes)
                 connection = await self._cluster.connection(leader)
                 response = await connection.request(
                     request, FetchResponse, self._cluster.timeout_s + 1, highest=NAMES_UP_TO
@@ -114,7 +114,7 @@ class Fetcher:
                 if not error.code.retriable:
                     self._fail(error)
                     return
-                await asyncio.sleep(self._settings["retry.backoff.ms"] / 1000)
+                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
                 await self._refresh(wanted)
             except Exception as error:
                 session.reset()
@@ -133,11 +133,11 @@ class Fetcher:
 
     def _request(self) -> FetchRequest:
         return FetchRequest(
-            max_wait_ms=self._settings["fetch.max.wait.ms"],
-            min_bytes=self._settings["fetch.min.bytes"],
-            max_bytes=self._settings["fetch.max.bytes"],
+            max_wait_ms=self._settings.fetch_max_wait_ms,
+            min_bytes=self._settings.fetch_min_bytes,
+            max_bytes=self._settings.fetch_max_bytes,
             isolation_level=int(self._committed_only),
-            rack_id=self._settings["client.rack"] or "",
+            rack_id=self._settings.client_rack or "",
         )
 
     def _take(
@@ -165,7 +165,7 @@ class Fetcher:
     def _store(self, where: TopicPartition, position: Position, data: PartitionData) -> None:
         self.bytes_fetched += len(data.records or b"")
         try:
-            position.store(data, committed_only=self._committed_only, check_crcs=self._settings["check.crcs"])
+            position.store(data, committed_only=self._committed_only, check_crcs=self._settings.check_crcs)
         except Exception as error:  # whatever the bytes made a decoder raise
             self.mark_damaged(where, position.fetch_offset, position.fetch_offset + 1, error)
         if position.is_buffered():

@@ -19,7 +19,7 @@ from coterie.client.connection import answer_type
 from coterie.client.errors import ConfigError, KafkaError, unexpected
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.client.lint import STATIC_FROM
-from coterie.client.settings import ClientSettings, assignor_names
+from coterie.client.settings import ClientSettings
 from coterie.member.config import MemberConfig
 from coterie.member.effects import (
     Assigned,
@@ -57,18 +57,18 @@ _COUNTED = {JoinGroupResponse: "joins", SyncGroupResponse: "syncs", HeartbeatRes
 
 def member_config(settings: ClientSettings, group_id: str) -> MemberConfig:
     """Raises ConfigError for settings that no member can work with."""
-    if settings["heartbeat.interval.ms"] >= settings["session.timeout.ms"]:
+    if settings.heartbeat_interval_ms >= settings.session_timeout_ms:
         raise ConfigError("heartbeat.interval.ms must be lower than session.timeout.ms")
     config = MemberConfig(
         group_id,
-        settings["group.instance.id"],
-        settings["session.timeout.ms"],
-        settings["heartbeat.interval.ms"],
-        settings["max.poll.interval.ms"],
-        settings["retry.backoff.ms"],
-        assignor_names(settings["partition.assignment.strategy"]),
-        settings["client.rack"],
-        settings["retry.backoff.max.ms"],
+        settings.group_instance_id,
+        settings.session_timeout_ms,
+        settings.heartbeat_interval_ms,
+        settings.max_poll_interval_ms,
+        settings.retry_backoff_ms,
+        settings.partition_assignment_strategy,
+        settings.client_rack,
+        settings.retry_backoff_max_ms,
     )
     try:
         _ = config.protocol
@@ -94,7 +94,7 @@ class Membership:
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[None] | None = None
-        self._thread = HeartbeatThread(cluster.settings["client.id"], cluster.settings.security())
+        self._thread = HeartbeatThread(cluster.settings.client_id, cluster.settings.security())
 
     # -- what the consumer says -----------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class Membership:
     # -- topics -----------------------------------------------------------------------------------------------------------
 
     async def _assign_group(self, effect: AssignGroup) -> None:
-        create = self._cluster.settings["allow.auto.create.topics"]
+        create = self._cluster.settings.allow_auto_create_topics
         try:
             infos = await self._cluster.refresh(effect.topics, create=create)
             for name in effect.topics & self.machine.topics:
@@ -303,7 +303,7 @@ class Membership:
     async def _watch_metadata(self) -> None:
         """New topics for a pattern; and a leader looks out for what became of the whole group's topics. The
         cluster asks the broker once every metadata.max.age.ms."""
-        pause_s = min(METADATA_CHECK_S, self._cluster.settings["metadata.max.age.ms"] / 1000)
+        pause_s = min(METADATA_CHECK_S, self._cluster.settings.metadata_max_age_ms / 1000)
         while True:
             await asyncio.sleep(max(pause_s, 0.01))
             if self._pattern is not None:
@@ -314,7 +314,7 @@ class Membership:
                     self._wake.set()
 
     async def _match_topics(self) -> None:
-        with_internal = not self._cluster.settings["exclude.internal.topics"]
+        with_internal = not self._cluster.settings.exclude_internal_topics
         try:
             infos = await self._cluster.all_topics()
         except KafkaError as error:

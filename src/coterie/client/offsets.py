@@ -58,7 +58,7 @@ async def list_offsets(
                 raise
             for topic, _ in timestamps:
                 cluster.forget(topic)
-        await asyncio.sleep(cluster.settings["retry.backoff.ms"] / 1000)
+        await asyncio.sleep(cluster.settings.retry_backoff_ms / 1000)
 
 
 async def _list_once(cluster: Cluster, timestamps: ByPartition[int], committed: bool) -> dict[TopicPartition, int]:

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from coterie.client import arguments
@@ -25,7 +25,8 @@ from coterie.client.cluster import Cluster
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.partitioner import partition_for_key
 from coterie.client.sender import Sender
-from coterie.client.settings import ClientSettings
+from coterie.client.setting_types import Partitioner
+from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction, State, TransactionManager
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata
 from coterie.records.batch import Header
@@ -34,7 +35,6 @@ from coterie.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 RECORD_OVERHEAD_BYTES = 20
-Partitioner = Callable[[str, bytes | None, int], int]  # (topic, key, number of partitions) -> partition
 WARN_AFTER_S = 1.0  # a topic that is being made is there sooner
 CLOSED = "this producer is closed; make a new one"
 
@@ -43,20 +43,20 @@ class Producer:
     """Settings by Kafka's names: bootstrap.servers, acks, linger.ms, batch.size, compression.type, ..."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.settings = ClientSettings(settings)
+        self.settings = client_settings(settings)
         self._cluster = Cluster(self.settings)
-        acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[str(self.settings["acks"])]
-        idempotent = self.settings["enable.idempotence"] and acks == -1
-        transactional_id: str | None = self.settings["transactional.id"]
+        acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[self.settings.acks]
+        idempotent = self.settings.enable_idempotence and acks == -1
+        transactional_id: str | None = self.settings.transactional_id
         self._transactions: TransactionManager | None = None
         if transactional_id is not None:
             if not idempotent:
                 raise ConfigError("a transactional.id needs acks=all and enable.idempotence=true")
             self._transactions = TransactionManager(self._cluster, transactional_id)
         self._sender = Sender(self._cluster, acks, idempotent, self._transactions, self._batch_closed)
-        self._partitioner: Partitioner | None = self.settings["partitioner"]
-        self._buffer_memory: int = self.settings["buffer.memory"]
-        self._largest: int = self.settings["max.request.size"]
+        self._partitioner: Partitioner | None = self.settings.partitioner
+        self._buffer_memory: int = self.settings.buffer_memory
+        self._largest: int = self.settings.max_request_size
         self._sticky: dict[str, int] = {}
         self._partition_by_key: dict[tuple[bytes, int], int] = {}
         self._counts: dict[str, int] = {}
@@ -117,11 +117,11 @@ class Producer:
         at most (None: max.block.ms). Raises KafkaError."""
         if self._closed:
             raise RuntimeError(CLOSED)
-        limit_ms = self.settings["max.block.ms"] if timeout_ms is None else arguments.milliseconds(timeout_ms)
+        limit_ms = self.settings.max_block_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)
         return self._counts.get(topic) or await self._partitions(topic, limit_ms)
 
     async def _partitions(self, topic: str, limit_ms: float | None = None) -> int:
-        limit_s = (self.settings["max.block.ms"] if limit_ms is None else limit_ms) / 1000
+        limit_s = (self.settings.max_block_ms if limit_ms is None else limit_ms) / 1000
         arguments.text(topic, "topic")
         last: KafkaError | None = None
         warn_s = time.monotonic() + WARN_AFTER_S
@@ -137,14 +137,14 @@ class Producer:
                     if time.monotonic() > warn_s:
                         logger.warning("topic %s is waited for, %g s at most: %s", topic, limit_s, last)
                         warn_s = float("inf")
-                    await asyncio.sleep(self.settings["retry.backoff.ms"] / 1000)
+                    await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
         except TimeoutError:
             code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code
             text = f"topic {topic} was not available within {limit_s:g} s" + ("" if last is None else f" ({last})")
             raise KafkaError(code, text) from last
 
     async def _count(self, topic: str) -> int:
-        info = (await self._cluster.topics([topic], create=self.settings["allow.auto.create.topics"])).get(topic)
+        info = (await self._cluster.topics([topic], create=self.settings.allow_auto_create_topics)).get(topic)
         if info is None or info.error or not info.leaders:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
             raise KafkaError(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic}")
@@ -241,7 +241,7 @@ class Producer:
     async def close(self, timeout_ms: float | None = None) -> None:
         """Sends what is buffered and waits for its acknowledgement, ``timeout_ms`` at most (None: delivery.timeout.ms and
         request.timeout.ms together). What is left then fails with REQUEST_TIMED_OUT."""
-        limit_ms = self.settings["delivery.timeout.ms"] + self.settings["request.timeout.ms"]
+        limit_ms = self.settings.delivery_timeout_ms + self.settings.request_timeout_ms
         limit_s = (limit_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)) / 1000
         if self._closed:
             return

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import secrets
 import ssl
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.client.errors import ConfigError, KafkaError, check
 from coterie.client.scram import HASHES, scram
@@ -19,6 +19,9 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    from coterie.client.settings import ClientSettings
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", *HASHES)
@@ -85,28 +88,26 @@ def _plain(username: str, password: str) -> Generator[bytes, bytes, None]:
     yield f"\0{username}\0{password}".encode()
 
 
-def security(settings: Mapping[str, Any]) -> Security:
+def security(settings: ClientSettings) -> Security:
     """From the client's settings. Raises ConfigError."""
-    protocol, mechanism = settings["security.protocol"], settings["sasl.mechanism"]
-    username, password = settings["sasl.username"], settings["sasl.password"]
-    jaas = settings["sasl.jaas.config"]
-    if jaas:
-        told = {m[1]: m[2] if m[2] is not None else m[3] for m in _JAAS.finditer(jaas)}
-        username, password = told.get("username", username), told.get("password", password)
+    protocol, username, password = settings.security_protocol, settings.sasl_username, settings.sasl_password
+    if settings.sasl_jaas_config:
+        matches = _JAAS.finditer(settings.sasl_jaas_config)
+        login = {m[1]: m[2] if m[2] is not None else m[3] for m in matches}
+        username, password = login.get("username", username), login.get("password", password)
     if protocol.startswith("SASL_") and (username is None or password is None):
         raise ConfigError(f"security.protocol={protocol} needs sasl.username and sasl.password (or sasl.jaas.config)")
-    for name in ("ssl.truststore.type", "ssl.keystore.type"):
-        if settings[name] != "PEM":
-            raise ConfigError(
-                f"{name} must be PEM here; `keytool` and `openssl pkcs12` turn a {settings[name]} into PEM"
-            )
+    stores = {"ssl.truststore.type": settings.ssl_truststore_type, "ssl.keystore.type": settings.ssl_keystore_type}
+    for name, store_type in stores.items():
+        if store_type != "PEM":
+            raise ConfigError(f"{name} must be PEM here; `keytool` and `openssl pkcs12` turn a {store_type} into PEM")
     return Security(
         protocol,
-        settings["ssl.truststore.location"],
-        settings["ssl.keystore.location"],
-        settings["ssl.key.password"],
-        settings["ssl.endpoint.identification.algorithm"].lower() == "https",
-        mechanism,
+        settings.ssl_truststore_location,
+        settings.ssl_keystore_location,
+        settings.ssl_key_password,
+        settings.ssl_endpoint_identification_algorithm.lower() == "https",
+        settings.sasl_mechanism,
         username,
         password,
     )

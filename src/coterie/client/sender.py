@@ -48,9 +48,9 @@ class Sender:
         self._cluster, self._settings = cluster, cluster.settings
         self._acks, self._idempotent, self._transactions = acks, idempotent, transactions
         self._batch_closed = batch_closed
-        self._codec = CODEC_BY_NAME[self._settings["compression.type"]]
-        self._batch_bytes: int = self._settings["batch.size"]
-        self._backoff_s: float = self._settings["retry.backoff.ms"] / 1000
+        self._codec = CODEC_BY_NAME[self._settings.compression_type]
+        self._batch_bytes: int = self._settings.batch_size
+        self._backoff_s: float = self._settings.retry_backoff_ms / 1000
         self._sequences = Sequences()
         self._open: dict[TopicPartition, Batch] = {}
         self._ready: dict[TopicPartition, deque[Batch]] = {}
@@ -83,7 +83,7 @@ class Sender:
 
     async def until_room(self, size: int) -> None:
         """Waits for room in buffer.memory, max.block.ms at most. Raises KafkaError."""
-        most, block_ms = self._settings["buffer.memory"], self._settings["max.block.ms"]
+        most, block_ms = self._settings.buffer_memory, self._settings.max_block_ms
         if size > most:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; buffer.memory is less")
         try:
@@ -111,7 +111,7 @@ class Sender:
         return task
 
     async def _run(self) -> None:
-        linger_s = self._settings["linger.ms"] / 1000
+        linger_s = self._settings.linger_ms / 1000
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(linger_s if self._open else None):
@@ -207,7 +207,7 @@ class Sender:
 
     def _check_codec(self, version: int) -> None:
         """An older broker would store what its consumers cannot read (KIP-110). Raises KafkaError."""
-        if self._settings["compression.type"] == "zstd" and version < ZSTD_FROM:
+        if self._settings.compression_type == "zstd" and version < ZSTD_FROM:
             text = "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
 
@@ -252,7 +252,7 @@ class Sender:
 
     def _failed(self, batch: Batch, error: KafkaError) -> bool:
         """A retriable error leaves the batch at the head of its queue, until delivery.timeout.ms; then False."""
-        late = time.monotonic() - batch.created_s > self._settings["delivery.timeout.ms"] / 1000
+        late = time.monotonic() - batch.created_s > self._settings.delivery_timeout_ms / 1000
         if error.code.retriable and not late:
             return False
         self._remove(batch)

@@ -1,186 +1,257 @@
-"""Client settings by Kafka's names, with dots or underscores; defaults are Kafka's."""
+"""The settings of clients by Kafka's names, with dots or underscores.
+
+Types, defaults and ranges are those of Kafka's ConsumerConfig, ProducerConfig and AdminClientConfig; tests compare them.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
-from coterie.assignors import ASSIGNORS
 from coterie.client.errors import ConfigError
 from coterie.client.security import MECHANISMS, PROTOCOLS, Security, security
+from coterie.client.setting_types import (
+    ADDRESSES,
+    ASSIGNOR_NAMES,
+    EXACT_PASSWORD,
+    EXACT_TEXT,
+    OBJECTS,
+    PARTITIONER,
+    UPPER_CASE,
+    Partitioner,
+    address,
+)
+from coterie.configuration import (
+    BOOLEAN,
+    INT,
+    LONG,
+    PASSWORD,
+    STRING,
+    Rule,
+    Setting,
+    SettingError,
+    ValueType,
+    at_least,
+    declared,
+    one_of,
+    read_settings,
+    settings_of,
+)
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+D = TypeVar("D")
 
-DEFAULTS: dict[str, Any] = {
-    "bootstrap.servers": "127.0.0.1:9092",
-    "client.id": "coterie",
-    "request.timeout.ms": 30_000,
-    "retry.backoff.ms": 100,
-    "retry.backoff.max.ms": 1_000,
-    "default.api.timeout.ms": 60_000,
-    "metadata.max.age.ms": 300_000,
-    "group.id": None,
-    "group.instance.id": None,
-    "client.rack": None,
-    "session.timeout.ms": 45_000,
-    "heartbeat.interval.ms": 3_000,
-    "max.poll.interval.ms": 300_000,
-    "max.poll.records": 500,
-    "partition.assignment.strategy": "range,cooperative-sticky",
-    "auto.offset.reset": "latest",
-    "enable.auto.commit": True,
-    "auto.commit.interval.ms": 5_000,
-    "fetch.min.bytes": 1,
-    "fetch.max.bytes": 52_428_800,
-    "fetch.max.wait.ms": 500,
-    "max.partition.fetch.bytes": 1_048_576,
-    "isolation.level": "read_uncommitted",
-    "allow.auto.create.topics": True,
-    "exclude.internal.topics": True,
-    "check.crcs": True,
-    "interceptor.classes": (),
-    "acks": "all",
-    "enable.idempotence": True,
-    "compression.type": "none",
-    "batch.size": 16_384,
-    "linger.ms": 5,
-    "buffer.memory": 33_554_432,
-    "delivery.timeout.ms": 120_000,
-    "max.request.size": 1_048_576,
-    "max.block.ms": 60_000,
-    "partitioner": None,
-    "transactional.id": None,
-    "transaction.timeout.ms": 60_000,
-    "security.protocol": "PLAINTEXT",
-    "ssl.truststore.type": "PEM",
-    "ssl.truststore.location": None,
-    "ssl.keystore.type": "PEM",
-    "ssl.keystore.location": None,
-    "ssl.key.password": None,
-    "ssl.endpoint.identification.algorithm": "https",
-    "sasl.mechanism": "PLAIN",
-    "sasl.username": None,
-    "sasl.password": None,
-    "sasl.jaas.config": None,
-}
-CHOICES = {
-    "auto.offset.reset": ("earliest", "latest", "none"),
-    "acks": ("0", "1", "all", "-1"),
-    "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
-    "isolation.level": ("read_uncommitted", "read_committed"),
-    "security.protocol": PROTOCOLS,
-    "sasl.mechanism": MECHANISMS,
-}
+EVERY, CONSUMER, PRODUCER, SECURITY = "every client", "consumer", "producer", "TLS and SASL (every client)"
+_NOT_EMPTY = Rule("a text that is not empty", lambda value: value != "")
 
 
-OBJECTS = frozenset({"interceptor.classes", "partitioner"})  # Python's, not text
-# Text with commas, or a list of texts: for each what its items are.
-LISTS = {
-    "bootstrap.servers": "addresses, such as 127.0.0.1:9092",
-    "partition.assignment.strategy": f"names of assignors ({', '.join(ASSIGNORS)}) or of Kafka's Java classes",
-}
-_JAVA = "org.apache.kafka.clients.consumer."
-_JAVA_ASSIGNORS = {
-    "RangeAssignor": "range",
-    "RoundRobinAssignor": "roundrobin",
-    "StickyAssignor": "sticky",
-    "CooperativeStickyAssignor": "cooperative-sticky",
-}
+@dataclass(frozen=True, slots=True)
+class ClientSetting(Setting[T_co]):
+    """``used_by``: one of the four above."""
+
+    used_by: str = EVERY
 
 
-def assignor_names(text: str) -> tuple[str, ...]:
-    """The assignors of a comma-separated list, in order; Apache Kafka's class names are understood as well. Raises
-    ConfigError for one that there is not, or that is listed twice."""
-    found: list[str] = []
-    for item in (part.strip() for part in text.split(",")):
-        name = _JAVA_ASSIGNORS.get(item.removeprefix(_JAVA), item)
-        if name not in ASSIGNORS:
-            raise ConfigError(f"there is no assignor {item or '(nothing)'}; there are {', '.join(ASSIGNORS)}")
-        if name in found:
-            raise ConfigError(f"assignor {name} is listed twice")
-        found.append(name)
-    return tuple(found)
+def _every(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
+    return declared(ClientSetting("", value_type, default, rule, documentation))
 
 
-def _joined(name: str, value: Any) -> str:
-    """A list setting as text with commas. Raises ConfigError."""
-    items = list(value) if isinstance(value, list | tuple) else [value]
-    if not all(isinstance(item, str) for item in items):
-        raise ConfigError(f"{name} takes {LISTS[name]}, not {value!r}")
-    return ",".join(items)
+def _consumer(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
+    return declared(ClientSetting("", value_type, default, rule, documentation, used_by=CONSUMER))
 
 
+def _producer(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
+    return declared(ClientSetting("", value_type, default, rule, documentation, used_by=PRODUCER))
+
+
+def _security(value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
+    return declared(ClientSetting("", value_type, default, rule, documentation, used_by=SECURITY))
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """The settings in force, out of a table of names and defaults, by default Kafka's of today."""
+    """The values in force, of all clients; `client_settings` reads them."""
 
-    def __init__(
-        self,
-        given: Mapping[str, Any],
-        defaults: Mapping[str, Any] = DEFAULTS,
-        choices: Mapping[str, tuple[str, ...]] = CHOICES,
-    ) -> None:
-        """Raises ConfigError for an unknown name or a bad value."""
-        self._values, self._choices = dict(defaults), choices
-        for name, value in given.items():
-            dotted = name.replace("_", ".")
-            if dotted not in defaults:
-                close = difflib.get_close_matches(dotted, defaults, n=1)
-                raise ConfigError(
-                    f"there is no client setting {name}" + (f"; did you mean {close[0]}?" if close else "")
-                )
-            self._values[dotted] = self._parse(dotted, defaults[dotted], value)
-
-    def _parse(self, name: str, default: Any, value: Any) -> Any:
-        if name in self._choices and str(value) not in self._choices[name]:
-            raise ConfigError(f"{name} must be one of {', '.join(self._choices[name])}, not {value!r}")
-        if isinstance(default, bool):
-            if str(value).lower() not in ("true", "false"):
-                raise ConfigError(f"{name} must be true or false, not {value!r}")
-            return str(value).lower() == "true"
-        if isinstance(default, int):
-            try:
-                return int(value)
-            except (TypeError, ValueError):
-                raise ConfigError(f"{name} must be a whole number, not {value!r}") from None
-        if name in OBJECTS:
-            return value
-        if name in LISTS:
-            text = _joined(name, value)
-            if name == "partition.assignment.strategy":
-                assignor_names(text)
-            return text
-        return value if value is None else str(value)
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+    bootstrap_servers: tuple[str, ...] = _every(
+        ADDRESSES,
+        ("127.0.0.1:9092",),
+        "HOST:PORT of brokers to connect to first; the others are learnt from their metadata.",
+    )
+    client_id: str = _every(STRING, "coterie", "The name under which brokers log and report this client.")
+    request_timeout_ms: int = _every(INT, 30_000, "How long to wait for the response to one request.", at_least(0))
+    retry_backoff_ms: int = _every(
+        LONG,
+        100,
+        "The pause before a failed request is sent again; it doubles with each failure in a row.",
+        at_least(0),
+    )
+    retry_backoff_max_ms: int = _every(LONG, 1_000, "The longest such pause.", at_least(0))
+    default_api_timeout_ms: int = _every(
+        INT, 60_000, "How long a method that waits for the broker may take before it fails.", at_least(0)
+    )
+    metadata_max_age_ms: int = _every(
+        LONG, 300_000, "The age at which topics and leaders are looked up again without any cause.", at_least(0)
+    )
+    group_id: str | None = _consumer(
+        STRING,
+        None,
+        "The group to join or to commit to; without one, partitions are assigned by hand and nothing is committed.",
+    )
+    group_instance_id: str | None = _consumer(
+        STRING,
+        None,
+        "Makes the member static (KIP-345): one that restarts under the same id keeps its partitions.",
+        _NOT_EMPTY,
+    )
+    client_rack: str | None = _consumer(
+        STRING, None, "The rack of this client, for assignors that match it with the racks of partitions (KIP-881)."
+    )
+    session_timeout_ms: int = _consumer(
+        INT, 45_000, "A member without a heartbeat for so long is removed from its group."
+    )
+    heartbeat_interval_ms: int = _consumer(
+        INT, 3_000, "The time between two heartbeats; a third of the session timeout or less."
+    )
+    max_poll_interval_ms: int = _consumer(
+        INT,
+        300_000,
+        "A member that does not call `poll` for so long leaves its group. Also its rebalance timeout.",
+        at_least(1),
+    )
+    max_poll_records: int = _consumer(INT, 500, "The most records that one `poll` returns.", at_least(1))
+    partition_assignment_strategy: tuple[str, ...] = _consumer(
+        ASSIGNOR_NAMES,
+        ("range", "cooperative-sticky"),
+        "Assignors in order of preference; the group uses one that every member lists.",
+    )
+    auto_offset_reset: str = _consumer(
+        STRING,
+        "latest",
+        "Where to begin without a committed offset, or with one that the log no longer holds; none: fail.",
+        one_of("earliest", "latest", "none"),
+    )
+    enable_auto_commit: bool = _consumer(
+        BOOLEAN, True, "Whether positions are committed in the background, and when partitions are revoked."
+    )
+    auto_commit_interval_ms: int = _consumer(INT, 5_000, "The time between two such commits.", at_least(0))
+    fetch_min_bytes: int = _consumer(
+        INT, 1, "A fetch waits until so many bytes are there, or fetch.max.wait.ms has passed.", at_least(0)
+    )
+    fetch_max_bytes: int = _consumer(
+        INT,
+        52_428_800,
+        "The most bytes in the response to one fetch; a first batch that is larger is still returned.",
+        at_least(0),
+    )
+    fetch_max_wait_ms: int = _consumer(
+        INT, 500, "The longest time for which a fetch waits for fetch.min.bytes.", at_least(0)
+    )
+    max_partition_fetch_bytes: int = _consumer(
+        INT, 1_048_576, "The most bytes of one partition in the response to one fetch.", at_least(0)
+    )
+    isolation_level: str = _consumer(
+        STRING,
+        "read_uncommitted",
+        "Whether records of open and aborted transactions are returned.",
+        one_of("read_uncommitted", "read_committed"),
+    )
+    allow_auto_create_topics: bool = _every(
+        BOOLEAN, True, "Whether a topic that does not exist may be created by asking for its metadata."
+    )
+    exclude_internal_topics: bool = _consumer(
+        BOOLEAN, True, "Whether a pattern leaves out internal topics such as `__consumer_offsets`."
+    )
+    check_crcs: bool = _consumer(BOOLEAN, True, "Whether the checksum of each batch is verified.")
+    interceptor_classes: tuple[object, ...] = _consumer(
+        OBJECTS, (), "ConsumerInterceptor classes or objects that see records and commits."
+    )
+    acks: str = _producer(
+        STRING,
+        "all",
+        "The replicas that must have a record before it counts as sent; with 0 the broker does not respond.",
+        one_of("0", "1", "all", "-1"),
+    )
+    enable_idempotence: bool = _producer(
+        BOOLEAN, True, "Whether a batch that is sent again is stored once; needs acks=all."
+    )
+    compression_type: str = _producer(
+        STRING, "none", "The compression of batches.", one_of("none", "gzip", "snappy", "lz4", "zstd")
+    )
+    batch_size: int = _producer(
+        INT, 16_384, "The size at which a batch is sent without waiting longer; bytes.", at_least(0)
+    )
+    linger_ms: int = _producer(LONG, 5, "How long a batch that is not full waits for further records.", at_least(0))
+    buffer_memory: int = _producer(
+        LONG, 33_554_432, "The most bytes that wait to be sent; `send` waits where they are used up.", at_least(0)
+    )
+    delivery_timeout_ms: int = _producer(
+        INT, 120_000, "A record that is not acknowledged within this time fails.", at_least(0)
+    )
+    max_request_size: int = _producer(INT, 1_048_576, "The largest request; a larger record fails.", at_least(0))
+    max_block_ms: int = _producer(
+        LONG, 60_000, "How long `send` waits for metadata or for buffer memory before it fails.", at_least(0)
+    )
+    partitioner: Partitioner | None = _producer(  # noqa: RUF009 -- a field, as all others
+        PARTITIONER,
+        None,
+        "A function that chooses a record's partition; without one, the hash of the key as in Java's client.",
+    )
+    transactional_id: str | None = _producer(
+        STRING, None, "Makes the producer transactional; a newer producer with the same id fences this one.", _NOT_EMPTY
+    )
+    transaction_timeout_ms: int = _producer(
+        INT, 60_000, "The coordinator aborts a transaction that is open for longer."
+    )
+    security_protocol: str = _security(
+        UPPER_CASE, "PLAINTEXT", "How to connect: with TLS or not, with SASL or not.", one_of(*PROTOCOLS)
+    )
+    ssl_truststore_type: str = _security(STRING, "PEM", "PEM is the only type.")
+    ssl_truststore_location: str | None = _security(
+        STRING, None, "A PEM file with the certificates to trust; without it, the system's."
+    )
+    ssl_keystore_type: str = _security(STRING, "PEM", "PEM is the only type.")
+    ssl_keystore_location: str | None = _security(STRING, None, "A PEM file with this client's certificate and key.")
+    ssl_key_password: str | None = _security(PASSWORD, None, "The password of that key.")
+    ssl_endpoint_identification_algorithm: str = _security(
+        STRING, "https", "https: the certificate must be for the broker's host name; empty: any name."
+    )
+    sasl_mechanism: str = _security(STRING, "PLAIN", "The mechanism of SASL.", one_of(*MECHANISMS))
+    sasl_username: str | None = _security(EXACT_TEXT, None, "The user, for PLAIN and SCRAM.")
+    sasl_password: str | None = _security(EXACT_PASSWORD, None, "The password, for PLAIN and SCRAM.")
+    sasl_jaas_config: str | None = _security(
+        PASSWORD, None, "User and password as Java's clients write them, in place of the two above."
+    )
 
     @property
     def committed_only(self) -> bool:
         """isolation.level: whether only records of decided transactions, and only committed ones, count."""
-        return bool(self["isolation.level"] == "read_committed")
+        return self.isolation_level == "read_committed"
 
     def security(self) -> Security:
         """Raises ConfigError."""
-        return security(self._values)
+        return security(self)
 
     def bootstrap(self) -> list[tuple[str, int]]:
-        """Raises ConfigError for an address that is not HOST:PORT."""
-        addresses = []
-        for item in self["bootstrap.servers"].split(","):
-            host, colon, port = item.strip().rpartition(":")
-            if not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65_536:
-                raise ConfigError(f"bootstrap.servers must be HOST:PORT[,HOST:PORT...], not {item!r}")
-            addresses.append((host.strip("[]"), int(port)))
-        return addresses
+        """Host and port of each address of bootstrap.servers."""
+        return [address(item) for item in self.bootstrap_servers]
 
 
-def made(given: Any, kind: type[T]) -> list[T]:
-    """Objects of a setting that takes classes or objects of that kind, one or a list. Raises ConfigError."""
-    found: list[T] = []
-    for item in given if isinstance(given, list | tuple) else [given]:
-        one = item() if isinstance(item, type) else item
-        if not isinstance(one, kind):
-            raise ConfigError(f"interceptor.classes takes subclasses of {kind.__name__}, not {item!r}")
-        found.append(one)
-    return found
+CLIENT_SETTINGS: dict[str, ClientSetting[object]] = settings_of(ClientSettings, ClientSetting)
+
+
+def client_settings(given: Mapping[str, object]) -> ClientSettings:
+    """The settings of a client; those not given have their defaults. Raises ConfigError for an unknown name or a bad value."""
+    return read_client_settings(ClientSettings, CLIENT_SETTINGS, given)
+
+
+def read_client_settings(
+    declaration: Callable[..., D], table: Mapping[str, Setting[object]], given: Mapping[str, object]
+) -> D:
+    """As `read_settings`; names may have underscores for dots. Raises ConfigError."""
+    dotted = {name.replace("_", "."): value for name, value in given.items()}
+    try:
+        return read_settings(declaration, table, dotted, "client setting")
+    except SettingError as error:
+        raise ConfigError(str(error)) from error

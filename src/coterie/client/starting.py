@@ -23,7 +23,7 @@ class StartingPositions:
 
     def __init__(self, cluster: Cluster, fetcher: Fetcher, committer: Committer, in_group: bool) -> None:
         self._cluster, self._fetcher, self._committer, self._in_group = cluster, fetcher, committer, in_group
-        self._policy = cluster.settings["auto.offset.reset"]
+        self._policy = cluster.settings.auto_offset_reset
 
     async def find_within(self, timeout_s: float) -> None:
         """As `find`. Raises KafkaError REQUEST_TIMED_OUT when it takes longer."""

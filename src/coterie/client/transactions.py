@@ -88,7 +88,7 @@ class TransactionManager:
 
     async def init(self) -> None:
         """Takes the transactional id over: whoever had it is fenced, and its open transaction aborted. Raises KafkaError."""
-        timeout_ms = self._cluster.settings["transaction.timeout.ms"]
+        timeout_ms = self._cluster.settings.transaction_timeout_ms
         claimed = (self.producer_id, self.epoch) if self.state != State.UNINITIALIZED else (-1, -1)
         answer = await self._ask(InitProducerIdRequest(self.transactional_id, timeout_ms, *claimed))
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from coterie.configuration.setting import Setting, unknown_setting
 
 T = TypeVar("T")
+D = TypeVar("D")
 S = TypeVar("S", bound=Setting[Any])
 _KEY = "setting"
 
@@ -17,9 +18,6 @@ class Declaration(Protocol):
     """Any dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-
-D = TypeVar("D", bound=Declaration)
 
 
 def declared(setting: Setting[T]) -> T:

@@ -103,10 +103,10 @@ def _double(value: object) -> float:
     return float(value)
 
 
-def _string(value: object) -> str:
-    """Text, a number such as the 1 of acks, or a path."""
+def text_of(value: object) -> str:
+    """Text as it is, a number such as the 1 of acks, or a path. Raises TypeError."""
     if isinstance(value, str):
-        return trimmed(value)
+        return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     path = getattr(value, "__fspath__", None)
@@ -116,10 +116,8 @@ def _string(value: object) -> str:
     return text
 
 
-def _password(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return trimmed(value)
+def _string(value: object) -> str:
+    return trimmed(text_of(value))
 
 
 def _list(value: object) -> tuple[str, ...]:
@@ -139,7 +137,7 @@ LONG = ValueType(Kind.LONG, "a whole number of 64 bits", _integer(64))
 DOUBLE = ValueType(Kind.DOUBLE, "a number", _double)
 LIST = ValueType(Kind.LIST, "text with commas, or a list of texts", _list)
 CLASS = ValueType(Kind.CLASS, "the name of a class", _string)
-PASSWORD = ValueType(Kind.PASSWORD, "text", _password)
+PASSWORD = ValueType(Kind.PASSWORD, "text", _string)
 
 VALUE_TYPES: dict[Kind, ValueType[object]] = {
     t.kind: t for t in (BOOLEAN, STRING, SHORT, INT, LONG, DOUBLE, LIST, CLASS, PASSWORD)

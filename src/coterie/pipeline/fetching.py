@@ -44,7 +44,7 @@ def read_range(
     DataLossError; CorruptBatchError at once for a batch that cannot be read."""
     position = Position(TopicPartition(r.topic, r.partition))
     position.start_at(r.start)
-    pause_s = settings["retry.backoff.ms"] / 1000
+    pause_s = settings.retry_backoff_ms / 1000
     deadline_s = None
     while position.offset < r.end:
         try:
@@ -69,7 +69,7 @@ def read_range(
                 position.start_at(first)
                 continue
             now_s = time.monotonic()
-            deadline_s = deadline_s or now_s + settings["default.api.timeout.ms"] / 1000
+            deadline_s = deadline_s or now_s + settings.default_api_timeout_ms / 1000
             if not error.code.retriable or now_s > deadline_s:
                 raise
         time.sleep(pause_s)
@@ -83,7 +83,7 @@ def _forget(r: OffsetRange) -> None:
 
 def _until_fault(r: OffsetRange, position: Position, settings: ClientSettings, with_headers: bool) -> Iterator[Columns]:
     socket = _socket(r, settings)
-    committed_only, check_crcs = settings.committed_only, settings["check.crcs"]
+    committed_only, check_crcs = settings.committed_only, settings.check_crcs
     position.start_at(position.offset)
     waiting: Awaited | None = socket.send(_fetch(r, position.offset, settings), highest=FETCH_NAMES_UP_TO)
     while waiting is not None:

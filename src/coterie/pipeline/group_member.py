@@ -59,7 +59,8 @@ class GroupMember:
         self._run(self._start(list(topics), pattern))
 
     async def _start(self, topics: list[str], pattern: str | None) -> None:
-        group_id = self._settings["group.id"]
+        group_id = self._settings.group_id
+        assert group_id is not None, "mode=group is refused without kafka.group.id"
         self._cluster = Cluster(self._settings)
         self._committer = Committer(self._cluster, group_id, [])
         self._membership = self._committer.membership = Membership(self._cluster, group_id, self._changed.set)
@@ -110,7 +111,7 @@ class GroupMember:
             return True
         assert self._committer is not None
         try:
-            self._run(self._committer.commit(new, self._settings["default.api.timeout.ms"] / 1000))
+            self._run(self._committer.commit(new, self._settings.default_api_timeout_ms / 1000))
         except RebalanceInProgressError:
             return False
         except CommitFailedError:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client.errors import ConfigError
-from coterie.client.settings import DEFAULTS, ClientSettings
+from coterie.client.settings import CLIENT_SETTINGS, ClientSettings, client_settings
+from coterie.configuration import nearest
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets
 from coterie.pipeline.option_table import (
     IGNORED_PREFIXES,
@@ -65,7 +66,7 @@ class SourceOptions:
 
     def settings(self) -> ClientSettings:
         """Raises ConfigError."""
-        return ClientSettings(self.client)
+        return client_settings(self.client)
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -192,10 +193,9 @@ def _client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> 
             raise OptionError(f"kafka.{name} cannot be set: {instead}")
     if "bootstrap.servers" not in client:
         raise OptionError("say where the broker is with the option kafka.bootstrap.servers, as HOST:PORT")
-    known = {n: v for n, v in client.items() if n in DEFAULTS}
+    known = {n: v for n, v in client.items() if n in CLIENT_SETTINGS}
     try:
-        settings = ClientSettings(known)
-        settings.bootstrap()
+        settings = client_settings(known)
         settings.security()
     except ConfigError as error:
         raise OptionError(f"a bad kafka. option: {error}") from error
@@ -203,8 +203,7 @@ def _client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> 
 
 
 def _without_effect(name: str) -> str:
-    close = difflib.get_close_matches(name, DEFAULTS, n=1, cutoff=0.8)
-    meant = f"; did you mean kafka.{close[0]}?" if close else ""
+    meant = nearest(f"kafka.{name}", [f"kafka.{known}" for known in CLIENT_SETTINGS], 0.85)
     return f"option kafka.{name} has no effect: coterie's client has no such setting{meant}"
 
 

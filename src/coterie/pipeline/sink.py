@@ -30,7 +30,7 @@ from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError
 from coterie.client.offsets import commit_offsets, committed_offsets
 from coterie.client.producer import Producer
-from coterie.client.settings import ClientSettings
+from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction
 from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.pipeline.options import OptionError, SinkOptions, sink_options, warn
@@ -156,7 +156,7 @@ async def write_transaction(to: SinkTarget, task_id: TaskId, batches: Iterator[A
 
 @contextlib.asynccontextmanager
 async def _connected(to: SinkTarget) -> AsyncIterator[Cluster]:
-    cluster = Cluster(ClientSettings(to.producer_settings()))
+    cluster = Cluster(client_settings(to.producer_settings()))
     try:
         yield cluster
     finally:

@@ -44,8 +44,8 @@ def patiently(
 ) -> R:
     """Runs it again after errors that pass, for default.api.timeout.ms; ``forget`` drops the connections before. Raises
     KafkaError."""
-    deadline_s = time.monotonic() + settings["default.api.timeout.ms"] / 1000
-    pause_s = settings["retry.backoff.ms"] / 1000
+    deadline_s = time.monotonic() + settings.default_api_timeout_ms / 1000
+    pause_s = settings.retry_backoff_ms / 1000
     while True:
         try:
             return work()
@@ -54,7 +54,7 @@ def patiently(
                 raise
         forget()
         time.sleep(pause_s)
-        pause_s = min(pause_s * 2, settings["retry.backoff.max.ms"] / 1000)
+        pause_s = min(pause_s * 2, settings.retry_backoff_max_ms / 1000)
 
 
 class TopicReader:
@@ -258,7 +258,7 @@ class TopicReader:
 
     def _commit(self, offsets: Mapping[TopicPartition, int], member_id: str, generation: int) -> None:
         group_id = self.options.group_id or ""
-        instance_id = self._settings["group.instance.id"] if member_id else None
+        instance_id = self._settings.group_instance_id if member_id else None
         request = commit_request(group_id, dict(sorted(offsets.items())), generation, member_id, instance_id)
         check_committed(self._group_socket().request(request, highest=NAMES_UP_TO), f"group {group_id}, ")
 

@@ -7,6 +7,9 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Scanner;
 import java.util.TreeMap;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.types.Password;
@@ -19,6 +22,11 @@ import org.apache.kafka.common.security.scram.internals.ScramMessages.ServerFirs
 /** What Kafka and Java make of a text. Each line in: SUBJECT KIND TEXT, each line out: the result or "!"; texts in base64. */
 public class Java {
     private static final byte[] SALT = "a salt of Kafka's".getBytes(StandardCharsets.UTF_8);
+
+    private static final Map<String, ConfigDef> CLIENTS = Map.of(
+            "consumer", ConsumerConfig.configDef(),
+            "producer", ProducerConfig.configDef(),
+            "admin", AdminClientConfig.configDef());
 
     public static void main(String[] none) {
         Scanner lines = new Scanner(System.in, "UTF-8");
@@ -46,6 +54,12 @@ public class Java {
                 for (Object item : (List<?>) value) results.add((String) item);
             else
                 results.add(ConfigDef.convertToString(value, type));
+        } else if (subject.equals("client")) {
+            ConfigDef.ConfigKey key = CLIENTS.get(kind).configKeys().get(text);
+            results.add(key.type.name());
+            boolean has = key.defaultValue != ConfigDef.NO_DEFAULT_VALUE;
+            results.add(has ? String.valueOf(ConfigDef.convertToString(key.defaultValue, key.type)) : "required");
+            results.add(String.valueOf(key.validator));
         } else if (subject.equals("properties")) {
             Properties properties = new Properties();
             properties.load(new StringReader(text));

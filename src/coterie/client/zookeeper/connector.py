@@ -58,8 +58,8 @@ class ZooKeeperConsumer:
         self.settings = consumer_settings(settings)
         s = self.settings
         made = f"{socket.gethostname()}-{_now_ms()}-{secrets.token_hex(4)}"
-        self.consumer_id = f"{s['group.id']}_{s['consumer.id'] or made}"
-        chunks, timeout_ms = s["queued.max.message.chunks"], s["consumer.timeout.ms"]
+        self.consumer_id = f"{s.group_id}_{s.consumer_id or made}"
+        chunks, timeout_ms = s.queued_max_message_chunks, s.consumer_timeout_ms
         self.streams = {
             topic: [Stream(topic, thread, chunks, timeout_ms) for thread in threads_of(self.consumer_id, count)]
             for topic, count in threads.items()
@@ -69,19 +69,19 @@ class ZooKeeperConsumer:
         self._infos: dict[TopicPartition, PartitionTopicInfo] = {}
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         config = ConnectorConfig(
-            s["group.id"],
+            s.group_id,
             self.consumer_id,
             dict(threads),
-            s["rebalance.backoff.ms"],
-            s["rebalance.max.retries"],
-            s["auto.commit.enable"],
-            s["auto.commit.interval.ms"],
+            s.rebalance_backoff_ms,
+            s.rebalance_max_retries,
+            s.auto_commit_enable,
+            s.auto_commit_interval_ms,
         )
         self.machine = ConsumerMachine(config, _now_ms())
         self._fetchers = FetcherManager(s, self._brokers, self._failed)
-        timeouts_ms = s["zookeeper.session.timeout.ms"], s["zookeeper.connection.timeout.ms"]
+        timeouts_ms = s.zookeeper_session_timeout_ms, s.zookeeper_connection_timeout_ms
         try:
-            client = connect(s["zookeeper.connect"], *timeouts_ms)
+            client = connect(s.zookeeper_connect, *timeouts_ms)
         except Unreachable as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
         self._session = ZooKeeperSession(client, self._watch_fired, self._state_changed)

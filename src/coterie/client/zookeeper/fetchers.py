@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 from coterie.client.positions import Position
-from coterie.client.settings import ClientSettings
 from coterie.client.types import TopicPartition
+from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
 from coterie.records.batch import BatchError
 from coterie.records.compression import CompressionError
@@ -35,7 +35,7 @@ class FetcherManager:
 
     def __init__(
         self,
-        settings: ClientSettings,
+        settings: ZooKeeperConsumerSettings,
         brokers: Callable[[], Sequence[Address]],
         failed: Callable[[Exception], None],
     ) -> None:
@@ -81,7 +81,7 @@ class FetcherManager:
         self._wake.set()
 
     def _find_leaders(self) -> None:
-        stopping, backoff_s = self._stopping, self.settings["refresh.leader.backoff.ms"] / 1000
+        stopping, backoff_s = self._stopping, self.settings.refresh_leader_backoff_ms / 1000
         while True:
             self._wake.wait()
             if stopping.is_set():
@@ -135,8 +135,8 @@ class FetcherManager:
 
     def connect(self, address: Address) -> BrokerSocket:
         """Raises KafkaError."""
-        timeout_s = self.settings["socket.timeout.ms"] / 1000
-        return BrokerSocket(*address, client_id=self.settings["client.id"], timeout_s=timeout_s)
+        timeout_s = self.settings.socket_timeout_ms / 1000
+        return BrokerSocket(*address, client_id=self.settings.client_id, timeout_s=timeout_s)
 
 
 class _Fetcher(threading.Thread):
@@ -177,7 +177,7 @@ class _Fetcher(threading.Thread):
         except (KafkaError, OSError) as error:
             if not self._stopping.is_set():
                 logger.info("fetching from %s:%d broke off: %s", *self._address, error)
-                self._stopping.wait(self._settings["refresh.leader.backoff.ms"] / 1000)
+                self._stopping.wait(self._settings.refresh_leader_backoff_ms / 1000)
         except (BatchError, CompressionError) as error:
             self._manager.failed(KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)))
         finally:
@@ -203,7 +203,7 @@ class _Fetcher(threading.Thread):
     def _reset(self, info: PartitionTopicInfo) -> None:
         """Where auto.offset.reset says: no offset is kept, or it is none of the log's."""
         assert self._connection is not None
-        asked = ListOffsetsPartition(info.partition, timestamp=_RESET[self._settings["auto.offset.reset"]])
+        asked = ListOffsetsPartition(info.partition, timestamp=_RESET[self._settings.auto_offset_reset])
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(info.topic, [asked])])
         (topic,) = self._connection.request(request).topics
         (answered,) = topic.partitions
@@ -214,13 +214,13 @@ class _Fetcher(threading.Thread):
     def _fetch(self) -> None:
         assert self._connection is not None
         topics: dict[str, FetchTopic] = {}
-        size = self._settings["fetch.message.max.bytes"]
+        size = self._settings.fetch_message_max_bytes
         for (topic, partition), info in self._infos.items():
             asked = FetchPartition(partition, fetch_offset=info.fetched_offset, partition_max_bytes=size)
             topics.setdefault(topic, FetchTopic(topic)).partitions.append(asked)
         request = FetchRequest(
-            max_wait_ms=self._settings["fetch.wait.max.ms"],
-            min_bytes=self._settings["fetch.min.bytes"],
+            max_wait_ms=self._settings.fetch_wait_max_ms,
+            min_bytes=self._settings.fetch_min_bytes,
             max_bytes=size * len(self._infos),
             topics=list(topics.values()),
         )
@@ -239,7 +239,7 @@ class _Fetcher(threading.Thread):
         if code:
             logger.info("%s-%d cannot be read here: %s", info.topic, info.partition, code.name)
             del self._infos[info.topic, info.partition]
-            self._stopping.wait(self._settings["refresh.leader.backoff.ms"] / 1000)
+            self._stopping.wait(self._settings.refresh_leader_backoff_ms / 1000)
             self._manager.give_back([info])
             return
         position = Position(TopicPartition(info.topic, info.partition))

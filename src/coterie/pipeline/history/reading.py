@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coterie.client.settings import ClientSettings
+from coterie.client.settings import ClientSettings, client_settings
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.decoding import OffsetsDecoder
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
@@ -129,7 +129,7 @@ def _task(client: Mapping[str, str] | None, decode: Decode) -> Callable[[Iterato
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         decoder = OffsetsDecoder(arrow_schema(COMMITS), arrow_schema(GROUP_LOG))
-        settings = None if given is None else ClientSettings(given)
+        settings = None if given is None else client_settings(given)
         for batch in batches:
             for row in batch.to_pylist():
                 r = LogRange(**row)

@@ -1,0 +1,96 @@
+"""Types of client settings that Kafka's ConfigDef reads as lists and classes: addresses, assignors, Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from coterie.assignors import ASSIGNORS
+from coterie.client.errors import ConfigError
+from coterie.configuration import LIST, Kind, UnfitValue, ValueType
+from coterie.configuration.value_types import text_of
+
+T = TypeVar("T")
+
+Partitioner = Callable[[str, bytes | None, int], int]  # (topic, key, number of partitions) -> partition
+
+_JAVA = "org.apache.kafka.clients.consumer."
+_JAVA_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+_ASSIGNORS_TEXT = f"names of assignors ({', '.join(ASSIGNORS)}) or of Kafka's Java classes"
+
+
+def address(item: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT; an IPv6 host may be in brackets. Raises ValueError."""
+    host, colon, port = item.strip().rpartition(":")
+    if not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65_536:
+        raise ValueError(item)
+    return host.strip("[]"), int(port)
+
+
+def _addresses(value: object) -> tuple[str, ...]:
+    items = LIST.read(value) or ("",)
+    for item in items:
+        try:
+            address(item)
+        except ValueError:
+            raise UnfitValue(f"must be HOST:PORT[,HOST:PORT...], not {item!r}") from None
+    return items
+
+
+def _assignors(value: object) -> tuple[str, ...]:
+    """In order, by the names that go over the wire."""
+    try:
+        items = LIST.read(value) or ("",)
+    except (TypeError, ValueError):
+        raise UnfitValue(f"takes {_ASSIGNORS_TEXT}, not {value!r}") from None
+    names: list[str] = []
+    for item in items:
+        name = _JAVA_ASSIGNORS.get(item.removeprefix(_JAVA), item)
+        if name not in ASSIGNORS:
+            there_are = f"there are {', '.join(ASSIGNORS)}"
+            raise UnfitValue(f"is wrong: there is no assignor {item or '(nothing)'}; {there_are}")
+        if name in names:
+            raise UnfitValue(f"is wrong: assignor {name} is listed twice")
+        names.append(name)
+    return tuple(names)
+
+
+def _partitioner(value: Any) -> Partitioner:
+    if not callable(value):
+        raise TypeError
+    function: Partitioner = value
+    return function
+
+
+def _objects(value: object) -> tuple[object, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _upper(value: object) -> str:
+    return text_of(value).strip().upper()
+
+
+ADDRESSES = ValueType(Kind.LIST, "addresses, such as 127.0.0.1:9092", _addresses)
+ASSIGNOR_NAMES = ValueType(Kind.LIST, _ASSIGNORS_TEXT, _assignors)
+PARTITIONER = ValueType(Kind.CLASS, "a function of topic, key and number of partitions", _partitioner)
+OBJECTS = ValueType(Kind.LIST, "classes or objects, one or a list", _objects)
+UPPER_CASE = ValueType(Kind.STRING, "text in any case", _upper)
+# Not Kafka's own settings, so not trimmed: a password may begin or end with a space.
+EXACT_TEXT = ValueType(Kind.STRING, "text", text_of)
+EXACT_PASSWORD = ValueType(Kind.PASSWORD, "text", text_of)
+
+
+def made(given: Iterable[object], kind: type[T]) -> list[T]:
+    """Objects of a setting that takes classes or objects of that kind. Raises ConfigError."""
+    objects: list[T] = []
+    for item in given:
+        one = item() if isinstance(item, type) else item
+        if not isinstance(one, kind):
+            raise ConfigError(f"interceptor.classes takes subclasses of {kind.__name__}, not {item!r}")
+        objects.append(one)
+    return objects
