@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
+
+import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
@@ -15,6 +18,7 @@ from coterie.conformance.everything.domains import batch
 from coterie.conformance.everything.question import Question, Story
 from coterie.conformance.everything.side import StorySide
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 _TOPIC = {"name": "$t", "num_partitions": 1, "replication_factor": 1}
 _CREATE = Question("create", "CreateTopics", 4, {"topics": [_TOPIC]})
@@ -78,6 +82,21 @@ def test_topics_are_gone_before_the_judge_asks_on() -> None:
     assert asked[0] == LATE + 1
 
 
+async def _differences_of_produce(handle: Handler, acks: int, agree_s: float) -> list[Difference]:
+    """A Produce to two of our brokers, of which the second answers by ``handle``."""
+    data = {"name": "$t", "partition_data": [{"index": 0, "records": batch()}]}
+    body = {"acks": acks, "timeout_ms": 1000, "topic_data": [data]}
+    brokers = [Broker(BrokerSettings(SETTINGS)) for _ in range(2)]
+    brokers[1].handlers = HANDLERS | {0: handle}
+    one, other = [StorySide("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=0) for broker in brokers]
+    try:
+        story = Story("s", [_CREATE, Question("produce", "Produce", 7, body)])
+        return (await Comparer((one, other), (4, 3, 0), agree_s=agree_s).compare(story)).differences
+    finally:
+        for broker in brokers:
+            await broker.stop()
+
+
 def test_an_unacknowledged_produce_that_was_refused_is_asked_again() -> None:
     """Its only error is the end of the connection, which may mean "not yet" too."""
     refused = [0]
@@ -88,23 +107,19 @@ def test_an_unacknowledged_produce_that_was_refused_is_asked_again() -> None:
             raise CannotAnswer("not yet")
         return HANDLERS[0](broker, request, call)
 
-    data = {"name": "$t", "partition_data": [{"index": 0, "records": batch()}]}
-    story = Story(
-        "s",
-        [
-            _CREATE,
-            Question("produce", "Produce", 7, {"acks": 0, "timeout_ms": 1000, "topic_data": [data]}),
-        ],
-    )
+    assert (asyncio.run(_differences_of_produce(handle, 0, agree_s=2.0)), refused) == ([], [1])
 
-    async def differences() -> list[Difference]:
-        brokers = [Broker(BrokerSettings(SETTINGS)) for _ in range(2)]
-        brokers[1].handlers = HANDLERS | {0: handle}
-        one, other = [StorySide("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=0) for broker in brokers]
-        try:
-            return (await Comparer((one, other), (4, 3, 0), agree_s=2.0).compare(story)).differences
-        finally:
-            for broker in brokers:
-                await broker.stop()
 
-    assert (asyncio.run(differences()), refused) == ([], [1])
+@pytest.mark.parametrize(("code", "waited_for"), [(ErrorCode.INVALID_RECORD, True), (ErrorCode.NOT_COORDINATOR, False)])
+def test_a_setting_that_comes_late_is_waited_for_longer(code: ErrorCode, waited_for: bool) -> None:
+    """Kafka 2.6 reads changes of settings from ZooKeeper, one after the other: seconds, on a machine with other work."""
+    until_s: list[float] = []
+
+    def handle(broker: Broker, request: Any, call: Call) -> Any:
+        until_s.append(time.monotonic() + 2.0)
+        if time.monotonic() >= until_s[0]:
+            return HANDLERS[0](broker, request, call)
+        refused = PartitionProduceResponse(index=0, error_code=code, base_offset=-1)
+        return ProduceResponse([TopicProduceResponse(request.topic_data[0].name, partition_responses=[refused])])
+
+    assert (asyncio.run(_differences_of_produce(handle, -1, agree_s=1.0)) == []) == waited_for

@@ -26,6 +26,7 @@ AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
 STAYED = 2  # so often, then the next one of the kind waits for a part of ``agree_s`` only
 PART_OF_AGREE_S = 0.1
+LATE_SETTING = 5  # times as long: 2.6's brokers learn a topic's settings from ZooKeeper, one change after the other
 READING = frozenset(
     {
         "ApiVersions", "Metadata", "Fetch", "ListOffsets", "OffsetFetch", "FindCoordinator", "DescribeGroups",
@@ -158,7 +159,12 @@ class Comparer:
         return Difference(story, question, answers[0], answers[1], left) if left else None
 
     def _patience_s(self, difference: Difference) -> float:
-        return self.agree_s * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
+        late = (
+            LATE_SETTING
+            if any(word in repr(difference.parts) for word in ("INVALID_RECORD", "POLICY_VIOLATION"))
+            else 1
+        )
+        return self.agree_s * late * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
 
     async def _ask(self, side: StorySide, question: Question) -> Tree:
         try:
