@@ -1,4 +1,4 @@
-"""Who had which partition before: what the members say they own, with contradictions settled.
+"""The former owner of each partition: the members' ownership claims, with contradictions settled.
 
 A member's claim counts for topics that it still subscribes to and that exist. Of two claims the one of the newer
 generation holds; two of the same generation cancel each other (scenarios part 2.3, "Claims from different generations").
@@ -88,6 +88,6 @@ class Claims:
         return kept
 
     def free(self) -> dict[str, list[int]]:
-        """Partitions that nobody holds, by topic."""
+        """Unowned partitions, by topic."""
         free = {t: [p for p, holder in enumerate(hs) if holder < 0] for t, hs in self.holders.items()}
         return {t: partitions for t, partitions in free.items() if partitions}

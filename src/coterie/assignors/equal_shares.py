@@ -85,7 +85,7 @@ def _deal(shares: Shares, free: dict[str, list[int]], takers: list[int]) -> None
 
 
 def _give_up_distant(topics: AssignableTopics, members: Sequence[Subscriber], claims: Claims) -> None:
-    """A partition without a replica on its holder's rack is given up, if someone is closer."""
+    """Releases a partition without a replica on its owner's rack, if another member is closer."""
     racks = {m.rack for m in members if m.rack}
     for topic, holders in claims.holders.items():
         for partition, (index, close) in enumerate(zip(holders, topics.racks.get(topic, ()), strict=False)):
@@ -103,7 +103,7 @@ def _deal_close(
     extra: int,
 ) -> int:
     """Free partitions to members on one of their racks, within everyone's share, those with the fewest racks to choose
-    from first; what found nobody stays in ``free``. Returns how many members may still have one more than ``each``."""
+    from first; one without a taker stays in ``free``. Returns how many members may still have one more than ``each``."""
     heaps: dict[str, list[tuple[int, int]]] = {}
     for index, member in enumerate(members):
         if member.rack:

@@ -1,6 +1,6 @@
 """Range: per topic, contiguous runs of partitions to its subscribers in order; the first n % m get one more (A1).
 
-Where racks tell something, those partitions go first to whom they are close (KIP-881): same balance, and topics with
+Where racks matter, partitions go first to a member on a rack of theirs (KIP-881): same balance, and topics with
 the same subscribers and as many partitions stay co-partitioned.
 """
 

@@ -40,7 +40,7 @@ def in_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:
 
 
 def racks_matter(subscribers: Iterable[Subscriber], partition_racks: Iterable[frozenset[str]]) -> bool:
-    """Racks tell something only if members and partitions both have them, they overlap, and not every partition is on
+    """Racks matter only if members and partitions both have them, they overlap, and not every partition is on
     every rack (KIP-881, testUseRackAwareAssignment)."""
     members = {s.rack for s in subscribers if s.rack}
     partitions = set(partition_racks)

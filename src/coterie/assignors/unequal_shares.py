@@ -2,7 +2,7 @@
 
 Every member keeps its partitions; a free one goes to the subscribed member with the fewest. Then, as long as a member has two
 more than another that its partitions can reach, perhaps over others in between, partitions move along the way that
-costs the fewest moves of what somebody had before. When no such way is left, no assignment is better balanced (an
+moves the fewest owned partitions. When no such way is left, no assignment is better balanced (an
 optimal semi-matching: Harvey, Ladner, Lovasz, Tamir 2003). A region from which no way led out is not searched again.
 """
 
@@ -73,7 +73,7 @@ class _Flow:
     # -- what is too much -------------------------------------------------------------------------------------------------
 
     def balance(self) -> None:
-        """Highest first, until nobody has two more than anyone within reach."""
+        """Highest load first, until no member has two more than another within reach."""
         heap = [(-load, index) for index, load in enumerate(self.loads)]
         heapify(heap)
         while heap:
@@ -162,7 +162,7 @@ class _Flow:
     # -- what need not have moved -----------------------------------------------------------------------------------------
 
     def bring_home(self) -> None:
-        """A partition that moved goes back where it can be exchanged for one that nobody had."""
+        """A moved partition goes back to its owner where it can be exchanged for a formerly unowned one."""
         takers = {t: set(places) for t, places in self.takers.items()}
         for index, held in enumerate(self.held):
             away = [

@@ -177,7 +177,7 @@ ROWS: tuple[KnownDifference, ...] = (
     ),
     KnownDifference(
         "acl parse",
-        "Kafka cannot read an ACL of an unknown or any kind and closes; coterie says SECURITY_DISABLED",
+        "Kafka cannot read an ACL of an unknown or any kind and closes the connection; coterie returns SECURITY_DISABLED",
         "(Create|Delete|Describe)Acls",
         "",
         recognisers.theirs_is("connection closed"),
@@ -330,7 +330,7 @@ STORY_ROWS: tuple[tuple[str, str, Callable[[GroupStory, Parted, Parted], bool]],
     ),
     (
         "unknown group",
-        "before 4 a commit to a group that nobody knows was told another error",
+        "before 4 a commit to an unknown group had another error",
         accepted.commit_to_unknown,
     ),
     ("emptied", "before 4 an Empty group went with its last offset", accepted.emptied),

@@ -104,7 +104,7 @@ OF_2_6 = (
             fails_about("key_type", "highest|lowest|minus one|negative|share|unknown")),
 )  # fmt: skip
 BEFORE_4 = (
-    KnownDifference("client metrics", "before 4 a subscription to metrics that nobody made has no settings", "DescribeConfigs",
+    KnownDifference("client metrics", "before 4 an unknown subscription to metrics has no settings", "DescribeConfigs",
         r"results\[\]\.configs\[\]", about(r"resources\.resource_type", "metrics"), since=THREE, before=FOUR),
     KnownDifference("group operations", "Kafka 4 counts a group's settings among its operations", "DescribeGroups",
         r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
@@ -124,7 +124,7 @@ BEFORE_4 = (
     KnownDifference("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is"
         " repeated, as its CONCURRENT_TRANSACTIONS demands, its own epoch is an old one", "InitProducerId", ".*",
         recognisers.fenced_by_itself, before=FOUR),
-    KnownDifference("unknown group", "before 4 a commit to a group that nobody knows had another error", "OffsetCommit",
+    KnownDifference("unknown group", "before 4 a commit to an unknown group had another error", "OffsetCommit",
         r".*\.error_code", lambda c: c.part.theirs == "ILLEGAL_GENERATION"
         and c.part.ours in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"),
         before=FOUR),

@@ -13,7 +13,7 @@ GROUP_TYPE = "classic"
 
 def describe_group(group: Group | None, group_id: str, api_version: int) -> DescribedGroup:
     """Unknown: Dead with no error up to v5, GROUP_ID_NOT_FOUND from v6 (KIP-1043). Protocol and
-    subscriptions are told only of a Stable group; assignments as they stand (Kafka 4; before, of a Stable group only)."""
+    subscriptions are given only for a Stable group; assignments as they stand (Kafka 4; before, of a Stable group only)."""
     if group is None or group.phase == Phase.DEAD:
         if api_version >= NOT_FOUND_FROM:
             text = f"Group {group_id} not found."

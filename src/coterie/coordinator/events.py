@@ -72,7 +72,7 @@ class RebalanceWanted:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentLost:
-    """The leader's assignment could not be stored: those who waited for it have been told, and a rebalance follows."""
+    """The leader's assignment could not be stored: waiting SyncGroups received the error, and a rebalance follows."""
 
     cause: Cause
 

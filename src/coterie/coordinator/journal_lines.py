@@ -92,7 +92,7 @@ class JournalLines:
 
     def _stored(self, line: JournalLine, story: _Story, value: GroupMetadataValue, step: Step) -> JournalLine | None:
         if step.phase_before == step.phase_after:
-            return None  # a static member's new id was stored; its own line told that
+            return None  # a static member's new id was stored; its own line has that
         owners = (
             owners_of((m.member_id, m.assignment) for m in value.members) if value.protocol_type == CONSUMER else {}
         )
@@ -141,7 +141,7 @@ def owners_of(assignments: Iterable[tuple[str, bytes]]) -> dict[TopicPartition, 
         try:
             owners.update((topic_partition, member_id) for topic_partition in decode_assignment(data))
         except WireError:
-            continue  # another kind of client's own format: the journal then tells no owners
+            continue  # another kind of client's own format: the journal then has no owners
     return owners
 
 

@@ -50,7 +50,7 @@ class OffsetsLog:
         self.log.append_own(end_of_transaction(producer_id, epoch, committed, coordinator_epoch, now_ms), now_ms)
 
     def load(self, shard: Shard) -> int:
-        """Replays the whole log into the shard, a record that nobody can read stepped over; returns how many.
+        """Replays the whole log into the shard, an unreadable record skipped; returns how many.
 
         Raises BatchError for a batch that cannot be unfolded."""
         return sum(self.load_by_chunks(shard))

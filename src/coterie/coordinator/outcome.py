@@ -27,14 +27,14 @@ class CoordinatorConfig:
     offsets_retention_ms: int = 10_080 * 60_000
     # KIP-752: off is the behaviour of 2.6, where a member that never syncs holds the group up for ever.
     sync_timeout_enabled: bool = True
-    # Off: Kafka before 4, where a pending id that leaves a settled group disturbs nobody.
+    # Off: Kafka before 4, where the departure of a pending id from a settled group starts no rebalance.
     pending_leave_rebalances: bool = True
 
 
 @dataclass(slots=True)
 class Context:
-    """What a command brings along: the time, the token of the request that waits, a fresh id for a new member,
-    and who asks."""
+    """The circumstances of a command: the time (ms), the token of the waiting request, a fresh id for a new member,
+    and the client."""
 
     now_ms: int
     token: Token = None
@@ -59,7 +59,7 @@ class Outcome:
     ``divisible``: its records may go into several batches, since each stands for itself (tombstones).
     ``producer`` (id, epoch) marks the records as those of its transaction.
 
-    ``on_append_error`` says what to do instead when the records cannot be appended; None: just answer the error."""
+    ``on_append_error`` gives the outcome where the records cannot be appended; None: the response carries the error."""
 
     events: list[Event] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)

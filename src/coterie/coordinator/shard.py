@@ -118,7 +118,7 @@ class _OpenTransaction(NamedTuple):
     groups: set[str]
 
 
-# The broker's own: nobody waits for an answer, and what cannot be written is left as it was.
+# The broker's own: no response is due, and a decision whose append fails is dropped.
 _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted)
 
 
@@ -193,7 +193,7 @@ class Shard:
         return Decision(group, now_ms, outcome, records)
 
     def append_failed(self, decision: Decision, code: ErrorCode) -> Decision:
-        """What to do instead of a decision whose records could not be appended; ``code`` says why."""
+        """The outcome in place of a decision whose records could not be appended, for the append's error ``code``."""
         instead = decision.outcome.on_append_error
         if instead is not None:
             return self._decision(decision.group, instead(code), decision.now_ms)
@@ -254,7 +254,7 @@ class Shard:
         return [(producer_id, known.epoch) for producer_id, known in self._in_transaction.items()]
 
     def settle(self, group: Group, now_ms: int) -> Decision | None:
-        """What the group's state now calls for; ask until None."""
+        """The transition that the group's state triggers now; to be called until None."""
         outcome = settle(group, now_ms, self.config)
         return None if outcome is None else self._decision(group, outcome, now_ms)
 
@@ -405,7 +405,7 @@ def refuse(command: Command, code: ErrorCode, ctx: Context) -> Message:
         case DeleteGroup():
             return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
         case _:
-            raise AssertionError(f"{command} is nobody's request, so it cannot be refused")
+            raise AssertionError(f"{command} has no request to refuse")
 
 
 def drive(

@@ -39,7 +39,7 @@ CAN_REBALANCE = frozenset({Phase.STABLE, Phase.COMPLETING, Phase.EMPTY})
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why something happened to a group. ``reason`` is what the client said (KIP-800)."""
+    """Why something happened to a group. ``reason`` is the client's own (KIP-800)."""
 
     kind: str
     member_id: str = ""
@@ -134,7 +134,7 @@ class Group:
         return any(topic_partition in pending for pending in self.pending_offsets.values())
 
     def is_blank(self) -> bool:
-        """Nothing of it is in the log and nobody waits in it: as good as never heard of."""
+        """No record of it is in the log and no request waits: equal to a group that never existed."""
         kept = self.members or self.offsets or self.pending_offsets or self.reservations or self.wanted
         return self.phase == Phase.EMPTY and self.protocol_type is None and not self.generation and not kept
 

@@ -91,8 +91,8 @@ def group_key(group_id: str) -> bytes:
 
 
 def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | None:
-    """The group and event that a record says; None for a key of a kind or version unknown here, which loading steps
-    over. Raises WireError for a damaged key or a value version that nobody knows."""
+    """The group and event of a record; None for a key of a kind or version unknown here, which loading steps
+    over. Raises WireError for a damaged key or an unknown value version."""
     if key is None or len(key) < 2:
         return None
     (version,) = struct.unpack_from(">h", key)
@@ -111,7 +111,7 @@ def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | N
 
 
 class KeyReader:
-    """Reads keys; those of offsets are remembered, since a log says each of them again and again."""
+    """Reads keys; an offset's key is cached, since a log repeats each of them many times."""
 
     REMEMBERED = 200_000
 
@@ -162,7 +162,7 @@ def _value_version(value: bytes) -> int:
 
 
 def record_text(key: bytes, value: bytes | None) -> str:
-    """A record in words, as a dump shows it. Raises WireError for one that nobody can read."""
+    """A record as a line of text for a dump. Raises WireError for an unreadable one."""
     read = from_record(key, value)
     if read is None:
         return f"a record of key version {struct.unpack_from('>h', key)[0]}, unknown here"

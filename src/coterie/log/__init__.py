@@ -1,1 +1,1 @@
-"""Ring 2: a partition's log over a file system that it is given. No clock: the caller says what time it is."""
+"""Ring 2: a partition's log over a file system passed in. No clock: the caller passes the time."""

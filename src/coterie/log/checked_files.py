@@ -1,4 +1,4 @@
-"""Small files that are written as a whole, with a CRC-32C of what they say: JSON, and plain lines.
+"""Small files that are written as a whole, with a CRC-32C of their content: JSON, and plain lines.
 
 A file without a checksum, as an older coterie or Apache Kafka wrote it, is taken as it is.
 """

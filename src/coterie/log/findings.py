@@ -25,11 +25,11 @@ Report = Callable[[Finding], None]
 
 
 def unreported(finding: Finding) -> None:
-    """A `Report` for logs whose findings nobody reads."""
+    """A `Report` that drops its findings."""
 
 
 class UnreadableFile(ValueError):
-    """A file that cannot be rebuilt; the message names it and says what to do."""
+    """A file that cannot be rebuilt; the message has its name and the remedy."""
 
     def __init__(self, file: str, problem: str, remedy: str) -> None:
         super().__init__(f"{file} cannot be read: {problem}; {remedy}")

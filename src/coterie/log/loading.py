@@ -1,4 +1,4 @@
-"""Opening a log's files: names say which segments there are, marks in names what a crash left half done, and the batches
+"""Opening a log's files: names give the segments, suffixes of names the work that a crash interrupted, and the batches
 themselves what the rest is worth. Nothing is removed because of a header.
 
 What was written down at an orderly close (`ClosedLog`) shows files that changed or went since. Without it the files are
@@ -59,7 +59,7 @@ def checksum_of_aborted(fs: FileSystem, directory: str, names: Iterable[str]) ->
 @dataclass(slots=True)
 class SegmentLoader:
     """Opens the segments of one directory. ``clean``: the log was closed in order; ``closed`` its files then, if known;
-    ``contiguous``: no compaction leaves gaps. Afterwards ``trusted`` says whether producers and transactions may be read
+    ``contiguous``: no compaction leaves gaps. Afterwards ``trusted``: whether producers and transactions may be read
     from their files."""
 
     fs: FileSystem
@@ -163,7 +163,7 @@ class SegmentLoader:
                 problem = f"offsets {one.next_offset} to {other.base_offset - 1} are in no segment"
                 self.report(Finding(f"{self.directory}/{name}", one.size, problem, "reads go on behind them"))
 
-    # -- what names say -----------------------------------------------------------------------------------------------
+    # -- names of files -----------------------------------------------------------------------------------------------
 
     def _finish_what_was_begun(self) -> list[str]:
         """Removes what was to be removed, and puts whole compacted files in place; returns the names of what is left."""

@@ -79,7 +79,7 @@ class PartitionLog:
         closed: ClosedLog | None = None,
         report: Report = unreported,
     ) -> PartitionLog:
-        """Opens or makes the log. ``clean`` says that it was closed in order, ``closed`` how its files were then; otherwise
+        """Opens or makes the log. ``clean``: it was closed in order; ``closed``: its files at that time; otherwise
         the last segment is read whole and a torn tail is cut off. What does not fit is mended and goes to ``report``.
         Raises OSError, or UnreadableFile."""
         log = cls(fs, directory, config, report)
@@ -94,7 +94,7 @@ class PartitionLog:
                 report(Finding(directory, None, "there is no segment", f"the log begins anew at offset {start_offset}"))
             log._start_segment(start_offset)
         if start_offset > log.end_offset:
-            problem = f"the log's start is said to be {start_offset}, beyond its end {log.end_offset}"
+            problem = f"the recorded log start offset {start_offset} is beyond its end {log.end_offset}"
             report(Finding(directory, None, problem, "it begins with its first segment"))
             start_offset = 0
         log.log_start_offset = max(start_offset, log.segments[0].base_offset)
@@ -102,7 +102,7 @@ class PartitionLog:
         return log
 
     def _load_producers(self, trusted: bool, closed: ClosedLog | None = None) -> None:
-        """From snapshot and `.txnindex` where they may be trusted; else from the log, in which markers tell the truth."""
+        """From snapshot and `.txnindex` where they may be trusted; else from the log's markers."""
         kept = load_kept(self.fs, self.directory, self.end_offset, closed, self._report) if trusted else None
         if kept is not None:
             self.producers, self.transactions = kept

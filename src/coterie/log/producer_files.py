@@ -1,5 +1,5 @@
 """The files that spare reading a whole log for its producers: Kafka's `.snapshot`, and a `.txnindex` for each segment with
-aborted transactions. They are believed as far as they can be checked; the markers in the log tell the truth.
+aborted transactions. They are used where they pass their checks; otherwise the state is rebuilt from the markers in the log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coterie.log.transactions import Aborted, PartitionTransactions, decode_inde
 def load_kept(
     fs: FileSystem, directory: str, end_offset: int, closed: ClosedLog | None, report: Report
 ) -> tuple[Producers, PartitionTransactions] | None:
-    """What the files of a log that was closed in order say; None where the log has to be read."""
+    """The state in the files of a log that was closed in order; None where the log has to be read."""
 
     def rebuilt(name: str, problem: str) -> None:
         report(Finding(f"{directory}/{name}", None, problem, "producers and transactions are read from the log"))

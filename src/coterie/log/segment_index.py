@@ -5,7 +5,7 @@ timestamp so far, int32 relative last offset of the batch that has it. An entry 
 (Kafka's LogSegment.append; its DumpLogSegments checks ours.)
 
 The files only help: an entry that cannot be written stays in memory, and the files are written anew when the segment is
-closed. A running CRC-32C of both says later whether the files are unchanged.
+closed. A running CRC-32C of both shows later whether the files are unchanged.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def decode_index(data: bytes) -> list[Aborted]:
 
 
 class PartitionTransactions:
-    """Told of every batch as it is appended or read again."""
+    """The open and aborted transactions of one partition, updated with every batch that is appended or replayed."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # producer id -> offset of its first record

@@ -313,7 +313,7 @@ def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
 
 
 def recompressed(header: BatchHeader, body: bytes, codec: int, level: int | None) -> bytes:
-    """A batch with the records of ``body``, unfolded, in another compression; all else as ``header`` says."""
+    """A batch with the records of ``body``, unfolded, in another compression; all other fields are ``header``'s."""
     attributes = header.attributes & ~COMPRESSION_MASK | codec
     return sealed(compression.compress(codec, body, level), header._replace(attributes=attributes))
 
@@ -339,7 +339,7 @@ def sealed(body: bytes, header: BatchHeader) -> bytes:
 
 
 def of_unknown_format(data: bytes) -> bool:
-    """Whether the first batch, or old message, is of a format that there is not; False for what is too short to say."""
+    """Whether the first batch, or old message, has an unknown format; False where the bytes are too few to tell it."""
     return len(data) > _MAGIC and data[_MAGIC] > MAGIC
 
 
@@ -352,7 +352,7 @@ def begins_whole(data: bytes) -> bool:
 
 
 def begins_transactional(data: bytes) -> bool:
-    """Whether the first batch is of format 2 and transactional; False for what is too short to say."""
+    """Whether the first batch is of format 2 and transactional; False where the header is cut short."""
     return len(data) > _LOW_ATTRIBUTES and data[_MAGIC] == MAGIC and bool(data[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT)
 
 

@@ -34,7 +34,7 @@ Stored = tuple[bytes, int, BatchHeader]  # a batch: the data that it lies in, wh
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Records: numpy arrays of offsets, timestamps (ms), timestamp types and producer ids (-1 outside of a transaction),
-    Arrow keys, values and headers (HEADERS_TYPE; None if they were not asked for)."""
+    Arrow keys, values and headers (HEADERS_TYPE; None if not requested)."""
 
     offsets: Any
     timestamps: Any
@@ -181,7 +181,7 @@ def _blobs(body: bytes, buffer: Any, at: Any, record_ends: Any) -> tuple[Any, An
 
 
 def _headers(body: bytes, buffer: Any, at: Any, record_ends: Any) -> list[list[dict[str, Any]]]:
-    """The headers of each record; they are read even where nobody asks for them, since they tell damage."""
+    """The headers of each record; they are read even where not requested, since damage shows there."""
     some = buffer[at] != 0
     if ((at + 1 != record_ends) & ~some).any():
         raise BatchError("a record's fields do not fill its length")

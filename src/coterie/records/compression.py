@@ -139,7 +139,7 @@ def _bounded(codec: int, data: bytes, limit: int) -> memoryview:
 
 @cache
 def _full_output(codec: int) -> str:
-    """What the library says where the output is too small; that is the only way in which it tells."""
+    """The library's message where the output buffer is too small; it has no error code for that."""
     try:
         _DECOMPRESS_INTO[codec](compress(codec, bytes(2)), bytearray(1))
     except cramjam.DecompressionError as error:

@@ -12,7 +12,7 @@ import zlib
 from coterie.records import compression
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, batches, decode_records
 
-# A message that claims more bytes than follow: readers take it for one cut short, and ask for larger responses.
+# A message that claims more bytes than follow: readers treat it as cut short, and fetch a larger response.
 OVERSIZED = struct.pack(">qi", -1, 61)
 
 

@@ -19,7 +19,7 @@ MAX_STORED_BYTES = 64 * 1024 * 1024
 
 
 class Walked(NamedTuple):
-    """What a batch's records say. Timestamps in ms since 1970 by the records' own deltas: ``oldest`` of the timestamps
+    """Summary of a batch's records. Timestamps in ms since 1970 by the records' own deltas: ``oldest`` of the timestamps
     (2^63-1 if there is none), ``newest`` at least NO_TIMESTAMP. ``consecutive``: the offset deltas are 0, 1, 2 and so on.
     ``keyless``: some record has no key."""
 

@@ -1,6 +1,6 @@
 """RocketMQ's allocation strategies: every client computes its own share of a topic's queues out of two sorted lists.
 
-Nobody tells anybody what came out: they agree when their lists and their strategies are the same. Checked
+Clients do not exchange results: these are consistent when lists and strategies are the same. Checked
 against RocketMQ's own classes on random inputs (`coterie conformance --part rocketmq`).
 """
 
@@ -24,7 +24,7 @@ class MessageQueue(NamedTuple):
     queue_id: int
 
     def __str__(self) -> str:
-        """As RocketMQ's toString says it, since consistent hashing hashes that."""
+        """The text of RocketMQ's toString, since consistent hashing hashes that."""
         return f"MessageQueue [topic={self.topic}, brokerName={self.broker_name}, queueId={self.queue_id}]"
 
 

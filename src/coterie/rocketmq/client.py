@@ -1,9 +1,9 @@
 """The push consumer's rebalance as a machine (RocketMQ's RebalanceImpl, ProcessQueue, MQClientInstance).
 
-No roles: every client sends heartbeats to every broker of its topics, and each 20 s, or when a broker says that the group
+No roles: every client sends heartbeats to every broker of its topics, and each 20 s, or at a broker's notice that the group
 changed, takes a topic's queues and the group's clients, sorts both, and computes its own share. Queues that are no longer
-its own are dropped before new ones are begun. Orderly consumption asks the broker for a lock on each queue, renews it, and
-stops when the broker has not said yes for 30 s.
+its own are dropped before new ones are begun. Orderly consumption locks each queue at the broker, renews the lock, and
+stops when no renewal succeeded for 30 s.
 
 Inputs beside those of `ScriptMachine`: `notified`, `close`.
 """
@@ -53,7 +53,7 @@ class ClientConfig:
 
 @dataclass(slots=True)
 class ProcessQueue:
-    """A queue that is consumed here. ``locked_ms``: when the broker last said that it is ours."""
+    """A queue that is consumed here. ``locked_ms``: when the broker last granted the lock."""
 
     queue: MessageQueue
     locked_ms: int | None = None
@@ -75,7 +75,7 @@ class ClientMachine(ScriptMachine):
         self._closing = False
 
     def notified(self) -> None:
-        """A broker says that the group's consumers changed (NOTIFY_CONSUMER_IDS_CHANGED)."""
+        """A broker's notice that the group's consumers changed (NOTIFY_CONSUMER_IDS_CHANGED)."""
         self.notifications += 1
         self._due["rebalance"] = self.now_ms
         self.nudge()

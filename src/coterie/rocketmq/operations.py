@@ -1,4 +1,4 @@
-"""What a client asks of its driver."""
+"""The effects that a client requests from its driver."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from coterie.rocketmq.allocation import MessageQueue
 
 
 class Unavailable(Exception):
-    """Nobody answered, or said no. The next time may be better."""
+    """No response, or an error. The next attempt may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchRoute:
-    """Ask a name server. -> a tuple of the topic's readable queues."""
+    """A request to a name server. -> a tuple of the topic's readable queues."""
 
     topic: str
 
@@ -38,7 +38,7 @@ class Unregister:
 
 @dataclass(frozen=True, slots=True)
 class FindConsumers:
-    """Ask any one broker of that topic. -> a sequence of the group's client ids."""
+    """A request to any one broker of that topic. -> a sequence of the group's client ids."""
 
     topic: str
     group: str
@@ -58,7 +58,7 @@ class Unlock:
 
 @dataclass(frozen=True, slots=True)
 class PullFrom:
-    """-> where to begin: the offset that the broker keeps of the group, or what consumeFromWhere says."""
+    """-> the first offset: the group's stored one at the broker, otherwise by consumeFromWhere."""
 
     queue: MessageQueue
 
@@ -74,7 +74,7 @@ class StartPulling:
 @dataclass(frozen=True, slots=True)
 class Drop:
     """The process queue is no longer ours: no more is handed out. -> the offset up to which all is consumed, None where
-    nothing was; while an orderly one is in somebody's hands still, refused with Unavailable."""
+    nothing was; while an orderly message is still being consumed, refused with Unavailable."""
 
     queue: MessageQueue
 
@@ -86,7 +86,7 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class PersistOffsets:
-    """One way: nobody waits for an answer."""
+    """One way: there is no response."""
 
     offsets: Mapping[MessageQueue, int]
 

@@ -1,6 +1,6 @@
 """The broker's side of orderly consumption: who holds which queue's lock (RocketMQ's RebalanceLockManager).
 
-A lock is a client's for 60 s after it last asked; until then nobody else gets it, whatever anybody's view is.
+A lock is a client's for 60 s after its last request; until then no other client gets it, whatever its view is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class QueueLocks:
     """One broker's locks of all groups."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, MessageQueue], tuple[str, int]] = {}  # -> client id, when it last asked
+        self._held: dict[tuple[str, MessageQueue], tuple[str, int]] = {}  # -> client id, ms of its last request
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int) -> set[MessageQueue]:
         """The queues that the client holds now, locked or renewed."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # RocketMQ's own limit
 RESPONSE_FLAG, ONEWAY_FLAG = 1, 2
-_VERSION = 399  # of the client, as a number; brokers only ask whether it is older than some
+_VERSION = 399  # of the client, as a number; brokers only compare it with older ones
 _KINDS = struct.Struct(">ii")
 _UNQUOTED_KEY = re.compile(rb"([{,])(\d+):")  # fastjson writes maps of numbers so
 _MESSAGE_HEAD = struct.Struct(">iIiiiqqiq")

@@ -81,7 +81,7 @@ class ConsumerMachine(ScriptMachine):
         self._connected = False
 
     def refuse(self, error: Exception) -> None:
-        """As for any machine; after ConnectionLost nothing is asked until `connected`."""
+        """As for any machine; after ConnectionLost no operation is requested until `connected`."""
         self._connected = self._connected and not isinstance(error, ConnectionLost)
         super().refuse(error)
 
@@ -115,11 +115,11 @@ class ConsumerMachine(ScriptMachine):
                 self._changed = True
                 yield from self._serve()
             except SessionExpired:
-                # Kafka forgets its registry and commits nothing: the partitions may be somebody else's by now.
+                # Kafka forgets its registry and commits nothing: the partitions may have another owner by now.
                 self.registry, self._committed = {}, {}
                 yield StopFetchers()
             except ConnectionLost:
-                break  # it is closing, and nobody answers
+                break  # it is closing, and ZooKeeper does not respond
         yield from self._depart()
 
     def _register(self) -> Steps[None]:
@@ -168,7 +168,7 @@ class ConsumerMachine(ScriptMachine):
     # -- a rebalance ----------------------------------------------------------------------------------------------------
 
     def _synced_rebalance(self) -> Steps[None]:
-        """As many attempts as allowed. What changes meanwhile asks for another one afterwards."""
+        """As many attempts as allowed. A change during it causes another one afterwards."""
         self.rebalances += 1
         self._changed = False
         why = (
@@ -193,7 +193,7 @@ class ConsumerMachine(ScriptMachine):
         )
 
     def _rebalance(self) -> Steps[bool]:
-        """The five steps; False where somebody has not released yet."""
+        """The five steps; False where another consumer has not released its partitions yet."""
         if not (yield from self._ask(List(paths.BROKERS))):
             return bool((yield from self._wait_for_brokers()))
         yield from self._stop_and_commit()

@@ -1,4 +1,4 @@
-"""What the machine asks of its driver, and the ways in which ZooKeeper answers no."""
+"""The effects that the machine requests from its driver, and ZooKeeper's errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 TopicPartition = tuple[str, int]
 ANY_VERSION = -1
-INVALID_OFFSET = -1  # no offset is kept: the fetcher asks the broker by auto.offset.reset
+INVALID_OFFSET = -1  # no offset is kept: the fetcher starts by auto.offset.reset
 
 
 class ZooKeeperError(Exception):
@@ -130,7 +130,7 @@ class StartFetchers:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The user must hear of this: no attempt worked. The machine goes on with the next change."""
+    """An error for the user: all attempts of a rebalance failed. The machine continues at the next change."""
 
     message: str
 

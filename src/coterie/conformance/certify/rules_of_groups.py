@@ -180,7 +180,7 @@ GROUP_RULES = (
     CertifyRule(
         "unknown-group",
         _SUBJECT,
-        "A group that nobody has heard of is described as dead",
+        "An unknown group is described as dead",
         "GroupCoordinator",
         (group_state("group", "$nowhere"), heartbeat("beat", "beat", group_id="$nowhere", member_id="m")),
     ),

@@ -230,7 +230,7 @@ RECORD_RULES = (
     CertifyRule(
         "append-time",
         _RECORDS,
-        "With LogAppendTime the broker's time is told to the producer and kept in the batch",
+        "With LogAppendTime the broker returns its time to the producer and stores it in the batch",
         "KIP-32",
         (*topic("$t", message_timestamp_type="LogAppendTime"), produce("sent", batch()), fetch("log")),
     ),

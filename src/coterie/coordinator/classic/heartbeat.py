@@ -10,7 +10,7 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def decide_heartbeat(group: Group, request: HeartbeatRequest, ctx: Context) -> Outcome:
-    """Restarts the session; tells of a rebalance in progress. Raises Refusal."""
+    """Restarts the session; the response carries REBALANCE_IN_PROGRESS during a rebalance. Raises Refusal."""
     refuse_unnamed(group)
     refuse_dead(group)
     member = known_member(group, request.member_id, request.group_instance_id)

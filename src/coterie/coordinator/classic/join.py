@@ -151,7 +151,7 @@ def _known(group: Group, member: Member, request: JoinGroupRequest, protocols: P
 
 
 def _answer_superseded(group: Group, member_id: str, request: JoinGroupRequest, code: ErrorCode) -> list[Reply]:
-    """A member that asks again while an earlier JoinGroup of it waits: the earlier one is answered, not forgotten."""
+    """A second JoinGroup of a member while its first one waits: the first receives a response too."""
     earlier = group.waiting_joins.get(member_id)
     return [] if earlier is None else [Reply(earlier, join_refused(request, code, member_id))]
 
@@ -159,7 +159,7 @@ def _answer_superseded(group: Group, member_id: str, request: JoinGroupRequest, 
 def current_generation(
     group: Group, member_id: str, *, tell_members: bool, leader: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """The generation in force, as a member is told it; only a leader hears of the others."""
+    """The JoinGroup response of the current generation; only the leader's lists the members."""
     members: list[JoinGroupResponseMember] = []
     if tell_members:
         assert group.protocol is not None
@@ -219,7 +219,7 @@ def _replace_quietly(
         # KIP-814: the restarted leader learns that it leads, and that it need not assign.
         answer = current_generation(after, new.member_id, tell_members=is_leader, skip_assignment=is_leader)
     else:
-        # Told the old leader's id, an older client takes itself for a follower and does not assign.
+        # With the old leader's id in the response an older client acts as a follower and computes no assignment.
         answer = current_generation(after, new.member_id, tell_members=False, leader=old_leader)
 
     def failed(code: ErrorCode) -> Outcome:

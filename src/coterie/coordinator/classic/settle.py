@@ -1,4 +1,4 @@
-"""What the state itself calls for, asked after every step until the answer is None (h11's state-triggered transitions).
+"""Transitions that the group's state alone triggers, applied after every step until there is none (as h11's).
 
 A rebalance that is wanted begins; a join phase in which everyone is there, or whose time is up, ends; members that owe
 a SyncGroup past its time go. Scenarios: tests/spec/initial_delay.txt, tests/spec/rejoin.txt, tests/spec/timers.txt.
@@ -57,7 +57,7 @@ def _complete_join(group: Group, now_ms: int, config: CoordinatorConfig) -> Outc
     absent = [m for m in group.members.values() if m.member_id not in group.waiting_joins]
     silent = [m for m in absent if m.group_instance_id is None]
     if silent:
-        # Said as an outcome of its own: the next settle finds the group without them.
+        # An outcome of its own: the next settle runs on the group without them.
         return Outcome([e.MemberRemoved(m.member_id, _cause("rebalance_timeout", m)) for m in silent])
     if group.members and not group.waiting_joins:
         # All who are left are static and none came back: wait on (KIP-345).

@@ -55,7 +55,7 @@ def decide_commit(
                 code = TOO_LONG
             else:
                 code = ErrorCode.NONE
-                # v1 says when itself, unless it leaves that to the broker with -1.
+                # v1 carries the commit's time; -1 leaves it to the broker.
                 at_ms = p.commit_timestamp if p.commit_timestamp >= 0 else ctx.now_ms
                 committed = CommittedOffset(p.committed_offset, p.committed_leader_epoch, metadata, at_ms, expire_ms)
                 outcome.events.append(e.OffsetStored(topic.name, p.partition_index, committed))

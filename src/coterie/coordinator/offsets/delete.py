@@ -19,7 +19,8 @@ from coterie.wire.messages.offset_delete import (
 
 
 def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteRequest, ctx: Context) -> Outcome:
-    """Deletes what nobody subscribes to. Raises Refusal for a group that is gone or not a consumer's and alive."""
+    """Deletes the offsets of topics without a subscriber. Raises Refusal for an unknown group, or a live one of another
+    protocol type."""
     refuse_unnamed(group)
     if not exists or group.phase == Phase.DEAD:
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)

@@ -14,12 +14,12 @@ NO_OFFSET = -1
 def fetch_offsets(
     group: Group | None, topics: Mapping[str, Iterable[int]] | None, *, require_stable: bool = False
 ) -> dict[str, list[OffsetFetchResponsePartition]]:
-    """Committed offsets by topic; ``topics`` None asks for all that the group has. ``require_stable``: a partition with
+    """Committed offsets by topic; ``topics`` None stands for all topics of the group. ``require_stable``: a partition with
     an offset in an open transaction is UNSTABLE_OFFSET_COMMIT (KIP-447)."""
     offsets = group.offsets if group is not None else {}
     if topics is None:
         asked: dict[str, list[int]] = {}
-        for topic, partition in offsets:  # what is only pending is not told of, not even as unstable
+        for topic, partition in offsets:  # a pending offset alone is left out, even as unstable
             asked.setdefault(topic, []).append(partition)
         topics = asked
     answer: dict[str, list[OffsetFetchResponsePartition]] = {}

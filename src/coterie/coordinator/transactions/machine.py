@@ -40,7 +40,7 @@ class TransactionLog(Protocol):
         """Appends the end of a transaction to a partition; one that is gone needs none."""
 
     def new_producer_id(self) -> int:
-        """One that nobody ever had."""
+        """A producer id that was never given out before."""
 
 
 class TransactionMachine:
@@ -138,11 +138,11 @@ class TransactionMachine:
     def orphans(self, pending: Iterable[tuple[int, int]], partition: TopicPartition) -> list[tuple[int, int]]:
         """Of the producers (id, epoch) with records pending in a partition, those without an open transaction that has it:
         no marker will ever come for them, so the coordinator of the partition aborts them itself."""
-        asked = list(pending)
-        if not asked:
+        producers = list(pending)
+        if not producers:
             return []
         here = {(t.producer_id, t.epoch) for t in self.by_id.values() if t.status in OPEN and partition in t.partitions}
-        return [producer for producer in asked if producer not in here]
+        return [producer for producer in producers if producer not in here]
 
     # -- states ---------------------------------------------------------------------------------------------------
 

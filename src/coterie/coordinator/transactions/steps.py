@@ -17,7 +17,7 @@ FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndT
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who a producer says it is; the rest: whether its request is new enough to be answered PRODUCER_FENCED and
+    """The identity that a producer's request claims; the rest: whether its version is new enough for PRODUCER_FENCED and
     TRANSACTION_ABORTABLE, or gets the older INVALID_PRODUCER_EPOCH and INVALID_TXN_STATE."""
 
     producer_id: int
@@ -87,7 +87,7 @@ def init_producer(
     now_ms: int,
 ) -> Transaction:
     """The producer that now has the transactional id (KIP-360; Kafka's prepareInitProducerIdTransit). ``claimed``: the
-    producer id and epoch that it says it had; a repeated request gets the answer of the first. Raises Refusal."""
+    producer id and epoch of its request; a repeated request gets the response of the first. Raises Refusal."""
     if transaction is None:
         return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
     check_claimed_id(transaction, claimed)
@@ -115,5 +115,5 @@ def check_claimed_id(transaction: Transaction, claimed: tuple[int, int] | None) 
 
 
 def timed_out(transaction: Transaction, now_ms: int) -> bool:
-    """Whether it was open for longer than its producer asked for (transaction.timeout.ms)."""
+    """Whether it was open for longer than its producer's transaction.timeout.ms."""
     return transaction.status == Status.ONGOING and now_ms - transaction.started_ms > transaction.timeout_ms
