@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "client_settings": settings.client_settings,
     "apis": protocol.apis,
     "unserved_apis": protocol.unserved_apis,
+    "error_classes": protocol.error_classes,
     "error_codes": protocol.error_codes,
     "journal_fields": history.journal_fields,
     "journal_events": history.journal_events,

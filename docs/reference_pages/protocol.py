@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.broker.unserved import UNSERVED
+from coterie.client.errors import KafkaError, class_of
 from coterie.wire.apis import APIS
 from coterie.wire.error_remedies import remedy_text
 from coterie.wire.errors import ErrorCode
@@ -25,15 +26,31 @@ def unserved_apis() -> str:
     return table(("key", "API", "not served, because"), rows)
 
 
+def error_classes() -> str:
+    """By what the caller does; a class below the class that it is derived from."""
+    rows = []
+    for kind in _classes(KafkaError):
+        codes = [code(error.name) for error in sorted(ErrorCode) if error and class_of(error) is kind]
+        rows.append(
+            (code(kind.__name__), sentence(text(kind.remedy)), ", ".join(codes) if len(codes) <= 8 else "all others")
+        )
+    return table(("class", "what to do", "codes"), rows)
+
+
+def _classes(root: type[KafkaError]) -> list[type[KafkaError]]:
+    return [root, *(kind for child in root.__subclasses__() for kind in _classes(child))]
+
+
 def error_codes() -> str:
     rows = (
         (
             str(int(error)),
             code(error.name),
             "yes" if error.retriable else "",
+            code(class_of(error).__name__) if error else "",
             sentence(text(error.text)),
             text(remedy_text(error)),
         )
         for error in sorted(ErrorCode)
     )
-    return table(("code", "name", "retriable", "meaning", "what to do"), rows)
+    return table(("code", "name", "retriable", "class", "meaning", "what to do"), rows)

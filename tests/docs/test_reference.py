@@ -20,9 +20,11 @@ from reference_pages import (
 )
 from reference_pages.expansion import PARTS, expand
 
+import coterie.client
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.broker.unserved import UNSERVED
+from coterie.client import KafkaError
 from coterie.client.settings import CLIENT_SETTINGS
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
 from coterie.journal import CAUSES, EVENTS, FIELDS, JournalLine
@@ -65,6 +67,9 @@ def test_every_api_is_served_or_has_a_reason() -> None:
 
 def test_every_error_has_a_remedy() -> None:
     assert first_cells(protocol.error_codes()) == [str(int(code)) for code in sorted(ErrorCode)]
+    exported = (getattr(coterie.client, name) for name in coterie.client.__all__)
+    errors = {kind.__name__ for kind in exported if isinstance(kind, type) and issubclass(kind, KafkaError)}
+    assert {cell.strip("`") for cell in first_cells(protocol.error_classes())} == errors
     assert all(remedy_text(code).endswith(".") for code in ErrorCode)
     assert set(REMEDIES) <= set(ErrorCode)
 

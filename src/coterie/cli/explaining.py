@@ -76,7 +76,7 @@ async def _watch(
                 try:
                     document = await admin.explain_group(group)
                 except KafkaError as error:
-                    if not looked or not error.code.retriable:
+                    if not looked or not error.retriable:
                         raise
                     document = None  # the broker is away for a moment: look again
                 looked += 1

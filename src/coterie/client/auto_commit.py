@@ -49,7 +49,7 @@ class AutoCommit:
             self._committing = self._committer.commit_async(wanted, self._committed)
 
     def _committed(self, offsets: dict[TopicPartition, int], error: Exception | None) -> None:
-        if isinstance(error, KafkaError) and error.code.retriable:
+        if isinstance(error, KafkaError) and error.retriable:
             self._next_s = time.monotonic() + self._settings.retry_backoff_ms / 1000
 
     async def now(self, timeout_s: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from collections import deque
 from typing import Any
@@ -17,8 +18,8 @@ from coterie.client.connection import (
     VersionTable,
     answer_type,
     next_step,
-    no_broker,
     not_encoded,
+    not_opened,
 )
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
@@ -50,7 +51,7 @@ class BrokerSocket:
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except UNREACHABLE as error:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, no_broker(host, port, error, timeout_s)) from error
+            raise not_opened(host, port, error, timeout_s) from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if context is not None:
@@ -59,9 +60,11 @@ class BrokerSocket:
             self._log_in(security)
         except UNREACHABLE as error:
             self.close()
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, no_broker(host, port, error, timeout_s)) from error
-        except BaseException:
+            raise not_opened(host, port, error, timeout_s) from error
+        except BaseException as error:
             self.close()
+            if isinstance(error.__cause__, ssl.SSLError):  # in TLS 1.3 a broker refuses a certificate only now
+                raise not_opened(host, port, error.__cause__, timeout_s) from error
             raise
 
     def _agree(self) -> None:

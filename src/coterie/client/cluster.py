@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from coterie.client.connection import Connection, answer_type
-from coterie.client.errors import KafkaError, check
+from coterie.client.errors import AuthenticationError, KafkaError, check
 from coterie.client.settings import ClientSettings
 from coterie.client.sharing import Shared
 from coterie.wire.declaration import Message
@@ -70,12 +70,16 @@ class Cluster:
         for node_id in list(self._known.brokers):
             try:
                 return await self.connection(node_id)
+            except AuthenticationError:
+                raise
             except KafkaError:
                 continue
         error: KafkaError | None = None
         for number, address in enumerate(random.sample(self._bootstrap, len(self._bootstrap))):
             try:
                 return await self._open((-1 - number, "bootstrap"), address)
+            except AuthenticationError:
+                raise
             except KafkaError as failed:
                 error = failed
         assert error is not None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from typing import Any, TypeVar
 
 from coterie import __version__
 from coterie.client.api_history import FIRST_KAFKA
-from coterie.client.errors import KafkaError
+from coterie.client.errors import KafkaError, SslAuthenticationError
 from coterie.client.security import PLAINTEXT, Login, Security
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
@@ -29,15 +30,22 @@ LINGER_S = 5.0  # in which a broker must read what was sent before a close
 UNREACHABLE = (OSError, OverflowError, ValueError)
 
 
-def no_broker(host: str, port: int, error: Exception, timeout_s: float) -> str:
-    """The sentence for a connection that could not be opened."""
+# TLS errors that tell of a lost connection, not of a refusal.
+_TLS_INTERRUPTED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+
+
+def not_opened(host: str, port: int, error: Exception, timeout_s: float) -> KafkaError:
+    """The error of a connection that could not be opened. A failed TLS handshake is not retried (SslTransportLayer)."""
+    address = f"{host if host.isprintable() else repr(host)}:{port}"
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _TLS_INTERRUPTED):
+        return SslAuthenticationError(ErrorCode.NETWORK_EXCEPTION, f"the TLS handshake with {address} failed: {error}")
     if isinstance(error, WireError):
         why = f"what answers is no Kafka broker ({error})"
     elif isinstance(error, TimeoutError):
         why = f"no answer within {timeout_s:g} s"
     else:
         why = str(error) or type(error).__name__
-    return f"no broker answers at {host if host.isprintable() else repr(host)}:{port}: {why}"
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {address}: {why}")
 
 
 # What encoding a request raises for a value that the wire cannot carry: text that is no Unicode or too long (ValueError),
@@ -121,7 +129,7 @@ class Connection(asyncio.Protocol):
                 await connection._log_in(security)
         except UNREACHABLE as error:
             connection.abort()
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, no_broker(host, port, error, timeout_s)) from error
+            raise not_opened(host, port, error, timeout_s) from error
         except BaseException:
             connection.abort()
             raise
@@ -157,12 +165,17 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
-        self._fail_waiting(None if error is None else f"the connection was lost: {error}")
+        if self.versions is None and isinstance(error, ssl.SSLError):
+            self._fail_waiting(error)  # in TLS 1.3 a broker refuses a certificate after the client's handshake
+        else:
+            self._fail_waiting(None if error is None else f"the connection was lost: {error}")
 
-    def _fail_waiting(self, why: str | None) -> None:
+    def _fail_waiting(self, why: Exception | str | None) -> None:
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(KafkaError(ErrorCode.NETWORK_EXCEPTION, why))
+                future.set_exception(
+                    why if isinstance(why, Exception) else KafkaError(ErrorCode.NETWORK_EXCEPTION, why)
+                )
         self._waiting.clear()
 
     def data_received(self, data: bytes) -> None:

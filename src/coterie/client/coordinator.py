@@ -40,7 +40,7 @@ class Coordinator:
             try:
                 return await work(await self.node())
             except KafkaError as error:
-                if not error.code.retriable or time.monotonic() > deadline_s:
+                if not error.retriable or time.monotonic() > deadline_s:
                     raise
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
                     self.forget()

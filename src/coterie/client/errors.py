@@ -1,19 +1,87 @@
-"""What a client raises."""
+"""What a client raises, by what the caller does about it. `CLASSES` says which class an error code has; `KafkaError(code)`
+makes an instance of that class, so that no code that raises needs to choose.
+
+The classes are those of Kafka's Java client (RetriableException, AuthenticationException, ...); the groups are KIP-1050's.
+"""
 
 from __future__ import annotations
+
+from typing import Any, ClassVar
 
 from coterie.wire.errors import ErrorCode, error_of
 
 
 class KafkaError(Exception):
-    """A broker's refusal, or a fault on the way to it. ``code`` is Kafka's; ``code.retriable`` tells its kind."""
+    """A broker's refusal, or a fault on the way to it; ``code`` is Kafka's. Of this class itself: the call or a setting is to
+    be corrected, as the message says."""
+
+    remedy: ClassVar[str] = "Correct the call or the setting that the message names; the same call fails again."
+
+    def __new__(cls, *args: Any, **_: Any) -> KafkaError:
+        kind = class_of(args[0]) if cls is KafkaError and args else cls
+        return super().__new__(kind)
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name}: {message or code.text}")
         self.code = code
 
+    @property
+    def retriable(self) -> bool:
+        """Whether the same call may succeed later."""
+        return isinstance(self, RetriableError)
 
-class CorruptBatchError(KafkaError):
+    @property
+    def fatal(self) -> bool:
+        """Whether nothing that the program does helps this client: close it."""
+        return isinstance(self, FatalError)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A Spark task's error travels to the driver."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(kind: type[KafkaError], args: tuple[object, ...], state: dict[str, object]) -> KafkaError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+# -- retry ---------------------------------------------------------------------------------------------------------------
+
+
+class RetriableError(KafkaError):
+    """Something that passes, which the client has retried for as long as its settings say (Kafka's RetriableException)."""
+
+    remedy = "Retry: the client has done so within its time limits, and a later call may succeed."
+
+
+class UnknownTopicOrPartitionError(RetriableError):
+    """No broker has the topic or partition yet."""
+
+    remedy = "Create the topic or correct its name, then retry."
+
+
+class KafkaTimeoutError(RetriableError):
+    """A response did not come in time (Kafka's TimeoutException)."""
+
+    remedy = "Retry, or raise the time limit that the message names."
+
+
+# -- seek ----------------------------------------------------------------------------------------------------------------
+
+
+class SeekNeededError(KafkaError):
+    """The consumer cannot read at its position, and stays there."""
+
+    remedy = "Call `Consumer.seek`; until then every poll raises it again."
+
+
+class OffsetOutOfRangeError(SeekNeededError):
+    """The log has no such offset, and auto.offset.reset is none."""
+
+
+class CorruptBatchError(SeekNeededError):
     """CORRUPT_MESSAGE: a batch of ``topic`` and ``partition`` cannot be read. It is where ``offset`` would be read next;
     the position stays there until a seek, for instance to ``next_offset``, behind the batch as far as its header tells."""
 
@@ -22,26 +90,17 @@ class CorruptBatchError(KafkaError):
         super().__init__(ErrorCode.CORRUPT_MESSAGE, text)
         self.topic, self.partition, self.offset, self.next_offset = topic, partition, offset, next_offset
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.topic, self.partition, self.offset, self.next_offset, str(self))
+
+# -- rejoin --------------------------------------------------------------------------------------------------------------
 
 
-def _rebuilt(topic: str, partition: int, offset: int, next_offset: int, text: str) -> CorruptBatchError:
-    """A Spark task's error travels to the driver."""
-    error = CorruptBatchError(topic, partition, offset, next_offset, "")
-    error.args = (text,)
-    return error
+class RejoinNeededError(KafkaError):
+    """The group has another generation than the member."""
+
+    remedy = "Call `Consumer.poll`, which joins the group again; then continue with the partitions that are assigned."
 
 
-class ConfigError(ValueError):
-    """A setting that a client cannot work with."""
-
-
-class WakeupError(Exception):
-    """`Consumer.wakeup` was called; nothing was lost, the next call goes on."""
-
-
-class CommitFailedError(KafkaError):
+class CommitFailedError(RejoinNeededError):
     """The group has moved on, so the commit is too late."""
 
     def __init__(self, code: ErrorCode) -> None:
@@ -52,7 +111,7 @@ class CommitFailedError(KafkaError):
         )
 
 
-class RebalanceInProgressError(KafkaError):
+class RebalanceInProgressError(RejoinNeededError):
     """A rebalance is under way: poll, and commit again what is still assigned then."""
 
     def __init__(self) -> None:
@@ -60,6 +119,101 @@ class RebalanceInProgressError(KafkaError):
             ErrorCode.REBALANCE_IN_PROGRESS,
             "the group is rebalancing; call poll until it is done, then commit what is still assigned",
         )
+
+
+# -- abort ---------------------------------------------------------------------------------------------------------------
+
+
+class TransactionAbortableError(KafkaError):
+    """The open transaction has failed; the producer has not (Kafka's TransactionAbortableException)."""
+
+    remedy = "Call `Producer.abort_transaction`, then begin another transaction."
+
+
+# -- give up -------------------------------------------------------------------------------------------------------------
+
+
+class FatalError(KafkaError):
+    """Nothing that the program does helps this client."""
+
+    remedy = "Close the client, and make a new one once the cause that the message names is gone."
+
+
+class AuthenticationError(FatalError):
+    """The broker does not accept the client, or the client does not accept the broker. It is not retried."""
+
+    remedy = "Close the client; correct sasl.* or ssl.* settings, or the certificates."
+
+
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed over a certificate or a protocol (Kafka's SslAuthenticationException). Kafka has no code for
+    it; ``code`` is NETWORK_EXCEPTION."""
+
+
+class AuthorizationError(FatalError):
+    """The client lacks a right on the cluster, a topic, a group or a transactional id."""
+
+    remedy = "Ask the cluster's administrator for the right that the message names."
+
+
+class ProducerFencedError(FatalError):
+    """A newer producer has the same transactional.id."""
+
+    remedy = "Close the producer; the newer one with the same transactional.id continues."
+
+
+class FencedInstanceIdError(FatalError):
+    """A newer consumer has the same group.instance.id."""
+
+    remedy = "Close the consumer, and give each running member a group.instance.id of its own."
+
+
+class UnsupportedVersionError(FatalError):
+    """The broker has no version of a request that the client needs."""
+
+    remedy = "Use a newer broker, or do without the feature that the message names."
+
+
+_E = ErrorCode
+CLASSES: dict[ErrorCode, type[KafkaError]] = {
+    _E.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicOrPartitionError,
+    _E.UNKNOWN_TOPIC_ID: UnknownTopicOrPartitionError,
+    _E.REQUEST_TIMED_OUT: KafkaTimeoutError,
+    _E.OFFSET_OUT_OF_RANGE: OffsetOutOfRangeError,
+    _E.ILLEGAL_GENERATION: RejoinNeededError,
+    _E.UNKNOWN_MEMBER_ID: RejoinNeededError,
+    _E.REBALANCE_IN_PROGRESS: RejoinNeededError,
+    _E.MEMBER_ID_REQUIRED: RejoinNeededError,
+    _E.FENCED_MEMBER_EPOCH: RejoinNeededError,
+    _E.STALE_MEMBER_EPOCH: RejoinNeededError,
+    _E.TRANSACTION_ABORTABLE: TransactionAbortableError,
+    _E.SASL_AUTHENTICATION_FAILED: AuthenticationError,
+    _E.UNSUPPORTED_SASL_MECHANISM: AuthenticationError,
+    _E.ILLEGAL_SASL_STATE: AuthenticationError,
+    _E.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.PRODUCER_FENCED: ProducerFencedError,
+    _E.INVALID_PRODUCER_EPOCH: ProducerFencedError,
+    _E.INVALID_PRODUCER_ID_MAPPING: FatalError,
+    _E.TRANSACTION_COORDINATOR_FENCED: FatalError,
+    _E.FENCED_INSTANCE_ID: FencedInstanceIdError,
+    _E.UNSUPPORTED_VERSION: UnsupportedVersionError,
+}
+
+
+def class_of(code: ErrorCode) -> type[KafkaError]:
+    """A retriable code without a row is a RetriableError; any other without one a plain KafkaError."""
+    return CLASSES.get(code, RetriableError if code.retriable else KafkaError)
+
+
+class ConfigError(ValueError):
+    """A setting that a client cannot work with."""
+
+
+class WakeupError(Exception):
+    """`Consumer.wakeup` was called; nothing was lost, the next call goes on."""
 
 
 def check(code: int, message: str | None = None) -> None:

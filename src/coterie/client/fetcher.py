@@ -111,7 +111,7 @@ class Fetcher:
                 self._take(wanted, offsets, response)
             except KafkaError as error:
                 session.reset()
-                if not error.code.retriable:
+                if not error.retriable:
                     self._fail(error)
                     return
                 await asyncio.sleep(self._settings.retry_backoff_ms / 1000)

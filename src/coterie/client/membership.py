@@ -232,7 +232,7 @@ class Membership:
             await self._cluster.coordinator_connection(self._coordinator)
             self.machine.coordinator_found()
         except KafkaError as error:
-            if not error.code.retriable:
+            if not error.retriable:
                 self._complain(error)
             self.machine.lookup_failed(_now_ms())
         self._wake.set()
@@ -270,7 +270,7 @@ class Membership:
                 if name in infos and infos[name].error in _REFUSED_TOPIC:
                     self._complain(KafkaError(infos[name].error, f"topic {name}"))
         except KafkaError as error:
-            if not error.code.retriable:
+            if not error.retriable:
                 self._fail(error)
             self.machine.assignment_failed("the topics could not be looked up", _now_ms())
             self._wake.set()
@@ -318,7 +318,7 @@ class Membership:
         try:
             infos = await self._cluster.all_topics()
         except KafkaError as error:
-            if not error.code.retriable:
+            if not error.retriable:
                 self._fail(error)
             return
         pattern = self._pattern

@@ -54,7 +54,7 @@ async def list_offsets(
         except KafkaError as error:
             is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             limit_s = min(cluster.timeout_s, NEW_TOPIC_S) if is_unknown else cluster.timeout_s
-            if not wait or not error.code.retriable or time.monotonic() - started_s > limit_s:
+            if not wait or not error.retriable or time.monotonic() - started_s > limit_s:
                 raise
             for topic, _ in timestamps:
                 cluster.forget(topic)

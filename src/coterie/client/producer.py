@@ -131,7 +131,7 @@ class Producer:
                     try:
                         return await self._count(topic)
                     except KafkaError as error:
-                        if not error.code.retriable:
+                        if not error.retriable:
                             raise
                         last = error
                     if time.monotonic() > warn_s:

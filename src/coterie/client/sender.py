@@ -242,7 +242,7 @@ class Sender:
     def _settled(self, batch: Batch, result: Acknowledged | KafkaError) -> bool:
         """Whether the batch is at its end, acknowledged or failed."""
         if isinstance(result, KafkaError):
-            if result.code.retriable:
+            if result.retriable:
                 self._cluster.forget(batch.topic)  # its leader may have moved
             return self._failed(batch, result)
         self._remove(batch)
@@ -253,7 +253,7 @@ class Sender:
     def _failed(self, batch: Batch, error: KafkaError) -> bool:
         """A retriable error leaves the batch at the head of its queue, until delivery.timeout.ms; then False."""
         late = time.monotonic() - batch.created_s > self._settings.delivery_timeout_ms / 1000
-        if error.code.retriable and not late:
+        if error.retriable and not late:
             return False
         self._remove(batch)
         if self._transactions is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from coterie.client.cluster import TRANSACTION, Cluster
 from coterie.client.connection import answer_type
 from coterie.client.coordinator import Coordinator
-from coterie.client.errors import KafkaError, check
+from coterie.client.errors import KafkaError, TransactionAbortableError, check
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
@@ -77,7 +77,8 @@ class TransactionManager:
         """Raises KafkaError INVALID_TXN_STATE, or what made the producer unusable."""
         if self.state not in states:
             if self._cause is not None:
-                raise KafkaError(self._cause.code, f"{self.state.value} ({self._cause})") from self._cause
+                kind = TransactionAbortableError if self.state is State.ABORTABLE_ERROR else KafkaError
+                raise kind(self._cause.code, f"{self.state.value} ({self._cause})") from self._cause
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, self.state.value)
 
     def failed(self, error: KafkaError) -> None:

@@ -86,7 +86,7 @@ class AssignedStream:
         try:
             self.reader.commit(from_json(offsets))
         except KafkaError as error:
-            if not error.code.retriable:
+            if not error.retriable:
                 raise
             return
         self._committed = offsets

@@ -70,7 +70,7 @@ def read_range(
                 continue
             now_s = time.monotonic()
             deadline_s = deadline_s or now_s + settings.default_api_timeout_ms / 1000
-            if not error.code.retriable or now_s > deadline_s:
+            if not error.retriable or now_s > deadline_s:
                 raise
         time.sleep(pause_s)
 

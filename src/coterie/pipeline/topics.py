@@ -50,7 +50,7 @@ def patiently(
         try:
             return work()
         except KafkaError as error:
-            if not error.code.retriable or error.code in final or time.monotonic() + pause_s > deadline_s:
+            if not error.retriable or error.code in final or time.monotonic() + pause_s > deadline_s:
                 raise
         forget()
         time.sleep(pause_s)

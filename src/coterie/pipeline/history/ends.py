@@ -35,7 +35,7 @@ def broker_ends(client: Mapping[str, str], partitions: Iterable[TopicPartition],
                 at = reader.offsets_of(dict.fromkeys(there, time_ms + 1))
                 rows += [(*tp, time_ms, at[tp] if at[tp] >= 0 else ends[tp]) for tp in there]
         except KafkaError as error:
-            if error.code.retriable and error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            if error.retriable and error.code.name != "UNKNOWN_TOPIC_OR_PARTITION":
                 raise  # the broker is away; a topic that is gone only has no lag any more
         finally:
             reader.close()
