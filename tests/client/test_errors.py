@@ -39,7 +39,7 @@ from coterie.client import (
 )
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import CLASSES, class_of
-from coterie.client.settings import ClientSettings
+from coterie.client.settings import client_settings
 from coterie.testing import LocalBroker
 from tests.client.test_security import TlsFront, tls
 
@@ -207,7 +207,7 @@ def test_a_client_without_the_certificate_that_the_broker_requires_gives_up(
         error = asyncio.run(gives_up(_send, settings))
         assert "ALERT_CERTIFICATE_REQUIRED" in str(error).upper()
         with pytest.raises(SslAuthenticationError, match=r"(?i)certificate_required"):
-            BrokerSocket("127.0.0.1", listener.getsockname()[1], security=ClientSettings(settings).security())
+            BrokerSocket("127.0.0.1", listener.getsockname()[1], security=client_settings(settings).security())
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
