@@ -14,10 +14,12 @@ from coterie.broker.settings.resource_tables import (
     ClientMetricsConfig,
     GroupConfig,
 )
+from coterie.client.settings import CLIENT_SETTINGS, ClientSettings
 from coterie.configuration import (
     INT,
     LIST,
     PASSWORD,
+    VALUE_TYPES,
     Setting,
     SettingError,
     at_least,
@@ -27,6 +29,7 @@ from coterie.configuration import (
     read_settings,
     settings_of,
 )
+from coterie.pipeline.option_table import OPTIONS, OptionValues
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ CLASSES = [
     (TopicConfig, {name: topic.setting for name, topic in TOPIC_SETTINGS.items()}),
     (ClientMetricsConfig, CLIENT_METRICS_SETTINGS),
     (GroupConfig, {name: setting for name, (setting, _) in GROUP_SETTINGS.items()}),
+    (ClientSettings, CLIENT_SETTINGS),
+    (OptionValues, OPTIONS),
 ]
 
 
@@ -87,14 +92,17 @@ def test_a_field_has_the_type_of_the_values_that_its_setting_reads(
 ) -> None:
     """mypy checks each declaration; that the table reads into the fields by name it cannot check."""
     hints = typing.get_type_hints(declaration)
-    for field in fields(declaration):
-        setting = table[field.name.replace("_", ".")]
-        text = format_value(setting.default)
-        value = setting.default if text is None else setting.parse(text)
-        assert value == setting.default == field.default
-        read_types = {bool: bool, int: int, str: str, float: float, tuple: tuple[str, ...]}
+    settings = list(table.values())[: len(fields(declaration))]
+    for field, setting in zip(fields(declaration), settings, strict=True):
+        assert setting.name == (field.metadata["setting"].name or field.name.replace("_", "."))
+        value = setting.default
+        assert value == field.default
+        if value is not None and setting.value_type in VALUE_TYPES.values():
+            assert setting.parse(format_value(value)) == value
+        alternatives = typing.get_args(hints[field.name]) if type(None) in typing.get_args(hints[field.name]) else ()
         if value is not None:
-            assert read_types[type(value)] in (hints[field.name], *typing.get_args(hints[field.name])), field.name
+            types = [typing.get_origin(hint) or hint for hint in alternatives or (hints[field.name],)]
+            assert type(value) in types, field.name
         if setting.rule is not None and value is not None:
             assert setting.rule.holds(value), field.name
 

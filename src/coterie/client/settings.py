@@ -5,7 +5,7 @@ Types, defaults and ranges are those of Kafka's ConsumerConfig, ProducerConfig a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from coterie.configuration import (
     LONG,
     PASSWORD,
     STRING,
+    Declaration,
     Rule,
     Setting,
     SettingError,
@@ -41,7 +42,7 @@ from coterie.configuration import (
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-D = TypeVar("D")
+D = TypeVar("D", bound=Declaration)
 
 EVERY, CONSUMER, PRODUCER, SECURITY = "every client", "consumer", "producer", "TLS and SASL (every client)"
 _NOT_EMPTY = Rule("a text that is not empty", lambda value: value != "")
@@ -246,9 +247,7 @@ def client_settings(given: Mapping[str, object]) -> ClientSettings:
     return read_client_settings(ClientSettings, CLIENT_SETTINGS, given)
 
 
-def read_client_settings(
-    declaration: Callable[..., D], table: Mapping[str, Setting[object]], given: Mapping[str, object]
-) -> D:
+def read_client_settings(declaration: type[D], table: Mapping[str, Setting[object]], given: Mapping[str, object]) -> D:
     """As `read_settings`; names may have underscores for dots. Raises ConfigError."""
     dotted = {name.replace("_", "."): value for name, value in given.items()}
     try:

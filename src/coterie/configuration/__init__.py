@@ -6,7 +6,7 @@ A class of settings is a frozen dataclass whose fields are made by `declared`; `
 
 from __future__ import annotations
 
-from coterie.configuration.declaration import declared, read_settings, settings_of, with_values
+from coterie.configuration.declaration import Declaration, declared, read_settings, settings_of, with_values
 from coterie.configuration.setting import Rule, Setting, SettingError, at_least, nearest, one_of, unknown_setting
 from coterie.configuration.value_types import (
     BOOLEAN,
@@ -29,6 +29,7 @@ __all__ = [
     "BOOLEAN",
     "CLASS",
     "DOUBLE",
+    "Declaration",
     "INT",
     "LIST",
     "LONG",

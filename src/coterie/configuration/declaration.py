@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, field, fields, replace
+from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from coterie.configuration.setting import Setting, unknown_setting
 
 T = TypeVar("T")
-D = TypeVar("D")
 S = TypeVar("S", bound=Setting[Any])
 _KEY = "setting"
 
@@ -18,6 +18,9 @@ class Declaration(Protocol):
     """Any dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+D = TypeVar("D", bound=Declaration)
 
 
 def declared(setting: Setting[T]) -> T:
@@ -31,29 +34,31 @@ def setting_name(attribute: str) -> str:
     return attribute.replace("_", ".")
 
 
-def attribute_of(name: str) -> str:
-    """session.timeout.ms -> session_timeout_ms."""
-    return name.replace(".", "_")
-
-
 def settings_of(declaration: type[Declaration], entry: type[S]) -> dict[str, S]:
     """The settings of a class by name, in its order; all of them are made as ``entry``."""
     table: dict[str, S] = {}
-    for declared_field in fields(declaration):
+    for name, declared_field in _fields_of(declaration).items():
         setting = declared_field.metadata[_KEY]
-        assert isinstance(setting, entry), declared_field.name
-        named = replace(setting, name=setting.name or setting_name(declared_field.name))
-        table[named.name] = named
+        assert isinstance(setting, entry), name
+        table[name] = replace(setting, name=name)
     return table
 
 
-def with_values(declaration: Callable[..., D], values: Mapping[str, object]) -> D:
+@cache
+def _fields_of(declaration: type[Declaration]) -> dict[str, Field[Any]]:
+    """The fields by the names of their settings."""
+    return {f.metadata[_KEY].name or setting_name(f.name): f for f in fields(declaration)}
+
+
+def with_values(declaration: type[D], values: Mapping[str, object]) -> D:
     """The dataclass with parsed values by their settings' names; the others have their defaults."""
-    return declaration(**{attribute_of(name): value for name, value in values.items()})
+    make: Callable[..., D] = declaration
+    declared_fields = _fields_of(declaration)
+    return make(**{declared_fields[name].name: value for name, value in values.items()})
 
 
 def read_settings(
-    declaration: Callable[..., D], table: Mapping[str, Setting[object]], given: Mapping[str, object], noun: str
+    declaration: type[D], table: Mapping[str, Setting[object]], given: Mapping[str, object], noun: str
 ) -> D:
     """The dataclass with the given values, texts or Python values, by their names in ``table``. Raises SettingError for a name
     that is not in it, which it takes for a ``noun``, and for a value that its setting cannot have."""

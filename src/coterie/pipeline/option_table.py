@@ -2,11 +2,34 @@
 (`python -m coterie.pipeline.option_table`). The names and what they mean are those of Spark's Kafka connector
 (KafkaSourceProvider), and a few of our own; conformance's part `spark` compares what they do."""
 
+# ruff: noqa: RUF009 -- the defaults are fields of a dataclass, made by `_option`
+
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
+
+from coterie.configuration import BOOLEAN, STRING, Setting, ValueType, declared, format_value, settings_of
+from coterie.pipeline.offsets import TopicOffsets
+from coterie.pipeline.option_types import (
+    COUNT,
+    DURATION_S,
+    END,
+    MODE,
+    PARTITIONS,
+    PATTERN,
+    START,
+    STRATEGY,
+    TIMESTAMP,
+    TIMESTAMPS,
+    TOPICS,
+)
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Use(enum.Enum):
@@ -18,218 +41,205 @@ class Use(enum.Enum):
     UNKNOWN = ""  # refused, with the nearest name
 
 
-class OptionKind(enum.Enum):
-    """How an option's text is read."""
-
-    TEXT = "text"
-    TOPICS = "topic names, with commas"
-    PATTERN = "a regular expression"
-    PARTITIONS = '`{"topic":[0,1]}`'
-    START = 'earliest, latest, committed or `{"topic":{"0":23,"1":-2}}`'
-    END = 'latest or `{"topic":{"0":23,"1":-1}}`'
-    TIMESTAMP = "milliseconds since 1970"
-    TIMESTAMPS = '`{"topic":{"0":1700000000000}}`'
-    STRATEGY = "error or latest"
-    MODE = "assign or group"
-    COUNT = "a positive whole number"
-    DURATION = "a time: 500ms, 30s, 15m, 2h, 1d; a number alone is ms"
-    FLAG = "true or false"
-
-
 @dataclass(frozen=True, slots=True)
-class Option:
-    name: str
-    batch: Use
-    stream: Use
-    sink: Use
-    kind: OptionKind
-    default: str
-    effect: str
+class Option(Setting[T_co]):
+    """An option, and what each of the three makes of it. ``shown``: the default in words, where it is no single value."""
+
+    batch: Use = Use.UNKNOWN
+    stream: Use = Use.UNKNOWN
+    sink: Use = Use.UNKNOWN
+    shown: str = ""
+
+    @property
+    def shown_default(self) -> str:
+        """The default as the table shows it; empty where there is none."""
+        return self.shown or format_value(self.default) or ""
+
+
+def _option(
+    name: str,
+    value_type: ValueType[T],
+    default: T,
+    batch: Use,
+    stream: Use,
+    sink: Use,
+    documentation: str,
+    *,
+    shown: str = "",
+) -> T:
+    return declared(Option(name, value_type, default, None, documentation, "", batch, stream, sink, shown))
 
 
 Y, I, R, _ = Use.USED, Use.IGNORED, Use.REFUSED, Use.UNKNOWN  # noqa: E741
 
-OPTIONS: tuple[Option, ...] = (
-    Option("subscribe", Y, Y, _, OptionKind.TOPICS, "", "The topics to read."),
-    Option(
-        "subscribePattern",
-        Y,
-        Y,
-        _,
-        OptionKind.PATTERN,
-        "",
-        "All topics whose name has a match in it, internal ones never.",
-    ),
-    Option(
-        "assign",
-        Y,
-        Y,
-        _,
-        OptionKind.PARTITIONS,
-        "",
-        "The partitions to read; partitions that do not exist are left out.",
-    ),
-    Option(
+
+@dataclass(frozen=True, slots=True)
+class OptionValues:
+    """The values of the options as given; None or the default where an option is not given."""
+
+    subscribe: tuple[str, ...] | None = _option("subscribe", TOPICS, None, Y, Y, _, "The topics to read.")
+    subscribe_pattern: str | None = _option(
+        "subscribePattern", PATTERN, None, Y, Y, _, "All topics whose name has a match in it, internal ones never."
+    )
+    assign: dict[str, list[int]] | None = _option(
+        "assign", PARTITIONS, None, Y, Y, _, "The partitions to read; partitions that do not exist are left out."
+    )
+    starting_offsets: str | TopicOffsets | None = _option(
         "startingOffsets",
+        START,
+        None,
         Y,
         Y,
         _,
-        OptionKind.START,
-        "earliest; a stream: latest",
         "Where to begin. JSON names every partition, -2 for earliest, -1 (streams only) for latest; latest is for "
         "streams only. committed (ours): the group's offsets.",
-    ),
-    Option(
+        shown="earliest; a stream: latest",
+    )
+    starting_timestamp: int | None = _option(
         "startingTimestamp",
+        TIMESTAMP,
+        None,
         Y,
         Y,
         _,
-        OptionKind.TIMESTAMP,
-        "",
         "Begin at the first record of this time or later; wins over the two others.",
-    ),
-    Option(
+    )
+    starting_offsets_by_timestamp: TopicOffsets | None = _option(
         "startingOffsetsByTimestamp",
+        TIMESTAMPS,
+        None,
         Y,
         Y,
         _,
-        OptionKind.TIMESTAMPS,
-        "",
         "The same for each partition; wins over startingOffsets. Names every partition.",
-    ),
-    Option(
+    )
+    starting_offsets_by_timestamp_strategy: str = _option(
         "startingOffsetsByTimestampStrategy",
-        Y,
-        Y,
-        _,
-        OptionKind.STRATEGY,
+        STRATEGY,
         "error",
+        Y,
+        Y,
+        _,
         "What to do where no record is that late: fail, or begin at the end.",
-    ),
-    Option(
+    )
+    ending_offsets: str | TopicOffsets | None = _option(
         "endingOffsets",
+        END,
+        None,
         Y,
         R,
         _,
-        OptionKind.END,
-        "latest",
         "Where a batch read ends. JSON names every partition, -1 for latest.",
-    ),
-    Option(
+        shown="latest",
+    )
+    ending_timestamp: int | None = _option(
         "endingTimestamp",
+        TIMESTAMP,
+        None,
         Y,
         I,
         _,
-        OptionKind.TIMESTAMP,
-        "",
         "End before the first record of this time or later; wins over the two others.",
-    ),
-    Option(
+    )
+    ending_offsets_by_timestamp: TopicOffsets | None = _option(
         "endingOffsetsByTimestamp",
+        TIMESTAMPS,
+        None,
         Y,
         R,
         _,
-        OptionKind.TIMESTAMPS,
-        "",
         "The same for each partition; wins over endingOffsets. Names every partition.",
-    ),
-    Option(
+    )
+    max_offsets_per_trigger: int | None = _option(
         "maxOffsetsPerTrigger",
+        COUNT,
+        None,
         I,
         Y,
         _,
-        OptionKind.COUNT,
-        "no limit",
         "Records per micro-batch, shared over partitions in proportion to what they have; of each at least one.",
-    ),
-    Option(
+        shown="no limit",
+    )
+    max_bytes_per_trigger: int | None = _option(
         "maxBytesPerTrigger",
+        COUNT,
+        None,
         I,
         Y,
         _,
-        OptionKind.COUNT,
-        "no limit",
         "The same in bytes, by a sample of each partition (ours).",
-    ),
-    Option(
+        shown="no limit",
+    )
+    min_offsets_per_trigger: int | None = _option(
         "minOffsetsPerTrigger",
+        COUNT,
+        None,
         I,
         Y,
         _,
-        OptionKind.COUNT,
-        "no minimum",
         "A micro-batch waits for so many records; the first one, and Trigger.AvailableNow, do not.",
-    ),
-    Option("maxTriggerDelay", I, Y, _, OptionKind.DURATION, "15m", "How long it waits for them at most."),
-    Option(
+        shown="no minimum",
+    )
+    max_trigger_delay_s: float = _option(
+        "maxTriggerDelay", DURATION_S, 900.0, I, Y, _, "How long it waits for them at most.", shown="15m"
+    )
+    min_partitions: int | None = _option(
         "minPartitions",
+        COUNT,
+        None,
         Y,
         Y,
         _,
-        OptionKind.COUNT,
-        "",
         "At least about so many tasks: large partitions are cut, and with that lose their order. Otherwise a "
         "partition is a task.",
-    ),
-    Option(
+    )
+    max_records_per_partition: int | None = _option(
         "maxRecordsPerPartition",
+        COUNT,
+        None,
         Y,
         Y,
         _,
-        OptionKind.COUNT,
-        "",
         "At most so many records per task: larger partitions are cut, and with that lose their order.",
-    ),
-    Option(
-        "failOnDataLoss",
-        Y,
-        Y,
-        _,
-        OptionKind.FLAG,
-        "true",
-        "Fail where records are gone, rather than go on without them.",
-    ),
-    Option("includeHeaders", Y, Y, I, OptionKind.FLAG, "false", "A column headers."),
-    Option("mode", Y, Y, _, OptionKind.MODE, "assign", "group: the stream is a member of kafka.group.id (ours)."),
-    Option(
+    )
+    fail_on_data_loss: bool = _option(
+        "failOnDataLoss", BOOLEAN, True, Y, Y, _, "Fail where records are gone, rather than go on without them."
+    )
+    include_headers: bool = _option("includeHeaders", BOOLEAN, False, Y, Y, I, "A column headers.")
+    mode: str = _option("mode", MODE, "assign", Y, Y, _, "group: the stream is a member of kafka.group.id (ours).")
+    push_down_predicate: bool = _option(
         "pushDownPredicate",
+        BOOLEAN,
+        False,
         Y,
         I,
         _,
-        OptionKind.FLAG,
-        "false",
         "Fetch only what filters on topic, partition, offset and time leave (ours).",
-    ),
-    Option(
-        "logFolder", Y, R, _, OptionKind.TEXT, "", "Read topics from a broker's data folder, without a broker (ours)."
-    ),
-    Option(
-        "groupIdPrefix",
-        I,
-        I,
-        _,
-        OptionKind.TEXT,
-        "",
-        "Of the connector's group ids; coterie uses kafka.group.id or none.",
-    ),
-    Option(
-        "kafkaConsumer.pollTimeoutMs",
-        I,
-        I,
-        _,
-        OptionKind.TEXT,
-        "",
-        "The connector's; here kafka.default.api.timeout.ms.",
-    ),
-    Option(
-        "fetchOffset.numRetries", I, I, _, OptionKind.TEXT, "", "The connector's; here kafka.default.api.timeout.ms."
-    ),
-    Option(
-        "fetchOffset.retryIntervalMs", I, I, _, OptionKind.TEXT, "", "The connector's; here kafka.retry.backoff.ms."
-    ),
-    Option("topic", _, _, Y, OptionKind.TEXT, "the column topic", "Where rows go; wins over the column."),
-    Option("exactlyOnce", _, _, Y, OptionKind.FLAG, "false", "A transaction per task, ended together (ours)."),
-)
+    )
+    log_folder: str | None = _option(
+        "logFolder", STRING, None, Y, R, _, "Read topics from a broker's data folder, without a broker (ours)."
+    )
+    group_id_prefix: str | None = _option(
+        "groupIdPrefix", STRING, None, I, I, _, "Of the connector's group ids; coterie uses kafka.group.id or none."
+    )
+    kafka_consumer_poll_timeout_ms: str | None = _option(
+        "kafkaConsumer.pollTimeoutMs", STRING, None, I, I, _, "The connector's; here kafka.default.api.timeout.ms."
+    )
+    fetch_offset_num_retries: str | None = _option(
+        "fetchOffset.numRetries", STRING, None, I, I, _, "The connector's; here kafka.default.api.timeout.ms."
+    )
+    fetch_offset_retry_interval_ms: str | None = _option(
+        "fetchOffset.retryIntervalMs", STRING, None, I, I, _, "The connector's; here kafka.retry.backoff.ms."
+    )
+    topic: str | None = _option(
+        "topic", STRING, None, _, _, Y, "Where rows go; wins over the column.", shown="the column topic"
+    )
+    exactly_once: bool = _option(
+        "exactlyOnce", BOOLEAN, False, _, _, Y, "A transaction per task, ended together (ours)."
+    )
+
+
+OPTIONS: dict[str, Option[object]] = settings_of(OptionValues, Option)
 
 SPARKS_OWN = frozenset({"path", "checkpointlocation"})
 IGNORED_PREFIXES = ("spark.kafka.",)  # the connector's caches of consumers and producers
@@ -248,6 +258,11 @@ REFUSED_BY_SINK = {
 }
 
 
+def _taken(option: Option[object]) -> str:
+    """What it takes, JSON as code."""
+    return re.sub(r"\{.*\}", r"`\g<0>`", option.value_type.text)
+
+
 def _markdown() -> Iterator[str]:
     yield "# Options of the Spark source and sink\n"
     yield "Drawn from `src/coterie/pipeline/option_table.py`. Names and behaviour are those of Spark's Kafka connector; what is"
@@ -256,10 +271,10 @@ def _markdown() -> Iterator[str]:
     yield "setting NAME; one that only Java's clients have is ignored, with a warning.\n"
     yield "| option | batch read | stream | sink | takes | default | |"
     yield "|---|---|---|---|---|---|---|"
-    for o in OPTIONS:
+    for o in OPTIONS.values():
         uses = " | ".join(use.value for use in (o.batch, o.stream, o.sink))
-        effect = o.effect.replace("(ours)", "*(ours)*")
-        yield f"| `{o.name}` | {uses} | {o.kind.value} | {o.default} | {effect} |"
+        effect = o.documentation.replace("(ours)", "*(ours)*")
+        yield f"| `{o.name}` | {uses} | {_taken(o)} | {o.shown_default} | {effect} |"
     yield "\nSettings that are refused:\n"
     yield "| setting | by | because |"
     yield "|---|---|---|"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import logging
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from coterie.client.errors import ConfigError
 from coterie.client.settings import CLIENT_SETTINGS, ClientSettings, client_settings
-from coterie.configuration import nearest
+from coterie.configuration import BOOLEAN, SettingError, UnfitValue, nearest, with_values
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets
 from coterie.pipeline.option_table import (
     IGNORED_PREFIXES,
@@ -21,11 +17,10 @@ from coterie.pipeline.option_table import (
     REFUSED_BY_SOURCE,
     SPARKS_OWN,
     Option,
-    OptionKind,
+    OptionValues,
     Use,
 )
 
-_UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NAMES = {"batch": "batch read", "stream": "stream", "sink": "write"}
 _warned: set[str] = set()
 
@@ -72,42 +67,46 @@ class SourceOptions:
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Raises OptionError."""
     options = {name.lower(): value for name, value in given.items()}
-    what = "stream" if streaming else "batch"
-    used, warnings = _parsed(options, what)
+    values, warnings = _parsed(options, "stream" if streaming else "batch")
     client: dict[str, str] = {}
-    if "logFolder" not in used:
+    if values.log_folder is None:
         client, unknown = _client_settings(options, REFUSED_BY_SOURCE)
         warnings += unknown
-    _check_which(used)
-    starting, starting_timestamps = _side(used, "starting", "latest" if streaming else "earliest")
-    ending, ending_timestamps = _side(used, "ending", "latest")
+    _check_which(values)
+    first = "latest" if streaming else "earliest"
+    starting, starting_timestamps = _side(
+        values.starting_timestamp, values.starting_offsets_by_timestamp, values.starting_offsets, first
+    )
+    ending, ending_timestamps = _side(
+        values.ending_timestamp, values.ending_offsets_by_timestamp, values.ending_offsets, "latest"
+    )
     if not streaming:
         _check_bounds(starting, ending)
-    if used.get("mode") == "group":
-        _check_group_mode(used, client, streaming)
-    _check_limits(used)
+    if values.mode == "group":
+        _check_group_mode(values, client, streaming)
+    _check_limits(values)
     return SourceOptions(
         client,
-        used.get("subscribe", ()),
-        used.get("subscribePattern"),
-        used.get("assign", {}),
-        used.get("mode") == "group",
-        starting,
-        ending,
-        starting_timestamps,
-        ending_timestamps,
-        used.get("startingOffsetsByTimestampStrategy") != "latest",
-        used.get("maxOffsetsPerTrigger"),
-        used.get("minOffsetsPerTrigger"),
-        used.get("maxTriggerDelay", 900.0),
-        used.get("maxBytesPerTrigger"),
-        used.get("minPartitions"),
-        used.get("maxRecordsPerPartition"),
-        used.get("failOnDataLoss", True),
-        used.get("includeHeaders", False),
-        used.get("pushDownPredicate", False),
-        used.get("logFolder"),
-        tuple(warnings),
+        subscribe=values.subscribe or (),
+        pattern=values.subscribe_pattern,
+        assign=values.assign or {},
+        in_group=values.mode == "group",
+        starting=starting,
+        ending=ending,
+        starting_timestamps=starting_timestamps,
+        ending_timestamps=ending_timestamps,
+        late_is_an_error=values.starting_offsets_by_timestamp_strategy != "latest",
+        max_offsets_per_trigger=values.max_offsets_per_trigger,
+        min_offsets_per_trigger=values.min_offsets_per_trigger,
+        max_trigger_delay_s=values.max_trigger_delay_s,
+        max_bytes_per_trigger=values.max_bytes_per_trigger,
+        min_partitions=values.min_partitions,
+        max_records_per_partition=values.max_records_per_partition,
+        fail_on_data_loss=values.fail_on_data_loss,
+        include_headers=values.include_headers,
+        push_down=values.push_down_predicate,
+        log_folder=values.log_folder,
+        warnings=tuple(warnings),
     )
 
 
@@ -122,15 +121,18 @@ class SinkOptions:
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Raises OptionError."""
     options = {name.lower(): value for name, value in given.items()}
-    used, warnings = _parsed(options, "sink")
+    values, warnings = _parsed(options, "sink")
     client, unknown = _client_settings(options, REFUSED_BY_SINK)
-    return SinkOptions(client, used.get("topic"), used.get("exactlyOnce", False), tuple(warnings + unknown))
+    return SinkOptions(client, values.topic, values.exactly_once, tuple(warnings + unknown))
 
 
 def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     """One true-or-false option by itself, whatever the others are. Raises OptionError."""
     given = {n.lower(): v for n, v in options.items()}.get(name.lower())
-    return default if given is None else _flag(name, given)
+    try:
+        return default if given is None else BOOLEAN.parse(given)
+    except UnfitValue as error:
+        raise OptionError(f"option {name} {error}") from None
 
 
 def warn(warnings: Iterable[str]) -> None:
@@ -144,10 +146,10 @@ def warn(warnings: Iterable[str]) -> None:
 # -- the table applied --------------------------------------------------------------------------------------------------------
 
 
-def _parsed(options: Mapping[str, str], what: str) -> tuple[dict[str, Any], list[str]]:
+def _parsed(options: Mapping[str, str], what: str) -> tuple[OptionValues, list[str]]:
     """The values of the options with an effect in ``what`` (batch, stream or sink), and warnings of the others."""
-    table = {o.name.lower(): o for o in OPTIONS if _use(o, what) is not Use.UNKNOWN}
-    used: dict[str, Any] = {}
+    table = {o.name.lower(): o for o in OPTIONS.values() if _use(o, what) is not Use.UNKNOWN}
+    used: dict[str, object] = {}
     warnings: list[str] = []
     for name, text in options.items():
         if name.startswith("kafka.") or name in SPARKS_OWN:
@@ -163,25 +165,30 @@ def _parsed(options: Mapping[str, str], what: str) -> tuple[dict[str, Any], list
         elif _use(option, what) is Use.IGNORED:
             warnings.append(_ignored(option, what))
         else:
-            used[option.name] = _PARSERS[option.kind](option.name, text)
-    return used, warnings
+            used[option.name] = _value(option, text)
+    return with_values(OptionValues, used), warnings
 
 
-def _use(option: Option, what: str) -> Use:
+def _value(option: Option[object], text: str) -> object:
+    try:
+        return option.parse(text)
+    except SettingError as error:
+        raise OptionError(f"option {error}") from None
+
+
+def _use(option: Option[object], what: str) -> Use:
     use: Use = getattr(option, what)
     return use
 
 
-def _ignored(option: Option, what: str) -> str:
+def _ignored(option: Option[object], what: str) -> str:
     if option.batch is option.stream is Use.IGNORED:
-        return f"option {option.name} has no effect: {option.effect}"
+        return f"option {option.name} has no effect: {option.documentation}"
     return f"option {option.name} has no effect in a {_NAMES[what]}"
 
 
 def _unknown(name: str, what: str, names: list[str]) -> str:
-    lower = {n.lower(): n for n in names}
-    close = difflib.get_close_matches(name, lower, n=1)
-    meant = f"; did you mean {lower[close[0]]}?" if close else f"; it has {', '.join(names)} and kafka.…"
+    meant = nearest(name, names) or f"; it has {', '.join(names)} and kafka.…"
     return f"the coterie {'sink' if what == 'sink' else 'source'} has no option {name}{meant}"
 
 
@@ -210,20 +217,20 @@ def _without_effect(name: str) -> str:
 # -- checks of several options together ---------------------------------------------------------------------------------------
 
 
-def _check_which(used: Mapping[str, Any]) -> None:
-    if len({"subscribe", "subscribePattern", "assign"} & used.keys()) != 1:
+def _check_which(values: OptionValues) -> None:
+    if sum(which is not None for which in (values.subscribe, values.subscribe_pattern, values.assign)) != 1:
         raise OptionError("say what to read with exactly one of the options subscribe, subscribePattern and assign")
 
 
-def _side(used: Mapping[str, Any], side: str, default: str) -> tuple[Any, Any]:
+def _side(
+    timestamp: int | None, by_timestamp: TopicOffsets | None, offsets: str | TopicOffsets | None, default: str
+) -> tuple[str | TopicOffsets, int | TopicOffsets | None]:
     """Offsets and timestamps of an end of the range; of what is given, the first in this order wins."""
-    timestamp = used.get(f"{side}Timestamp")
     if timestamp is not None:
         return default, timestamp
-    by_partition = used.get(f"{side}OffsetsByTimestamp")
-    if by_partition is not None:
-        return default, by_partition
-    return used.get(f"{side}Offsets", default), None
+    if by_timestamp is not None:
+        return default, by_timestamp
+    return default if offsets is None else offsets, None
 
 
 def _check_bounds(starting: str | TopicOffsets, ending: str | TopicOffsets) -> None:
@@ -241,119 +248,21 @@ def _check_bounds(starting: str | TopicOffsets, ending: str | TopicOffsets) -> N
                     raise OptionError(f"option {name}: {text}")
 
 
-def _check_group_mode(used: Mapping[str, Any], client: Mapping[str, str], streaming: bool) -> None:
+def _check_group_mode(values: OptionValues, client: Mapping[str, str], streaming: bool) -> None:
     if not streaming:
         raise OptionError("mode=group is for streams; a batch read has no membership: leave the option mode out")
     if not client.get("group.id"):
         raise OptionError("mode=group needs the option kafka.group.id")
-    if "assign" in used:
+    if values.assign is not None:
         raise OptionError("mode=group and assign exclude each other: in a group the group says who reads what")
-    if isinstance(used.get("startingOffsets"), dict) or "startingOffsetsByTimestamp" in used:
+    if isinstance(values.starting_offsets, dict) or values.starting_offsets_by_timestamp is not None:
         raise OptionError(
             "in mode=group the group's offsets come first: startingOffsets may be earliest or latest only, "
             "or give startingTimestamp"
         )
 
 
-def _check_limits(used: Mapping[str, Any]) -> None:
-    least, most = used.get("minOffsetsPerTrigger"), used.get("maxOffsetsPerTrigger")
+def _check_limits(values: OptionValues) -> None:
+    least, most = values.min_offsets_per_trigger, values.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger={least} is larger than maxOffsetsPerTrigger={most}: lower it")
-
-
-# -- one option's text --------------------------------------------------------------------------------------------------------
-
-
-def _topics(name: str, text: str) -> tuple[str, ...]:
-    topics = tuple(dict.fromkeys(t.strip() for t in text.split(",") if t.strip()))
-    if not topics:
-        raise OptionError(f"option {name} names no topic")
-    return topics
-
-
-def _pattern(name: str, text: str) -> str:
-    pattern = text.strip()
-    if not pattern:
-        raise OptionError(f"option {name} is empty")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise OptionError(f"option {name} is not a regular expression: {error}") from None
-    return pattern
-
-
-def _partitions(name: str, text: str) -> dict[str, list[int]]:
-    try:
-        return {topic: [int(p) for p in partitions] for topic, partitions in json.loads(text).items()}
-    except (ValueError, AttributeError, TypeError):
-        raise OptionError(f'option {name} must be JSON like {{"topic":[0,1]}}, not {text!r}') from None
-
-
-def _by_partition(name: str, text: str, example: str, words: str = "") -> TopicOffsets:
-    try:
-        value = json.loads(text)
-        return {topic: {str(int(p)): int(o) for p, o in partitions.items()} for topic, partitions in value.items()}
-    except (ValueError, AttributeError, TypeError):
-        raise OptionError(
-            f'option {name} must be {words}JSON like {{"topic":{{"0":{example}}}}}, not {text!r}'
-        ) from None
-
-
-def _offsets(name: str, text: str, words: tuple[str, ...]) -> str | TopicOffsets:
-    if text.strip().lower() in words:
-        return text.strip().lower()
-    offsets = _by_partition(name, text, "23", f"{', '.join(words)} or ")
-    for topic, by in offsets.items():
-        for partition, offset in by.items():
-            if offset < EARLIEST:
-                raise OptionError(
-                    f"option {name}: {topic}-{partition} cannot be {offset}: give an offset, -1 for latest or -2 for earliest"
-                )
-    return offsets
-
-
-def _timestamp(name: str, text: str) -> int:
-    try:
-        return int(text.strip())
-    except ValueError:
-        raise OptionError(f"option {name} must be a time in milliseconds since 1970, not {text!r}") from None
-
-
-def _choice(name: str, text: str, values: tuple[str, ...]) -> str:
-    if text.lower() not in values:
-        raise OptionError(f"option {name} must be {' or '.join(values)}, not {text!r}")
-    return text.lower()
-
-
-def _flag(name: str, text: str) -> bool:
-    return _choice(name, text, ("true", "false")) == "true"
-
-
-def _count(name: str, text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise OptionError(f"option {name} must be a positive whole number, not {text!r}")
-    return int(text)
-
-
-def _duration_s(name: str, text: str) -> float:
-    parts = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
-    if parts is None or parts[2] not in _UNITS_MS:
-        raise OptionError(f"option {name} must be a time such as 500ms, 30s or 15m, not {text!r}")
-    return int(parts[1]) * _UNITS_MS[parts[2]] / 1000
-
-
-_PARSERS: dict[OptionKind, Callable[[str, str], Any]] = {
-    OptionKind.TEXT: lambda _, text: text.strip(),
-    OptionKind.TOPICS: _topics,
-    OptionKind.PATTERN: _pattern,
-    OptionKind.PARTITIONS: _partitions,
-    OptionKind.START: lambda name, text: _offsets(name, text, ("earliest", "latest", "committed")),
-    OptionKind.END: lambda name, text: _offsets(name, text, ("latest", "earliest")),
-    OptionKind.TIMESTAMP: _timestamp,
-    OptionKind.TIMESTAMPS: lambda name, text: _by_partition(name, text, "1700000000000"),
-    OptionKind.STRATEGY: lambda name, text: _choice(name, text, ("error", "latest")),
-    OptionKind.MODE: lambda name, text: _choice(name, text, ("assign", "group")),
-    OptionKind.COUNT: _count,
-    OptionKind.DURATION: _duration_s,
-    OptionKind.FLAG: _flag,
-}
