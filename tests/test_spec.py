@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from coterie.laboratory.member_scenario import MemberScenario
 from coterie.laboratory.rocketmq_scenario import RocketMQScenario
 from coterie.laboratory.scenario import ScenarioRun, parse_scenarios, run_scenario
 from coterie.laboratory.zookeeper_scenario import ZooKeeperScenario
+from coterie.member.stages import LEGAL_SUCCESSORS
 
 SPEC = Path(__file__).parent / "spec"
-WORLDS = {"spec": ScenarioRun, "zookeeper": ZooKeeperScenario, "rocketmq": RocketMQScenario}
+WORLDS = {"spec": ScenarioRun, "member": MemberScenario, "zookeeper": ZooKeeperScenario, "rocketmq": RocketMQScenario}
 FILES = sorted(SPEC.rglob("*.txt"))
 CASES = [(path, at) for path in FILES for at in range(len(parse_scenarios(path.read_text())))]
 
@@ -53,3 +57,13 @@ def test_every_scenario_has_steps_and_a_trace() -> None:
             assert any(line.startswith(" ") for line in scenario.lines), (
                 f"{path.name}: {scenario.names} expects nothing"
             )
+
+
+def test_the_scenarios_of_a_member_take_every_transition() -> None:
+    """Each transition of the table of stages stands in some trace, and the traces are compared above."""
+    taken: set[tuple[str, str]] = set()
+    for path in (SPEC / "member").glob("*.txt"):
+        for line in path.read_text().splitlines():
+            stages = re.findall(r"\b[A-Z_]+\b", line) if line.startswith(" ") and " -> " in line else []
+            taken |= set(pairwise(stages))
+    assert taken == {(before.name, after.name) for before, afters in LEGAL_SUCCESSORS.items() for after in afters}

@@ -23,7 +23,7 @@ from coterie.member.config import MemberConfig
 from coterie.member.decision import MemberDecision
 from coterie.member.effects import Effect, TopicPartition
 from coterie.member.heartbeat import decide_heartbeat_response
-from coterie.member.remedies import back_off, lose_coordinator, lose_generation
+from coterie.member.remedies import back_off, lose_coordinator
 from coterie.member.stages import Stage
 from coterie.member.state import MemberState
 from coterie.wire.declaration import Message
@@ -108,7 +108,7 @@ class MemberMachine:
 
     def rejoin(self, reason: str) -> None:
         """Asks for a rebalance; a round that is under way runs to its end first, and one more follows."""
-        self._decide(MemberDecision.record, e.RejoinRequested(reason))
+        self._decide(subscription.decide_rejoin, reason)
 
     def leave(self, reason: str) -> None:
         """Leaves at once, unless static (KIP-345). The driver revokes the owned partitions before."""
@@ -180,12 +180,7 @@ class MemberMachine:
 
     def membership_refused(self, code: ErrorCode) -> None:
         """A commit of the present generation failed with ``code`` (member/commits.py)."""
-
-        def decide(decision: MemberDecision) -> None:
-            lose_generation(decision, code)
-            decision.record(e.RejoinRequested(f"a commit failed with {code.name}"))
-
-        self._decide(decide)
+        self._decide(subscription.decide_membership_refused, code)
 
     # -- what follows -----------------------------------------------------------------------------------------------------
 

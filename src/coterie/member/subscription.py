@@ -5,8 +5,10 @@ from __future__ import annotations
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
 from coterie.member.effects import Send
+from coterie.member.remedies import lose_generation
 from coterie.member.requests import leave_request
-from coterie.member.stages import NOT_TAKING_PART, Stage
+from coterie.member.stages import IN_A_ROUND, NOT_TAKING_PART, Stage
+from coterie.wire.errors import ErrorCode
 
 
 def decide_subscribe(decision: MemberDecision, topics: frozenset[str], now_ms: int) -> None:
@@ -15,8 +17,9 @@ def decide_subscribe(decision: MemberDecision, topics: frozenset[str], now_ms: i
     membership = decision.state.membership
     if topics == membership.topics and decision.state.stage not in NOT_TAKING_PART:
         return
+    known = membership.member_id or decision.state.stage in IN_A_ROUND
     decision.record(e.SubscriptionChanged(topics))
-    decision.record(e.RejoinRequested("the subscription changed" if membership.member_id else membership.reason))
+    decision.record(e.RejoinRequested("the subscription changed" if known else membership.reason))
 
 
 def decide_polled(decision: MemberDecision, now_ms: int) -> None:
@@ -25,6 +28,19 @@ def decide_polled(decision: MemberDecision, now_ms: int) -> None:
     membership = decision.state.membership
     if decision.state.stage == Stage.UNJOINED and membership.topics:
         decision.record(e.RejoinRequested(membership.reason))
+
+
+def decide_rejoin(decision: MemberDecision, reason: str) -> None:
+    """Ignored of a member that takes no part: only a subscription or a poll joins."""
+    if decision.state.stage not in NOT_TAKING_PART:
+        decision.record(e.RejoinRequested(reason))
+
+
+def decide_membership_refused(decision: MemberDecision, code: ErrorCode) -> None:
+    """Ignored of a member that takes no part: one that was fenced must not take the other's place."""
+    if decision.state.stage not in NOT_TAKING_PART:
+        lose_generation(decision, code)
+        decision.record(e.RejoinRequested(f"a commit failed with {code.name}"))
 
 
 def decide_leave(decision: MemberDecision, reason: str) -> None:
