@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
+
+import grimp
+import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
@@ -33,6 +37,18 @@ def test_imports_point_down() -> None:
         [str(Path(sys.executable).parent / "lint-imports")], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("room", ["broker", "coordinator", "log", "member", "records"])
+def test_no_imports_run_in_a_circle(room: str) -> None:
+    """Also none that only types need: an import under TYPE_CHECKING counts as any other."""
+    graph = grimp.build_graph("coterie")
+    modules = {m for m in graph.modules if f"{m}.".startswith(f"coterie.{room}.")}
+    imports = {m: graph.find_modules_directly_imported_by(m) & modules for m in modules}
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
 
 
 def test_no_room_is_called_utils() -> None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.broker.broker import Broker
+from coterie.broker.calls import Call
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call, Handler
+from coterie.broker.services import Handler
 from coterie.records.batch import encode_batch
 from coterie.wire.apis import APIS
 from coterie.wire.errors import ErrorCode

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.server import Handler
+from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.cli.certify import certify as certify_command
 from coterie.conformance.certify.page import as_html, as_markdown, summary

@@ -11,7 +11,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.server import Handler
+from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.comparison import Comparison, Explained

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from coterie.broker.broker import Broker
+from coterie.broker.calls import Call, CannotAnswer
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.server import Call, CannotAnswer, Handler
+from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.comparison import Comparer, Difference

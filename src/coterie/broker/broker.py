@@ -16,6 +16,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coterie.broker.calls import Call
 from coterie.broker.cleaner import Cleaner
 from coterie.broker.clock import Clock
 from coterie.broker.descriptors import DescriptorReserve, descriptors_left
@@ -30,7 +31,7 @@ from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory, RequestMemory
 from coterie.broker.quotas import ClientQuotas
 from coterie.broker.scram_credentials import ScramCredentials
-from coterie.broker.server import Call, Connection
+from coterie.broker.server import Connection
 from coterie.broker.settings import BrokerSettings, advertised_address, read_properties
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.topics import Topics

@@ -6,16 +6,16 @@ Lag is the end of the log less the committed offset, never negative; a partition
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from coterie.broker.clock import Clock
+from coterie.broker.groups import GroupCoordinator
+from coterie.broker.topics import Topics
 from coterie.coordinator.explain import explain_group
 from coterie.coordinator.journal_lines import owners_of
 from coterie.coordinator.state import Group, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.lag import total_lag
-
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
 
 STALLED_AFTER_MS = 60_000
 
@@ -39,17 +39,27 @@ class Progress:
         return max(now_ms - seen[1], 0)
 
 
-def explained(broker: Broker, group: Group) -> dict[str, Any]:
+class GroupSources(Protocol):
+    """What the explanation of a group is made of. ``fetches``: (client id, host) -> when it last fetched, in ms."""
+
+    groups: GroupCoordinator
+    topics: Topics
+    clock: Clock
+    fetches: dict[tuple[str, str], int]
+    progress: Progress
+
+
+def explained(sources: GroupSources, group: Group) -> dict[str, Any]:
     """The whole document of one group."""
-    now_ms = broker.clock.now_ms()
-    document = explain_group(group, now_ms, broker.groups.config)
+    now_ms = sources.clock.now_ms()
+    document = explain_group(group, now_ms, sources.groups.config)
     processes = Counter((m["client_id"], m["host"]) for m in document["members"])
     for member in document["members"]:
         who = (member["client_id"], member["host"])
-        # Fetches carry no member id: two members of one client id and host cannot be told apart.
-        fetched_ms = broker.fetches.get(who) if processes[who] == 1 else None
+        # Fetches carry no member id: two members of one client id and host cannot be rows apart.
+        fetched_ms = sources.fetches.get(who) if processes[who] == 1 else None
         member["last_fetch_ms"] = None if fetched_ms is None else now_ms - fetched_ms
-    document["partitions"] = partitions_of(broker, group, now_ms)
+    document["partitions"] = partitions_of(sources, group, now_ms)
     document["lag"] = total_lag(document["partitions"])
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
     return document
@@ -62,19 +72,19 @@ def owners(group: Group) -> dict[TopicPartition, str]:
     return owners_of((m.member_id, m.assignment) for m in group.members.values())
 
 
-def partitions_of(broker: Broker, group: Group, now_ms: int) -> list[dict[str, Any]]:
+def partitions_of(sources: GroupSources, group: Group, now_ms: int) -> list[dict[str, Any]]:
     """Every partition with a committed offset or an owner, with its lag and whether it stands still."""
-    owned, told = owners(group), []
+    owned, rows = owners(group), []
     for topic, partition in sorted({*group.offsets, *owned}):
         committed = group.offsets.get((topic, partition))
-        end = _end_offset(broker, topic, partition)
+        end = _end_offset(sources, topic, partition)
         lag = unmoved_ms = None
         if committed is not None:
             lag = None if end is None else max(end - committed.offset, 0)
-            unmoved_ms = broker.progress.unmoved_ms(
+            unmoved_ms = sources.progress.unmoved_ms(
                 group.group_id, (topic, partition), committed.offset, committed.commit_timestamp_ms, now_ms
             )
-        told.append(
+        rows.append(
             {
                 "topic": topic,
                 "partition": partition,
@@ -86,11 +96,11 @@ def partitions_of(broker: Broker, group: Group, now_ms: int) -> list[dict[str, A
                 "stalled": bool(lag) and unmoved_ms is not None and unmoved_ms >= STALLED_AFTER_MS,
             }
         )
-    return told
+    return rows
 
 
-def _end_offset(broker: Broker, topic: str, partition: int) -> int | None:
-    found = broker.topics.by_name.get(topic)
-    if found is None or partition >= len(found.partitions):
+def _end_offset(sources: GroupSources, topic: str, partition: int) -> int | None:
+    existing = sources.topics.by_name.get(topic)
+    if existing is None or partition >= len(existing.partitions):
         return None
-    return found.partitions[partition].log.end_offset
+    return existing.partitions[partition].log.end_offset

@@ -11,19 +11,16 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from coterie.broker.explaining import explained
-from coterie.broker.metrics import GroupMetrics
+from coterie.broker.metrics import GroupMetrics, MetricSources
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.records.batch import batches, decode_records
 from coterie.wire.errors import Refusal
-
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 logger = logging.getLogger(__name__)
@@ -35,7 +32,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 class HttpServer:
     """Answers from the broker's own loop, so that what it tells is one moment of it."""
 
-    def __init__(self, broker: Broker, names: Iterable[str] = ()) -> None:
+    def __init__(self, broker: MetricSources, names: Iterable[str] = ()) -> None:
         """``names``: by which it may be asked, besides its address and those of loopback."""
         self._broker = broker
         self._names = {"localhost", *(name.lower() for name in names)}

@@ -20,24 +20,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from coterie.broker.explaining import partitions_of
+from coterie.broker.explaining import GroupSources, partitions_of
+from coterie.broker.fetch_sessions import FetchSessions
+from coterie.broker.telemetry import Telemetry
+from coterie.broker.unserved import UnservedRequests
 from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
+
+class MetricSources(GroupSources, Protocol):
+    """What the metrics are collected from."""
+
+    fetch_sessions: FetchSessions
+    telemetry: Telemetry
+    unserved: UnservedRequests
 
 
 class GroupMetrics(Collector):
     """Collects from a broker; rebalances are counted as the journal tells of them."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: MetricSources) -> None:
         self._broker = broker
         self._rebalances: Counter[tuple[str, str]] = Counter()
         self._seconds: dict[str, tuple[int, float]] = {}

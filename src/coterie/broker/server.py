@@ -12,23 +12,23 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
+from coterie.broker.calls import UNNAMED_SOFTWARE, Call, CannotAnswer, Software
+from coterie.broker.memory import RequestMemory
 from coterie.broker.pending import Pending
+from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
-from coterie.wire.apis import APIS
+from coterie.broker.unserved import UnservedRequests
+from coterie.wire.apis import APIS, advertised_versions
 from coterie.wire.codec import Decoder, decoder
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import API_VERSIONS_KEY, Head, encode_response, read_head, skip_tags
-from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from coterie.wire.messages.api_versions import ApiVersionsResponse
 from coterie.wire.messages.join_group import JoinGroupResponse
 from coterie.wire.primitives import WireError
-
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -40,33 +40,6 @@ CLOSE_GRACE_S = 5.0
 NOTED_S = 0.001  # shorter turns are not counted
 _FETCH = b"\0\x01"  # the api key
 _UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
-
-
-@dataclass(frozen=True, slots=True)
-class Software:
-    """A client's library as its ApiVersions names it (KIP-511); empty where it did not."""
-
-    name: str = ""
-    version: str = ""
-
-    @property
-    def text(self) -> str:
-        return f"{self.name} {self.version}".strip()
-
-
-_UNNAMED = Software()
-
-
-@dataclass(slots=True)
-class Call:
-    """Who asks, and in which version."""
-
-    api_version: int
-    client_id: str
-    host: str
-    local_address: tuple[str, int]
-    software: Software = _UNNAMED
-    port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +64,26 @@ def _find_route(api_key: int, version: int) -> _Route | None:
     return route
 
 
-class CannotAnswer(Exception):
-    """A failed request whose client waits for no answer: the end of its connection tells it to look again."""
+class Owner(Services, Protocol):
+    """What a connection uses of its broker. ``holding``: connections that may hold bytes of the two memories."""
 
+    handlers: dict[int, Handler]
+    unserved: UnservedRequests
+    request_memory: RequestMemory
+    holding: set[Connection]
+    max_request_bytes: int
+    max_elements: int
 
-Handler = Callable[["Broker", Any, Call], Message | Pending | None]
+    def connected(self, connection: Connection) -> bool:
+        """False when there are max.connections already."""
+
+    def disconnected(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.Protocol):
     """One client's connection."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Owner) -> None:
         self._broker = broker
         self._buffer = bytearray()
         self._needed = 4  # bytes in the buffer before there is something to do
@@ -124,7 +106,7 @@ class Connection(asyncio.Protocol):
         self._progress_s = 0.0
         self.last_used_s = 0.0
         self.client_id = ""
-        self.software = _UNNAMED
+        self.software = UNNAMED_SOFTWARE
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -432,11 +414,3 @@ def _server_error(response: Message) -> Message:
     if hasattr(failed, "error_code"):
         failed.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
     return failed
-
-
-def advertised_versions() -> list[ApiVersion]:
-    return [
-        ApiVersion(a.key, a.advertised.first, a.advertised.last)
-        for a in sorted(APIS.values(), key=lambda a: a.key)
-        if not a.hidden
-    ]

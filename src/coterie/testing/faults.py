@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coterie.broker.calls import Call
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call, Handler
+from coterie.broker.services import Handler, Services
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import refuse
 from coterie.wire.apis import APIS
@@ -35,9 +36,6 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from coterie.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
 
 API_KEYS = {api.name: key for key, api in APIS.items()}
 _BY_THE_CORE = {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "TxnOffsetCommit", "OffsetDelete"}
@@ -172,7 +170,7 @@ class Faults:
         return {key: self._before(APIS[key].name, handler) for key, handler in handlers.items()}
 
     def _before(self, api: str, handler: Handler) -> Handler:
-        def handle(broker: Broker, request: Any, call: Call) -> Message | Pending | None:
+        def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
             self.asked[api] += 1
             rule = next((r for r in self.rules if r.matches(api, request, call)), None)
             if rule is None:

@@ -23,7 +23,7 @@ from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -176,3 +176,12 @@ APIS: dict[int, Api] = {
         _api(ExplainGroupRequest, ExplainGroupResponse, hidden=True),
     )
 }
+
+
+def advertised_versions() -> list[ApiVersion]:
+    """As ApiVersions lists them: by key, without the hidden APIs."""
+    return [
+        ApiVersion(a.key, a.advertised.first, a.advertised.last)
+        for a in sorted(APIS.values(), key=lambda a: a.key)
+        if not a.hidden
+    ]

@@ -66,7 +66,7 @@ from coterie.broker.handlers.transactions import (
     handle_txn_offset_commit,
     handle_write_txn_markers,
 )
-from coterie.broker.server import Handler
+from coterie.broker.services import Handler
 
 HANDLERS: dict[int, Handler] = {
     0: handle_produce,

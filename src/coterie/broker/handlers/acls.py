@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from coterie.broker.server import Call
+from coterie.broker.calls import Call
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from coterie.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from coterie.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 _CODE, _TEXT = ErrorCode.SECURITY_DISABLED, ErrorCode.SECURITY_DISABLED.text
 
 
-def handle_describe_acls(broker: Broker, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
+def handle_describe_acls(broker: object, request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
     return DescribeAclsResponse(error_code=_CODE, error_message=_TEXT)
 
 
-def handle_create_acls(broker: Broker, request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
+def handle_create_acls(broker: object, request: CreateAclsRequest, call: Call) -> CreateAclsResponse:
     return CreateAclsResponse(results=[AclCreationResult(_CODE, _TEXT) for _ in request.creations])
 
 
-def handle_delete_acls(broker: Broker, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
+def handle_delete_acls(broker: object, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(_CODE, _TEXT) for _ in request.filters])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from coterie.broker.calls import Call
 from coterie.broker.handlers.configs import check_broker_name
 from coterie.broker.kept_configs import ResourceType
 from coterie.broker.loggers import check_level, set_level
-from coterie.broker.server import Call
+from coterie.broker.services import ConfigServices
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_setting
@@ -28,9 +28,6 @@ from coterie.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
 
 _KNOWN: dict[int, Mapping[str, Setting[object]]] = {
     ResourceType.TOPIC: {name: topic.setting for name, topic in TOPIC_SETTINGS.items()},
@@ -55,7 +52,7 @@ class Alteration:
 
 
 def handle_incremental_alter_configs(
-    broker: Broker, request: IncrementalAlterConfigsRequest, call: Call
+    broker: ConfigServices, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
     alterations = [
         _alteration(request, r, [Change(c.name, c.config_operation, c.value) for c in r.configs], replaces=False)
@@ -65,7 +62,7 @@ def handle_incremental_alter_configs(
     return IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(*result) for result in results])
 
 
-def handle_alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+def handle_alter_configs(broker: ConfigServices, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
     alterations = [
         _alteration(request, r, [Change(c.name, Operation.SET, c.value) for c in r.configs], replaces=True)
         for r in request.resources
@@ -84,7 +81,7 @@ def _alteration(
     return Alteration(resource.resource_type, resource.resource_name, changes, replaces, request.validate_only)
 
 
-def _alter_each(broker: Broker, alterations: list[Alteration]) -> list[tuple[int, str | None, int, str]]:
+def _alter_each(broker: ConfigServices, alterations: list[Alteration]) -> list[tuple[int, str | None, int, str]]:
     """(error code, message, resource type, name) of each."""
     every = [(a.resource_type, a.name) for a in alterations]
     results: list[tuple[int, str | None, int, str]] = []
@@ -100,11 +97,11 @@ def _alter_each(broker: Broker, alterations: list[Alteration]) -> list[tuple[int
     return results
 
 
-def _refuse_type(broker: Broker, alteration: Alteration) -> None:
+def _refuse_type(broker: ConfigServices, alteration: Alteration) -> None:
     raise Refusal(ErrorCode.INVALID_REQUEST, "resources of this type have no settings that can be altered")
 
 
-def _alter_topic(broker: Broker, alteration: Alteration) -> None:
+def _alter_topic(broker: ConfigServices, alteration: Alteration) -> None:
     if not alteration.name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "topics have no default resource: name a topic")
     check_name(alteration.name)
@@ -117,7 +114,7 @@ def _alter_topic(broker: Broker, alteration: Alteration) -> None:
         broker.topics.configure(topic, checked)
 
 
-def _alter_broker(broker: Broker, alteration: Alteration) -> None:
+def _alter_broker(broker: ConfigServices, alteration: Alteration) -> None:
     name = alteration.name
     if name:
         check_broker_name(broker, name)
@@ -128,7 +125,7 @@ def _alter_broker(broker: Broker, alteration: Alteration) -> None:
         broker.apply_kept_settings()
 
 
-def _alter_loggers(broker: Broker, alteration: Alteration) -> None:
+def _alter_loggers(broker: ConfigServices, alteration: Alteration) -> None:
     if alteration.replaces:
         raise Refusal(ErrorCode.INVALID_REQUEST, "the levels of loggers are altered one by one, not replaced")
     check_broker_name(broker, alteration.name)
@@ -143,7 +140,7 @@ def _alter_loggers(broker: Broker, alteration: Alteration) -> None:
             set_level(name, level)
 
 
-def _alter_client_metrics(broker: Broker, alteration: Alteration) -> None:
+def _alter_client_metrics(broker: ConfigServices, alteration: Alteration) -> None:
     configs = alteration.applied_to(broker.kept_configs.of(ResourceType.CLIENT_METRICS, alteration.name))
     if not alteration.name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "a subscription to client metrics needs a name")
@@ -165,7 +162,7 @@ def _alter_client_metrics(broker: Broker, alteration: Alteration) -> None:
         broker.kept_configs.replace(ResourceType.CLIENT_METRICS, alteration.name, configs)
 
 
-def _alter_group(broker: Broker, alteration: Alteration) -> None:
+def _alter_group(broker: ConfigServices, alteration: Alteration) -> None:
     configs = alteration.applied_to(broker.kept_configs.of(ResourceType.GROUP, alteration.name))
     if not alteration.name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "groups have no default resource: name a group")
@@ -178,7 +175,7 @@ def _alter_group(broker: Broker, alteration: Alteration) -> None:
         broker.kept_configs.replace(ResourceType.GROUP, alteration.name, configs)
 
 
-_ALTER: dict[int, Callable[[Broker, Alteration], None]] = {
+_ALTER: dict[int, Callable[[ConfigServices, Alteration], None]] = {
     ResourceType.TOPIC: _alter_topic,
     ResourceType.BROKER: _alter_broker,
     ResourceType.BROKER_LOGGER: _alter_loggers,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
 from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from coterie.broker.calls import Call
 from coterie.broker.features import FINALIZED_EPOCH, finalized_features, supported_features
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call, advertised_versions
+from coterie.broker.services import ClusterServices
 from coterie.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
 from coterie.broker.turns import distinct
+from coterie.wire.apis import advertised_versions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -33,9 +34,6 @@ from coterie.wire.messages.metadata import (
 from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from coterie.wire.primitives import NULL_UUID
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 logger = logging.getLogger(__name__)
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
@@ -46,7 +44,7 @@ CLIENT_SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle_api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
     names = (request.client_software_name, request.client_software_version)
     if call.api_version >= CLIENT_SOFTWARE_FROM and not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
@@ -59,11 +57,11 @@ def handle_api_versions(broker: Broker, request: ApiVersionsRequest, call: Call)
     )
 
 
-def handle_metadata(broker: Broker, request: MetadataRequest, call: Call) -> Message | Pending:
+def handle_metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> Message | Pending:
     return broker.turns.run(_metadata(broker, request, call))
 
 
-def _metadata(broker: Broker, request: MetadataRequest, call: Call) -> Generator[None, None, Message]:
+def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> Generator[None, None, Message]:
     if not _may_ask(request, call.api_version):
         refused = [
             MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in request.topics or []
@@ -106,7 +104,7 @@ def _may_ask(request: MetadataRequest, api_version: int) -> bool:
     return all(known or t.name is not None for known, t in zip(by_id, request.topics or [], strict=True))
 
 
-def _asked_topic(broker: Broker, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
+def _asked_topic(broker: ClusterServices, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
     if asked.topic_id != NULL_UUID:
         topic = broker.topics.by_id.get(asked.topic_id)
         if topic is None:
@@ -127,7 +125,7 @@ def _asked_topic(broker: Broker, asked: MetadataRequestTopic, may_create: bool) 
     return _topic_metadata(broker, topic)
 
 
-def _topic_metadata(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+def _topic_metadata(broker: ClusterServices, topic: Topic) -> MetadataResponseTopic:
     me = [broker.node_id]
     partitions = [
         MetadataResponsePartition(ErrorCode.NONE, p.index, broker.node_id, 0, me, me, []) for p in topic.partitions
@@ -135,7 +133,9 @@ def _topic_metadata(broker: Broker, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions)
 
 
-def handle_describe_cluster(broker: Broker, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+def handle_describe_cluster(
+    broker: ClusterServices, request: DescribeClusterRequest, call: Call
+) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLER_ENDPOINT:
         text = "this is an endpoint of type BROKER; the request wants one of type CONTROLLER"
         return DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=text)
@@ -153,7 +153,9 @@ def handle_describe_cluster(broker: Broker, request: DescribeClusterRequest, cal
     return response
 
 
-def handle_unregister_broker(broker: Broker, request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
+def handle_unregister_broker(
+    broker: ClusterServices, request: UnregisterBrokerRequest, call: Call
+) -> UnregisterBrokerResponse:
     """The one broker is running, which Kafka's tools ask to stop first; no other is registered."""
     if request.broker_id == broker.node_id:
         text = f"broker {broker.node_id} is running; stop it, and the cluster is gone"
@@ -162,7 +164,7 @@ def handle_unregister_broker(broker: Broker, request: UnregisterBrokerRequest, c
     return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text)
 
 
-def _coordinator(broker: Broker, key: str, call: Call) -> Coordinator:
+def _coordinator(broker: ClusterServices, key: str, call: Call) -> Coordinator:
     try:
         broker.groups.ready()
     except Refusal as refusal:
@@ -171,7 +173,9 @@ def _coordinator(broker: Broker, key: str, call: Call) -> Coordinator:
     return Coordinator(key, broker.node_id, host, port, ErrorCode.NONE, "")
 
 
-def handle_find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def handle_find_coordinator(
+    broker: ClusterServices, request: FindCoordinatorRequest, call: Call
+) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if call.api_version >= 4 else [request.key]
     coordinators = []
     for key in distinct(keys, str):

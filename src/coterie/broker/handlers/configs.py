@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from coterie.broker.calls import Call
 from coterie.broker.kept_configs import ResourceType
 from coterie.broker.loggers import logger_levels
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call
+from coterie.broker.services import ConfigServices
 from coterie.broker.settings import (
     BROKER_SETTINGS,
     TOPIC_SETTINGS,
@@ -38,17 +38,14 @@ from coterie.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 Described = DescribeConfigsResourceResult
 
 
-def handle_describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> Message | Pending:
+def handle_describe_configs(broker: ConfigServices, request: DescribeConfigsRequest, call: Call) -> Message | Pending:
     return broker.turns.run(_describe_configs(broker, request))
 
 
-def _describe_configs(broker: Broker, request: DescribeConfigsRequest) -> Generator[None, None, Message]:
+def _describe_configs(broker: ConfigServices, request: DescribeConfigsRequest) -> Generator[None, None, Message]:
     response = DescribeConfigsResponse()
     for resource in distinct(request.resources, lambda r: (r.resource_type, r.resource_name)):
         result = DescribeConfigsResult(ErrorCode.NONE, "", resource.resource_type, resource.resource_name)
@@ -76,11 +73,11 @@ def _requested(config: Described, request: DescribeConfigsRequest) -> Described:
     )
 
 
-def _refuse_type(broker: Broker, name: str) -> list[Described]:
+def _refuse_type(broker: ConfigServices, name: str) -> list[Described]:
     raise Refusal(ErrorCode.INVALID_REQUEST, "resources of this type have no settings")
 
 
-def check_broker_name(broker: Broker, name: str) -> None:
+def check_broker_name(broker: ConfigServices, name: str) -> None:
     """Raises Refusal unless it is this broker's id."""
     if not name.removeprefix("-").isdecimal():
         raise Refusal(ErrorCode.INVALID_REQUEST, f"a broker's id is a whole number, not {name!r}")
@@ -88,7 +85,7 @@ def check_broker_name(broker: Broker, name: str) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"this is broker {broker.node_id}, not {name}")
 
 
-def _describe_topic(broker: Broker, name: str) -> list[Described]:
+def _describe_topic(broker: ConfigServices, name: str) -> list[Described]:
     check_name(name)
     topic = broker.topics.by_name.get(name)
     if topic is None:
@@ -104,7 +101,7 @@ def describe_topic(settings: BrokerSettings, configs: Mapping[str, str]) -> list
     ]
 
 
-def _describe_broker(broker: Broker, name: str) -> list[Described]:
+def _describe_broker(broker: ConfigServices, name: str) -> list[Described]:
     """Every setting of this broker; of the default of all brokers ("") only those that were altered."""
     settings = broker.settings
     if name:
@@ -132,7 +129,7 @@ def _unknown(name: str, source: Source) -> Described:
     return Described(name, None, True, config_source=source, is_sensitive=True, synonyms=synonyms, documentation=None)
 
 
-def _describe_loggers(broker: Broker, name: str) -> list[Described]:
+def _describe_loggers(broker: ConfigServices, name: str) -> list[Described]:
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "loggers are a broker's: name the broker")
     check_broker_name(broker, name)
@@ -140,7 +137,7 @@ def _describe_loggers(broker: Broker, name: str) -> list[Described]:
     return [Described(n, level, config_source=source, documentation="") for n, level in logger_levels().items()]
 
 
-def _describe_client_metrics(broker: Broker, name: str) -> list[Described]:
+def _describe_client_metrics(broker: ConfigServices, name: str) -> list[Described]:
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "a subscription to client metrics needs a name")
     kept = broker.kept_configs.of(ResourceType.CLIENT_METRICS, name)
@@ -154,7 +151,7 @@ def _describe_client_metrics(broker: Broker, name: str) -> list[Described]:
     ]
 
 
-def _describe_group(broker: Broker, name: str) -> list[Described]:
+def _describe_group(broker: ConfigServices, name: str) -> list[Described]:
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "a group needs a name")
     kept = broker.kept_configs.of(ResourceType.GROUP, name)
@@ -168,7 +165,7 @@ def _describe_group(broker: Broker, name: str) -> list[Described]:
     return described
 
 
-_DESCRIBE: dict[int, Callable[[Broker, str], list[Described]]] = {
+_DESCRIBE: dict[int, Callable[[ConfigServices, str], list[Described]]] = {
     ResourceType.TOPIC: _describe_topic,
     ResourceType.BROKER: _describe_broker,
     ResourceType.BROKER_LOGGER: _describe_loggers,
@@ -194,7 +191,7 @@ def _described(setting: Setting[object], value: object, synonyms: list[Synonym],
 
 
 def handle_list_config_resources(
-    broker: Broker, request: ListConfigResourcesRequest, call: Call
+    broker: ConfigServices, request: ListConfigResourcesRequest, call: Call
 ) -> ListConfigResourcesResponse:
     kept = broker.kept_configs
     names = {

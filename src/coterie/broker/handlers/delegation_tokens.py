@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from coterie.broker.server import Call
+from coterie.broker.calls import Call
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from coterie.wire.messages.describe_delegation_token import (
@@ -14,32 +12,29 @@ from coterie.wire.messages.describe_delegation_token import (
 from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 _CODE = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _USER, _ANONYMOUS = "User", "ANONYMOUS"  # who everybody is without authentication
 
 
 def handle_create_delegation_token(
-    broker: Broker, request: CreateDelegationTokenRequest, call: Call
+    broker: object, request: CreateDelegationTokenRequest, call: Call
 ) -> CreateDelegationTokenResponse:
     return CreateDelegationTokenResponse(_CODE, _USER, _ANONYMOUS, _USER, _ANONYMOUS, -1, -1, -1)
 
 
 def handle_renew_delegation_token(
-    broker: Broker, request: RenewDelegationTokenRequest, call: Call
+    broker: object, request: RenewDelegationTokenRequest, call: Call
 ) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(_CODE, -1)
 
 
 def handle_expire_delegation_token(
-    broker: Broker, request: ExpireDelegationTokenRequest, call: Call
+    broker: object, request: ExpireDelegationTokenRequest, call: Call
 ) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(_CODE, -1)
 
 
 def handle_describe_delegation_token(
-    broker: Broker, request: DescribeDelegationTokenRequest, call: Call
+    broker: object, request: DescribeDelegationTokenRequest, call: Call
 ) -> DescribeDelegationTokenResponse:
     return DescribeDelegationTokenResponse(_CODE)

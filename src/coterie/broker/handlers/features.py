@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from coterie.broker.calls import Call
 from coterie.broker.features import FeatureUpdate, UpgradeType, check_updates
-from coterie.broker.server import Call
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -14,11 +12,8 @@ from coterie.wire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
 
-
-def handle_update_features(broker: Broker, request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
+def handle_update_features(broker: object, request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
     try:
         check_updates(
             FeatureUpdate(u.feature, u.max_version_level, _upgrade_type(u, call)) for u in request.feature_updates

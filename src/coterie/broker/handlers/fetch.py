@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from coterie.broker.calls import Call
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer
 from coterie.broker.handlers.records import LEADER_EPOCH, TOPIC_IDS_FROM, check_leader_epoch
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call
+from coterie.broker.services import FetchServices
 from coterie.broker.topics import Partition, Topics
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set
@@ -16,24 +17,82 @@ from coterie.records.compression import ZSTD
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, PartitionData
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 READ_COMMITTED = 1
 MESSAGE_FORMATS = {0: 0, 1: 0, 2: 1, 3: 1}  # of the versions before record batches
 RESPONSE_LIMIT_FROM, BATCHES_FROM, ZSTD_FROM = 3, 4, 10
 
 
-def handle_fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Pending:
+def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> FetchResponse | Pending:
     now_ms = broker.fetched(call)
     try:
         fetch = broker.fetch_sessions.begin(request, call.api_version >= TOPIC_IDS_FROM, now_ms)
     except Refusal as refusal:
         return FetchResponse(error_code=refusal.code)
-    read, enough = _read(broker, request, fetch, call.api_version)
+    fetching = _Fetching(broker, request, fetch, call.api_version, _reads_committed(request))
+    read, enough = fetching.read()
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
         return broker.fetch_sessions.answer(fetch, read, now_ms)
-    return _Wait(broker, request, fetch, call.api_version, read).pending
+    return _Wait(fetching, read).pending
+
+
+@dataclass(slots=True)
+class _Fetching:
+    """A Fetch request that is carried out, once or several times until there is enough. ``committed``: only what
+    transactions have decided is read."""
+
+    broker: FetchServices
+    request: FetchRequest
+    fetch: Fetch
+    version: int
+    committed: bool
+
+    def read(self) -> tuple[Read, bool]:
+        """The records of each partition, and whether they are a response: min.bytes, or a partition that failed.
+        Partitions that do not exist come last, those of unknown topic ids before the others, as in Kafka's responses."""
+        broker, fetch, request = self.broker, self.fetch, self.request
+        read: Read = []
+        unknown: Read = []
+        failed = False
+        room = broker.answer_memory.room
+        allowed = min(request.max_bytes, broker.max_fetch_bytes)
+        limit = left = min(allowed, room)
+        topics, by_id = broker.topics, fetch.by_id
+        first = room > 0  # without room there are no records at all
+        for key, fetched in fetch.partitions.items():
+            index = fetched.wanted.partition
+            try:
+                partition = _partition(topics, fetched, by_id)
+            except Refusal as refusal:
+                unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
+                continue
+            try:
+                data = _read_log(partition.log, fetched, self.version, left, committed=self.committed, first=first)
+            except Refusal as refusal:
+                data, failed = _refused(index, refusal.code), True
+            except OSError as error:
+                broker.log_lines.warning("%s cannot be read: %s", partition.log.directory, error)
+                data, failed = _refused(index, ErrorCode.KAFKA_STORAGE_ERROR), True
+            read.append((key, fetched, data))
+            if data.records:
+                left -= len(data.records)
+                first = False
+        if unknown:
+            unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
+            read += unknown
+        return read, failed or bool(unknown) or limit - left >= min(request.min_bytes, allowed)
+
+    def tails(self, read: Read) -> list[_Tail]:
+        """One for each partition that exists; ``read``: what the fetch could have now."""
+        sizes = {key: len(data.records) for key, _, data in read if data.records}
+        topics = self.broker.topics
+        tails = []
+        for key, fetched in self.fetch.partitions.items():
+            try:
+                partition = _partition(topics, fetched, self.fetch.by_id)
+            except Refusal:
+                continue
+            tails.append(_Tail(topics, partition, fetched.wanted, sizes.get(key, 0), committed=self.committed))
+        return tails
 
 
 class _Wait:
@@ -43,13 +102,14 @@ class _Wait:
     little, however many fetches wait for it.
     """
 
-    def __init__(self, broker: Broker, request: FetchRequest, fetch: Fetch, version: int, read: Read) -> None:
-        self._broker, self._request, self._fetch, self._version = broker, request, fetch, version
+    def __init__(self, fetching: _Fetching, read: Read) -> None:
+        self._fetching = fetching
+        broker, request = fetching.broker, fetching.request
         self.pending = Pending()
         self.pending.cancel = self._stop
         # At most as many as an answer may have (KafkaApis.handleFetchRequest).
         self._min_bytes = min(request.min_bytes, request.max_bytes, broker.max_fetch_bytes)
-        self._tails = _tails(broker.topics, request, fetch, read)
+        self._tails = fetching.tails(read)
         self._bytes = 0
         for tail in self._tails:
             self._bytes += tail.bytes
@@ -64,12 +124,12 @@ class _Wait:
         self._bytes += by
         if self._bytes < self._min_bytes and not tail.is_gone():
             return
-        read, enough = _read(self._broker, self._request, self._fetch, self._version)
+        read, enough = self._fetching.read()
         if enough:
             self._done(read)
 
     def _finish(self) -> None:
-        self._done(_read(self._broker, self._request, self._fetch, self._version)[0])
+        self._done(self._fetching.read()[0])
 
     def _stop(self) -> None:
         self._timer.cancel()
@@ -78,7 +138,8 @@ class _Wait:
 
     def _done(self, read: Read) -> None:
         self._stop()
-        self.pending.answer(self._broker.fetch_sessions.answer(self._fetch, read, self._broker.clock.now_ms()))
+        broker = self._fetching.broker
+        self.pending.answer(broker.fetch_sessions.answer(self._fetching.fetch, read, broker.clock.now_ms()))
 
 
 class _Tail:
@@ -113,20 +174,6 @@ class _Tail:
         return topic is None or index >= len(topic.partitions) or topic.partitions[index] is not self.partition
 
 
-def _tails(topics: Topics, request: FetchRequest, fetch: Fetch, read: Read) -> list[_Tail]:
-    """One for each partition that exists; ``read``: what the fetch could have now."""
-    sizes = {key: len(data.records) for key, _, data in read if data.records}
-    committed = _reads_committed(request)
-    tails = []
-    for key, fetched in fetch.partitions.items():
-        try:
-            partition = _partition(topics, fetched, fetch.by_id)
-        except Refusal:
-            continue
-        tails.append(_Tail(topics, partition, fetched.wanted, sizes.get(key, 0), committed=committed))
-    return tails
-
-
 def _reads_committed(request: FetchRequest) -> bool:
     """Replicas read to the end of the log, whatever isolation they ask for."""
     return request.isolation_level == READ_COMMITTED and is_consumer(request)
@@ -148,42 +195,6 @@ def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partit
     if topic is None or not 0 <= index < len(topic.partitions):
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic.partitions[index]
-
-
-def _read(broker: Broker, request: FetchRequest, fetch: Fetch, version: int) -> tuple[Read, bool]:
-    """What each partition holds now, and whether that is an answer: min.bytes of records, or a partition that failed.
-    Partitions that do not exist come last, those of unknown topic ids before the others, as in Kafka's answers."""
-    read: Read = []
-    unknown: Read = []
-    failed = False
-    room = broker.answer_memory.room
-    allowed = min(request.max_bytes, broker.max_fetch_bytes)
-    limit = left = min(allowed, room)
-    topics, by_id = broker.topics, fetch.by_id
-    committed = _reads_committed(request)
-    first = room > 0  # without room there are no records at all
-    for key, fetched in fetch.partitions.items():
-        index = fetched.wanted.partition
-        try:
-            partition = _partition(topics, fetched, by_id)
-        except Refusal as refusal:
-            unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
-            continue
-        try:
-            data = _read_log(partition.log, fetched, version, left, committed=committed, first=first)
-        except Refusal as refusal:
-            data, failed = _refused(index, refusal.code), True
-        except OSError as error:
-            broker.log_lines.warning("%s cannot be read: %s", partition.log.directory, error)
-            data, failed = _refused(index, ErrorCode.KAFKA_STORAGE_ERROR), True
-        read.append((key, fetched, data))
-        if data.records:
-            left -= len(data.records)
-            first = False
-    if unknown:
-        unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
-        read += unknown
-    return read, failed or bool(unknown) or limit - left >= min(request.min_bytes, allowed)
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:

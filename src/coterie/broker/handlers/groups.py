@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
 from coterie.broker.authorized_operations import GROUP_OPERATIONS
+from coterie.broker.calls import Call
 from coterie.broker.explaining import explained
+from coterie.broker.groups import GroupCoordinator
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call
+from coterie.broker.services import GroupServices
 from coterie.broker.turns import distinct
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.describe import GROUP_TYPE, describe_group, list_group
@@ -26,17 +27,14 @@ from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 PROTOCOL_MANDATORY_FROM = 5
 
 
-def submit(broker: Broker, command: Command, call: Call) -> Pending:
+def submit(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
     """Hands a request to the core; the answer may be there already."""
     pending = Pending()
     try:
-        broker.groups.submit(command, pending, call.api_version, call.client_id, call.host)
+        groups.submit(command, pending, call.api_version, call.client_id, call.host)
     except Refusal as refusal:
         pending.answer(refuse(command, _while_loading(command, refusal.code), Context(0)))
     return pending
@@ -52,35 +50,37 @@ def _while_loading(command: Command, code: ErrorCode) -> ErrorCode:
     return code
 
 
-def handle_join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> Message | Pending:
+def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Call) -> Message | Pending:
     longest = max((len(p.metadata) for p in request.protocols), default=0)
     limit = broker.settings.topic_defaults.max_message_bytes
     if longest > limit:  # Kafka answers the SyncGroup with an unknown error, once it cannot store the generation
         text = "refusing a member of group %r: %d bytes of metadata, which no batch holds; message.max.bytes is %d"
         broker.log_lines.warning(text, request.group_id, longest, limit)
         return JoinGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return submit(broker, request, call)
+    return submit(broker.groups, request, call)
 
 
-def handle_sync_group(broker: Broker, request: SyncGroupRequest, call: Call) -> Message | Pending:
+def handle_sync_group(broker: GroupServices, request: SyncGroupRequest, call: Call) -> Message | Pending:
     if call.api_version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
         return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
-    return submit(broker, request, call)
+    return submit(broker.groups, request, call)
 
 
-def handle_heartbeat(broker: Broker, request: HeartbeatRequest, call: Call) -> Pending:
-    return submit(broker, request, call)
+def handle_heartbeat(broker: GroupServices, request: HeartbeatRequest, call: Call) -> Pending:
+    return submit(broker.groups, request, call)
 
 
-def handle_leave_group(broker: Broker, request: LeaveGroupRequest, call: Call) -> Pending:
-    return submit(broker, request, call)
+def handle_leave_group(broker: GroupServices, request: LeaveGroupRequest, call: Call) -> Pending:
+    return submit(broker.groups, request, call)
 
 
-def handle_describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Message | Pending:
+def handle_describe_groups(broker: GroupServices, request: DescribeGroupsRequest, call: Call) -> Message | Pending:
     return broker.turns.run(_describe_groups(broker, request, call))
 
 
-def _describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Message]:
+def _describe_groups(
+    broker: GroupServices, request: DescribeGroupsRequest, call: Call
+) -> Generator[None, None, Message]:
     response = DescribeGroupsResponse()
     for group_id in distinct(request.groups, str):
         yield
@@ -95,7 +95,7 @@ def _describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call)
     return response
 
 
-def handle_explain_group(broker: Broker, request: ExplainGroupRequest, call: Call) -> ExplainGroupResponse:
+def handle_explain_group(broker: GroupServices, request: ExplainGroupRequest, call: Call) -> ExplainGroupResponse:
     try:
         group = broker.groups.group(request.group_id)
     except Refusal as refusal:
@@ -105,7 +105,7 @@ def handle_explain_group(broker: Broker, request: ExplainGroupRequest, call: Cal
     return ExplainGroupResponse(ErrorCode.NONE, json.dumps(explained(broker, group)).encode())
 
 
-def handle_list_groups(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+def handle_list_groups(broker: GroupServices, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     states = {s.lower() for s in request.states_filter}
     types = {t.lower() for t in request.types_filter}
     try:
@@ -119,7 +119,9 @@ def handle_list_groups(broker: Broker, request: ListGroupsRequest, call: Call) -
     )
 
 
-def handle_delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse | Pending:
+def handle_delete_groups(
+    broker: GroupServices, request: DeleteGroupsRequest, call: Call
+) -> DeleteGroupsResponse | Pending:
     """One command per group; the answer comes when the last of them is durable."""
     pending, results = Pending(), dict[str, DeletableGroupResult]()
 
@@ -134,7 +136,7 @@ def handle_delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Cal
     if not wanted:
         return DeleteGroupsResponse()
     for group_id in wanted:
-        part = submit(broker, DeleteGroup(group_id), call)
+        part = submit(broker.groups, DeleteGroup(group_id), call)
         if part.response is not None:
             one_done(part)
         else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
 
-from coterie.broker.server import Call
+from coterie.broker.calls import Call
+from coterie.broker.services import LogDirServices
 from coterie.broker.topics import Topics, is_legal_name
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_replica_log_dirs import (
@@ -23,13 +23,12 @@ from coterie.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 IN_MEMORY = "memory"  # the name of the directory of a broker without a data folder
 
 
-def handle_describe_log_dirs(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:
+def handle_describe_log_dirs(
+    broker: LogDirServices, request: DescribeLogDirsRequest, call: Call
+) -> DescribeLogDirsResponse:
     """Sizes in bytes. A topic or partition that does not exist is left out, as Kafka does."""
     result = DescribeLogDirsResult(ErrorCode.NONE, _log_dir(broker), _sizes(broker.topics, request.topics))
     if broker.data is not None:
@@ -38,7 +37,7 @@ def handle_describe_log_dirs(broker: Broker, request: DescribeLogDirsRequest, ca
     return DescribeLogDirsResponse(results=[result])
 
 
-def _log_dir(broker: Broker) -> str:
+def _log_dir(broker: LogDirServices) -> str:
     return IN_MEMORY if broker.data is None else str(broker.data.resolve())
 
 
@@ -61,7 +60,7 @@ def _sizes(topics: Topics, asked: list[DescribableLogDirTopic] | None) -> list[D
 
 
 def handle_alter_replica_log_dirs(
-    broker: Broker, request: AlterReplicaLogDirsRequest, call: Call
+    broker: LogDirServices, request: AlterReplicaLogDirsRequest, call: Call
 ) -> AlterReplicaLogDirsResponse:
     """A replica may stay where it is; any other directory is LOG_DIR_NOT_FOUND."""
     results: dict[str, dict[int, ErrorCode]] = {}
@@ -79,7 +78,7 @@ def handle_alter_replica_log_dirs(
     )
 
 
-def _move(broker: Broker, path: str, topic: str, index: int) -> ErrorCode:
+def _move(broker: LogDirServices, path: str, topic: str, index: int) -> ErrorCode:
     if path != _log_dir(broker):
         return ErrorCode.LOG_DIR_NOT_FOUND
     if not is_legal_name(topic):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from coterie.broker.calls import Call
 from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call
+from coterie.broker.services import GroupServices
 from coterie.broker.turns import distinct
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.wire.declaration import Message
@@ -36,20 +37,17 @@ from coterie.wire.messages.offset_fetch import (
 )
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitResponseTopic
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 COMMIT_IDS_FROM = 10
 FETCH_IDS_FROM = 10
 SEVERAL_GROUPS_FROM = 8
 TOP_LEVEL_ERROR_FROM = 2
 
 
-def handle_offset_commit(broker: Broker, request: OffsetCommitRequest, call: Call) -> Message | Pending:
+def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, call: Call) -> Message | Pending:
     known, refused = _known_topics(broker, request, call.api_version >= COMMIT_IDS_FROM)
     request.topics = known  # with names, also where the client spoke of ids
     if not refused:
-        return submit(broker, request, call)
+        return submit(broker.groups, request, call)
     if not known:
         return OffsetCommitResponse(topics=refused)
 
@@ -57,7 +55,7 @@ def handle_offset_commit(broker: Broker, request: OffsetCommitRequest, call: Cal
         assert isinstance(answer, OffsetCommitResponse)
         return OffsetCommitResponse(topics=after_refused(refused, answer.topics))
 
-    return submit(broker, request, call).then(merge)
+    return submit(broker.groups, request, call).then(merge)
 
 
 Topic = TypeVar("Topic", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
@@ -76,7 +74,7 @@ def after_refused(refused: list[Topic], answered: list[Topic]) -> list[Topic]:
 
 
 def _known_topics(
-    broker: Broker, request: OffsetCommitRequest, by_id: bool
+    broker: GroupServices, request: OffsetCommitRequest, by_id: bool
 ) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
     """The topics and partitions that exist, names filled in; and the answers for the others."""
     known: list[OffsetCommitRequestTopic] = []
@@ -96,7 +94,7 @@ def _known_topics(
     return known, refused
 
 
-def handle_offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.api_version >= SEVERAL_GROUPS_FROM:
         by_id, stable = call.api_version >= FETCH_IDS_FROM, request.require_stable
         wanted = distinct(request.groups, lambda group: group.group_id)
@@ -116,7 +114,7 @@ def handle_offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call)
 
 
 def _committed(
-    broker: Broker, group_id: str, topics: list[tuple[str, list[int]]] | None, *, stable: bool
+    broker: GroupServices, group_id: str, topics: list[tuple[str, list[int]]] | None, *, stable: bool
 ) -> list[tuple[str, list[OffsetFetchResponsePartition]]]:
     """What is committed in each topic, as often as the request names it; None asks for every topic. Raises Refusal."""
     group = broker.groups.group(group_id)
@@ -125,7 +123,9 @@ def _committed(
     return [(name, fetch_offsets(group, {name: asked}, require_stable=stable)[name]) for name, asked in topics]
 
 
-def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool, stable: bool) -> OffsetFetchResponseGroup:
+def _fetch_group(
+    broker: GroupServices, asked: OffsetFetchRequestGroup, by_id: bool, stable: bool
+) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(asked.group_id)
     wanted: list[tuple[str, list[int]]] | None = None
     if asked.topics is not None:
@@ -150,7 +150,7 @@ def _fetch_group(broker: Broker, asked: OffsetFetchRequestGroup, by_id: bool, st
     return answer
 
 
-def handle_offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Call) -> Message | Pending:
+def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, call: Call) -> Message | Pending:
     known, unknown = list[OffsetDeleteRequestTopic](), list[OffsetDeleteRequestTopic]()
     for topic in request.topics:
         existing = broker.topics.by_name.get(topic.name)
@@ -161,7 +161,7 @@ def handle_offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Cal
                 topics.append(OffsetDeleteRequestTopic(topic.name, partitions))
     request.topics = known
     if not unknown:
-        return submit(broker, request, call)
+        return submit(broker.groups, request, call)
 
     def merge(response: Message) -> Message:
         assert isinstance(response, OffsetDeleteResponse)
@@ -169,7 +169,7 @@ def handle_offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Cal
             response.topics += [_unknown_topic(t) for t in unknown]
         return response
 
-    return submit(broker, request, call).then(merge)
+    return submit(broker.groups, request, call).then(merge)
 
 
 def _unknown_topic(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:

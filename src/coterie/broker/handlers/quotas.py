@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from coterie.broker.calls import Call
 from coterie.broker.quotas import Component, Entity
-from coterie.broker.server import Call
+from coterie.broker.services import ClientServices
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages import alter_client_quotas, describe_client_quotas
 from coterie.wire.messages.alter_client_quotas import (
@@ -19,12 +18,9 @@ from coterie.wire.messages.describe_client_quotas import (
     ValueData,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 
 def handle_describe_client_quotas(
-    broker: Broker, request: DescribeClientQuotasRequest, call: Call
+    broker: ClientServices, request: DescribeClientQuotasRequest, call: Call
 ) -> DescribeClientQuotasResponse:
     try:
         components = [Component(c.entity_type, c.match_type, c.match) for c in request.components]
@@ -44,7 +40,7 @@ def handle_describe_client_quotas(
 
 
 def handle_alter_client_quotas(
-    broker: Broker, request: AlterClientQuotasRequest, call: Call
+    broker: ClientServices, request: AlterClientQuotasRequest, call: Call
 ) -> AlterClientQuotasResponse:
     """One result for each entity. Of an entity that comes twice the first entry is applied, and the result is an error."""
     results: dict[Entity, Refusal | None] = {}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
+from coterie.broker.calls import Call, CannotAnswer
+from coterie.broker.flusher import Flusher
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call, CannotAnswer
-from coterie.broker.topics import INTERNAL_TOPICS
+from coterie.broker.services import RecordServices
+from coterie.broker.topics import INTERNAL_TOPICS, Partition
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_ADDS_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before
@@ -45,9 +47,6 @@ from coterie.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 logger = logging.getLogger(__name__)
 
 NO_LEADER_EPOCH = -1  # a client that does not know one
@@ -75,34 +74,37 @@ def check_leader_epoch(current_leader_epoch: int) -> None:
         raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle_produce(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
-    to_sync: list[PartitionLog] = []
+def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
+    produce = _Produce(broker, request, call.api_version)
     response = ProduceResponse()
     whole = _refusal_of_all(request)
-    for data in request.topic_data:
-        answered = TopicProduceResponse(data.name, data.topic_id)
-        for partition_data in data.partition_data:
-            answered.partition_responses.append(
-                _append(broker, request, data, partition_data, call, to_sync)
+    for topic in request.topic_data:
+        topic_response = TopicProduceResponse(topic.name, topic.topic_id)
+        for data in topic.partition_data:
+            topic_response.partition_responses.append(
+                produce.append(topic, data)
                 if whole is None
-                else PartitionProduceResponse(partition_data.index, whole.code, error_message=whole.message)
+                else PartitionProduceResponse(data.index, whole.code, error_message=whole.message)
             )
-        response.responses.append(answered)
+        response.responses.append(topic_response)
     if request.acks == 0:
         _check_unacknowledged(response)
         return None
-    if not to_sync:
-        return response
+    return response if not produce.to_sync else _after_sync(broker.flusher, produce.to_sync, response)
+
+
+def _after_sync(flusher: Flusher, logs: list[PartitionLog], response: ProduceResponse) -> Pending:
+    """Answered once every one of the logs is synced."""
     pending = Pending()
-    waiting = set(range(len(to_sync)))
+    waiting = set(range(len(logs)))
 
     def synced(number: int) -> None:
         waiting.discard(number)
         if not waiting:
             pending.answer(response)
 
-    for number, log in enumerate(to_sync):
-        broker.flusher.after_sync(log, lambda number=number: synced(number))  # type: ignore[misc]
+    for number, log in enumerate(logs):
+        flusher.after_sync(log, lambda number=number: synced(number))  # type: ignore[misc]
     return pending
 
 
@@ -127,49 +129,65 @@ def _check_unacknowledged(response: ProduceResponse) -> None:
                 raise CannotAnswer(f"a Produce with acks=0 failed for {topic.name}-{partition.index}: {name}")
 
 
-def _append(
-    broker: Broker,
-    request: ProduceRequest,
-    topic_data: TopicProduceData,
-    data: PartitionProduceData,
-    call: Call,
-    to_sync: list[PartitionLog],
-) -> PartitionProduceResponse:
-    log: PartitionLog | None = None
-    try:
-        name = broker.topics.name_of(topic_data.name, topic_data.topic_id, call.api_version >= TOPIC_IDS_FROM)
+@dataclass(slots=True)
+class _Produce:
+    """A Produce request that is carried out; ``to_sync``: the logs that are synced before the response."""
+
+    broker: RecordServices
+    request: ProduceRequest
+    version: int
+    to_sync: list[PartitionLog] = field(default_factory=list)
+
+    def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        """Appends the one batch of a partition."""
+        log: PartitionLog | None = None
+        try:
+            partition, batch = self._checked(topic, data)
+            if batch is None:
+                return PartitionProduceResponse(data.index, ErrorCode.NONE)
+            log = partition.log
+            appended = log.append(batch, self.broker.clock.now_ms(), LEADER_EPOCH)
+        except Refusal as refusal:
+            return _refused(data.index, refusal, log)
+        except OSError as error:
+            logger.error("%s-%d cannot be written: %s", topic.name, data.index, error)
+            knows_it = self.version >= STORAGE_ERROR_FROM
+            code = ErrorCode.KAFKA_STORAGE_ERROR if knows_it else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return PartitionProduceResponse(data.index, code)
+        partition.appended()
+        if partition.sync_due():
+            self.to_sync.append(log)
+        return PartitionProduceResponse(
+            data.index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
+        )
+
+    def _checked(self, topic: TopicProduceData, data: PartitionProduceData) -> tuple[Partition, bytes | None]:
+        """The partition and the batch for it, None where the request has none. Raises Refusal."""
+        topics, request = self.broker.topics, self.request
+        name = topics.name_of(topic.name, topic.topic_id, self.version >= TOPIC_IDS_FROM)
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-        partition = broker.topics.partition(name, data.index)
-        produced = produced_batch(data.records or b"", call.api_version)
+        partition = topics.partition(name, data.index)
+        produced = produced_batch(data.records or b"", self.version)
         if produced is not None and produced[1].is_of_a_transaction:
-            _check_transaction(broker, request, produced[1], (name, data.index), call)
+            self._check_transaction(produced[1], (name, data.index))
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
         if name in INTERNAL_TOPICS:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
-        if produced is None:
-            return PartitionProduceResponse(data.index, ErrorCode.NONE)
-        log = partition.log
-        appended = log.append(produced[0], broker.clock.now_ms(), LEADER_EPOCH)
-    except Refusal as refusal:
-        return _refused(data.index, refusal, log)
-    except OSError as error:
-        logger.error("%s-%d cannot be written: %s", topic_data.name, data.index, error)
-        knows_it = call.api_version >= STORAGE_ERROR_FROM
-        return PartitionProduceResponse(
-            data.index, ErrorCode.KAFKA_STORAGE_ERROR if knows_it else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        )
-    partition.appended()
-    if partition.sync_due():
-        to_sync.append(log)
-    return PartitionProduceResponse(
-        data.index,
-        ErrorCode.NONE,
-        appended.base_offset,
-        appended.log_append_time_ms,
-        log.log_start_offset,
-    )
+        return partition, None if produced is None else produced[0]
+
+    def _check_transaction(self, header: BatchHeader, partition: tuple[str, int]) -> None:
+        """Transactional records need an open transaction that has their partition, which this adds for a producer of the
+        newest versions (KIP-890). Raises Refusal."""
+        transactional_id, transactions = self.request.transactional_id, self.broker.transactions
+        assert transactional_id is not None, "records of a transaction came without its id"
+        abortable = self.version >= PRODUCE_ABORTABLE_FROM
+        claim = Claim(header.producer_id, header.producer_epoch, says_fenced=False, says_abortable=abortable)
+        if self.version >= PRODUCE_ADDS_FROM:
+            transactions.add_partitions(transactional_id, claim, [partition])
+        else:
+            transactions.check_produce(transactional_id, claim, partition)
 
 
 def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:
@@ -184,25 +202,11 @@ def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> Partitio
     return response
 
 
-def _check_transaction(
-    broker: Broker, request: ProduceRequest, header: BatchHeader, where: tuple[str, int], call: Call
-) -> None:
-    """Transactional records need an open transaction that has their partition, which this adds for a producer of the newest
-    versions (KIP-890). Raises Refusal."""
-    assert request.transactional_id is not None, "records of a transaction came without its id"
-    abortable = call.api_version >= PRODUCE_ABORTABLE_FROM
-    who = Claim(header.producer_id, header.producer_epoch, says_fenced=False, says_abortable=abortable)
-    if call.api_version >= PRODUCE_ADDS_FROM:
-        broker.transactions.add_partitions(request.transactional_id, who, [where])
-    else:
-        broker.transactions.check_produce(request.transactional_id, who, where)
-
-
-def handle_list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Message | Pending:
+def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Message | Pending:
     return broker.turns.run(_list_offsets(broker, request, call))
 
 
-def _list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:
+def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:
     response = ListOffsetsResponse()
     isolation_level = request.isolation_level if request.replica_id == _CONSUMER_REPLICA_ID else 0
     asked_for = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
@@ -251,7 +255,7 @@ def _offset(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[in
 
 
 def handle_offset_for_leader_epoch(
-    broker: Broker, request: OffsetForLeaderEpochRequest, call: Call
+    broker: RecordServices, request: OffsetForLeaderEpochRequest, call: Call
 ) -> OffsetForLeaderEpochResponse:
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
@@ -272,7 +276,7 @@ def handle_offset_for_leader_epoch(
     return response
 
 
-def handle_delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+def handle_delete_records(broker: RecordServices, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
     for topic in request.topics:
         answered = DeleteRecordsTopicResult(topic.name)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from coterie.broker.server import Call
+from coterie.broker.calls import Call
+from coterie.broker.services import TopicServices
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -23,13 +22,10 @@ from coterie.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 PREFERRED, UNCLEAN = 0, 1  # types of election
 
 
-def handle_elect_leaders(broker: Broker, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+def handle_elect_leaders(broker: TopicServices, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
     """No partition needs an election. A request for all partitions names, as in Kafka, only those that got a leader."""
     known = request.election_type in (PREFERRED, UNCLEAN)
     if request.topic_partitions is None:
@@ -49,7 +45,7 @@ def handle_elect_leaders(broker: Broker, request: ElectLeadersRequest, call: Cal
     return response
 
 
-def _election(broker: Broker, topic: str, index: int) -> tuple[ErrorCode, str]:
+def _election(broker: TopicServices, topic: str, index: int) -> tuple[ErrorCode, str]:
     try:
         _check_exists(broker, topic, index)
     except Refusal as refusal:
@@ -57,7 +53,7 @@ def _election(broker: Broker, topic: str, index: int) -> tuple[ErrorCode, str]:
     return ErrorCode.ELECTION_NOT_NEEDED, f"the preferred leader of {topic}-{index} leads it"
 
 
-def _check_exists(broker: Broker, topic: str, index: int) -> None:
+def _check_exists(broker: TopicServices, topic: str, index: int) -> None:
     try:
         broker.topics.partition(topic, index)
     except Refusal as refusal:
@@ -65,7 +61,7 @@ def _check_exists(broker: Broker, topic: str, index: int) -> None:
 
 
 def handle_alter_partition_reassignments(
-    broker: Broker, request: AlterPartitionReassignmentsRequest, call: Call
+    broker: TopicServices, request: AlterPartitionReassignmentsRequest, call: Call
 ) -> AlterPartitionReassignmentsResponse:
     """The replicas that a partition has may be named again; any others are refused."""
     response = AlterPartitionReassignmentsResponse(
@@ -99,7 +95,7 @@ def _check_replicas(node_id: int, replicas: list[int] | None) -> None:
 
 
 def handle_list_partition_reassignments(
-    broker: Broker, request: ListPartitionReassignmentsRequest, call: Call
+    broker: TopicServices, request: ListPartitionReassignmentsRequest, call: Call
 ) -> ListPartitionReassignmentsResponse:
     """None is ever under way."""
     return ListPartitionReassignmentsResponse()

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from coterie.broker.server import Call
+from coterie.broker.calls import Call
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
 
-
-def handle_sasl_handshake(broker: Broker, request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:
+def handle_sasl_handshake(broker: object, request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
 
 
-def handle_sasl_authenticate(broker: Broker, request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:
+def handle_sasl_authenticate(broker: object, request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:
     text = "this listener authenticates nobody; connect without SASL"
     return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, text)

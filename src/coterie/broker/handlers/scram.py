@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from coterie.broker.calls import Call
 from coterie.broker.scram_credentials import Credential
-from coterie.broker.server import Call
+from coterie.broker.services import ClientServices
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -20,12 +20,9 @@ from coterie.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 
 def handle_describe_user_scram_credentials(
-    broker: Broker, request: DescribeUserScramCredentialsRequest, call: Call
+    broker: ClientServices, request: DescribeUserScramCredentialsRequest, call: Call
 ) -> DescribeUserScramCredentialsResponse:
     """Of the users asked for, each once; no list, or an empty one, asks for all."""
     asked = Counter(user.name for user in request.users or ())
@@ -46,7 +43,7 @@ def handle_describe_user_scram_credentials(
 
 
 def handle_alter_user_scram_credentials(
-    broker: Broker, request: AlterUserScramCredentialsRequest, call: Call
+    broker: ClientServices, request: AlterUserScramCredentialsRequest, call: Call
 ) -> AlterUserScramCredentialsResponse:
     changes = [Credential(d.name, d.mechanism) for d in request.deletions]
     changes += [Credential(u.name, u.mechanism, u.iterations, u.salt, u.salted_password) for u in request.upsertions]

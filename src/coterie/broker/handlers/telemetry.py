@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from coterie.broker.server import Call
+from coterie.broker.calls import Call
+from coterie.broker.services import ClientServices
 from coterie.broker.telemetry import COMPRESSION_TYPES, Push
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.get_telemetry_subscriptions import (
@@ -13,12 +12,9 @@ from coterie.wire.messages.get_telemetry_subscriptions import (
 )
 from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 
 def handle_get_telemetry_subscriptions(
-    broker: Broker, request: GetTelemetrySubscriptionsRequest, call: Call
+    broker: ClientServices, request: GetTelemetrySubscriptionsRequest, call: Call
 ) -> GetTelemetrySubscriptionsResponse:
     telemetry = broker.telemetry
     try:
@@ -39,7 +35,7 @@ def handle_get_telemetry_subscriptions(
     )
 
 
-def handle_push_telemetry(broker: Broker, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
+def handle_push_telemetry(broker: ClientServices, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
     push = Push(
         call.software.text or "unknown",
         request.subscription_id,

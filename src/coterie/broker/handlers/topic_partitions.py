@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from coterie.broker.authorized_operations import TOPIC_OPERATIONS
-from coterie.broker.server import Call
+from coterie.broker.calls import Call
+from coterie.broker.services import TopicServices
 from coterie.broker.topics import Topic, is_legal_name
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.describe_topic_partitions import (
@@ -16,14 +15,11 @@ from coterie.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 LEADER_EPOCH = 0
 
 
 def handle_describe_topic_partitions(
-    broker: Broker, request: DescribeTopicPartitionsRequest, call: Call
+    broker: TopicServices, request: DescribeTopicPartitionsRequest, call: Call
 ) -> DescribeTopicPartitionsResponse:
     """No topic named: all of them. A cursor must name one of the topics asked for, and a partition from 0 on."""
     cursor = request.cursor or Cursor()

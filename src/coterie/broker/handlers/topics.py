@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
+from coterie.broker.calls import Call
 from coterie.broker.handlers.configs import describe_topic
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call
+from coterie.broker.services import TopicServices
 from coterie.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
 from coterie.broker.turns import finish
 from coterie.wire.declaration import Message
@@ -35,17 +35,14 @@ from coterie.wire.messages.delete_topics import (
 )
 from coterie.wire.primitives import NULL_UUID
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 MAX_PARTITIONS_PER_REQUEST = 10_000  # of CreateTopics, as Kafka 4's MAX_PARTITIONS_PER_BATCH
 
 
-def handle_create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> Message | Pending:
+def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, call: Call) -> Message | Pending:
     return broker.turns.run(_create_topics(broker, request))
 
 
-def _create_topics(broker: Broker, request: CreateTopicsRequest) -> Generator[None, None, Message]:
+def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Generator[None, None, Message]:
     response = CreateTopicsResponse()
     names = Counter(t.name for t in request.topics)
     yield
@@ -68,14 +65,16 @@ def _create_topics(broker: Broker, request: CreateTopicsRequest) -> Generator[No
     return response
 
 
-def _partitions_in_all(broker: Broker, request: CreateTopicsRequest) -> int:
+def _partitions_in_all(broker: TopicServices, request: CreateTopicsRequest) -> int:
     """As Kafka 4's ReplicationControlManager.validateTotalNumberOfPartitions counts them."""
     default = broker.settings.current.num_partitions
     counts = (len(t.assignments) or (default if t.num_partitions == -1 else t.num_partitions) for t in request.topics)
     return sum(count for count in counts if count > 0)
 
 
-def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Generator[None, None, CreatableTopicResult]:
+def _create(
+    broker: TopicServices, asked: CreatableTopic, validate_only: bool
+) -> Generator[None, None, CreatableTopicResult]:
     count = _partition_count(broker, asked)
     configs = {c.name: c.value for c in asked.configs}
     if validate_only:
@@ -101,7 +100,7 @@ def _create(broker: Broker, asked: CreatableTopic, validate_only: bool) -> Gener
     )
 
 
-def _partition_count(broker: Broker, asked: CreatableTopic) -> int:
+def _partition_count(broker: TopicServices, asked: CreatableTopic) -> int:
     """How many partitions a topic is to have. Raises Refusal for replicas that cannot be."""
     if asked.assignments:
         if (asked.num_partitions, asked.replication_factor) != (-1, -1):
@@ -118,11 +117,11 @@ def _partition_count(broker: Broker, asked: CreatableTopic) -> int:
     return int(broker.settings.current.num_partitions) if asked.num_partitions == -1 else asked.num_partitions
 
 
-def handle_create_partitions(broker: Broker, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
+def handle_create_partitions(broker: TopicServices, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
     return broker.turns.run(_create_partitions(broker, request))
 
 
-def _create_partitions(broker: Broker, request: CreatePartitionsRequest) -> Generator[None, None, Message]:
+def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) -> Generator[None, None, Message]:
     response = CreatePartitionsResponse()
     names = Counter(t.name for t in request.topics)
     for asked in {t.name: t for t in request.topics}.values():
@@ -140,7 +139,7 @@ def _create_partitions(broker: Broker, request: CreatePartitionsRequest) -> Gene
     return response
 
 
-def _growing(broker: Broker, asked: CreatePartitionsTopic) -> Topic:
+def _growing(broker: TopicServices, asked: CreatePartitionsTopic) -> Topic:
     topic = broker.topics.by_name.get(asked.name)
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -163,11 +162,11 @@ def _growing(broker: Broker, asked: CreatePartitionsTopic) -> Topic:
     return topic
 
 
-def handle_delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
+def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
     return broker.turns.run(_delete_topics(broker, request, call))
 
 
-def _delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
+def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
     response = DeleteTopicsResponse()
     asked = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     deleted = []
@@ -190,7 +189,7 @@ def _delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> 
     return response
 
 
-def _doomed(broker: Broker, state: DeleteTopicState) -> Topic:
+def _doomed(broker: TopicServices, state: DeleteTopicState) -> Topic:
     if not broker.settings.current.delete_topic_enable:
         raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
     by_id = state.name is None

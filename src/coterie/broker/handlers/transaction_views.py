@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import re2
 
-from coterie.broker.server import Call
+from coterie.broker.calls import Call
+from coterie.broker.services import TransactionServices
 from coterie.broker.topics import check_name
 from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
 from coterie.log.partition_log import PartitionLog
@@ -26,15 +26,12 @@ from coterie.wire.messages.describe_transactions import (
 )
 from coterie.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
-
 _SILENT = re2.Options()
 _SILENT.log_errors = False
 
 
 def handle_describe_producers(
-    broker: Broker, request: DescribeProducersRequest, call: Call
+    broker: TransactionServices, request: DescribeProducersRequest, call: Call
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
@@ -44,7 +41,7 @@ def handle_describe_producers(
     )
 
 
-def _partition(broker: Broker, topic: str, index: int) -> DescribeProducersPartitionResponse:
+def _partition(broker: TransactionServices, topic: str, index: int) -> DescribeProducersPartitionResponse:
     """Kafka explains an unknown topic, and leaves an unknown partition without a text."""
     try:
         check_name(topic)
@@ -70,21 +67,23 @@ def _producers(log: PartitionLog) -> list[ProducerState]:
 
 
 def handle_describe_transactions(
-    broker: Broker, request: DescribeTransactionsRequest, call: Call
+    broker: TransactionServices, request: DescribeTransactionsRequest, call: Call
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[_transaction(broker, name) for name in request.transactional_ids]
     )
 
 
-def _transaction(broker: Broker, transactional_id: str) -> DescribedTransaction:
+def _transaction(broker: TransactionServices, transactional_id: str) -> DescribedTransaction:
     try:
         return describe_transaction(broker.transactions.transaction(transactional_id))
     except Refusal as refusal:
         return DescribedTransaction(refusal.code, transactional_id)
 
 
-def handle_list_transactions(broker: Broker, request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
+def handle_list_transactions(
+    broker: TransactionServices, request: ListTransactionsRequest, call: Call
+) -> ListTransactionsResponse:
     try:
         matches = _matcher(request.transactional_id_pattern)
         transactions = broker.transactions.every_transaction()

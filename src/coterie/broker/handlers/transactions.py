@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from coterie.broker.calls import Call
 from coterie.broker.handlers.groups import submit
 from coterie.broker.handlers.offsets import after_refused
 from coterie.broker.pending import Pending
-from coterie.broker.server import Call
+from coterie.broker.services import TransactionServices
 from coterie.broker.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from coterie.coordinator.transactions.steps import FENCED_FROM, Claim
 from coterie.wire.declaration import Message
@@ -38,15 +38,16 @@ from coterie.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-if TYPE_CHECKING:
-    from coterie.broker.broker import Broker
 
-
-def handle_init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+def handle_init_producer_id(
+    broker: TransactionServices, request: InitProducerIdRequest, call: Call
+) -> InitProducerIdResponse:
     return broker.transactions.init_producer_id(request, call.api_version)
 
 
-def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, call: Call) -> Message | Pending:
+def handle_txn_offset_commit(
+    broker: TransactionServices, request: TxnOffsetCommitRequest, call: Call
+) -> Message | Pending:
     """Partitions that do not exist are answered here; the core keeps the rest."""
     refused: list[TxnOffsetCommitResponseTopic] = []
     known: list[TxnOffsetCommitRequestTopic] = []
@@ -69,11 +70,11 @@ def handle_txn_offset_commit(broker: Broker, request: TxnOffsetCommitRequest, ca
         assert isinstance(answer, TxnOffsetCommitResponse)
         return TxnOffsetCommitResponse(topics=after_refused(refused, answer.topics))
 
-    return submit(broker, request, call).then(merge)
+    return submit(broker.groups, request, call).then(merge)
 
 
 def handle_add_partitions_to_txn(
-    broker: Broker, request: AddPartitionsToTxnRequest, call: Call
+    broker: TransactionServices, request: AddPartitionsToTxnRequest, call: Call
 ) -> AddPartitionsToTxnResponse:
     """All or none: where one partition is refused, the others are answered OPERATION_NOT_ATTEMPTED."""
     wanted = [(t.name, p) for t in request.topics for p in t.partitions]
@@ -100,7 +101,7 @@ def handle_add_partitions_to_txn(
     )
 
 
-def _exists(broker: Broker, where: tuple[str, int]) -> bool:
+def _exists(broker: TransactionServices, where: tuple[str, int]) -> bool:
     try:
         broker.topics.partition(*where)
     except Refusal:
@@ -121,24 +122,28 @@ def _code_of(work: Callable[[], None]) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def handle_add_offsets_to_txn(broker: Broker, request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
+def handle_add_offsets_to_txn(
+    broker: TransactionServices, request: AddOffsetsToTxnRequest, call: Call
+) -> AddOffsetsToTxnResponse:
     who = _producer(request, call)
     code = _code_of(lambda: broker.transactions.add_group(request.transactional_id, who, request.group_id))
     return AddOffsetsToTxnResponse(error_code=code)
 
 
-def handle_end_txn(broker: Broker, request: EndTxnRequest, call: Call) -> EndTxnResponse:
+def handle_end_txn(broker: TransactionServices, request: EndTxnRequest, call: Call) -> EndTxnResponse:
     who = _producer(request, call)
     code = _code_of(lambda: broker.transactions.end(request.transactional_id, who, request.committed))
     return EndTxnResponse(error_code=code)
 
 
-def handle_write_txn_markers(broker: Broker, request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
+def handle_write_txn_markers(
+    broker: TransactionServices, request: WriteTxnMarkersRequest, call: Call
+) -> WriteTxnMarkersResponse:
     """What another coordinator decided."""
     return WriteTxnMarkersResponse(markers=[_write(broker, marker) for marker in request.markers if marker.topics])
 
 
-def _write(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+def _write(broker: TransactionServices, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
     topics = []
     for topic in marker.topics:
         results = []

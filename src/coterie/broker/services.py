@@ -1,0 +1,139 @@
+"""What handlers use of the broker, by subject. A handler's signature names the part that it needs; `Broker` has them all.
+
+The handlers import these protocols and never the broker, which imports the handlers' table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from coterie.broker.calls import Call
+from coterie.broker.clock import Clock
+from coterie.broker.explaining import GroupSources
+from coterie.broker.fetch_sessions import FetchSessions
+from coterie.broker.flusher import Flusher
+from coterie.broker.groups import GroupCoordinator
+from coterie.broker.kept_configs import KeptConfigs
+from coterie.broker.log_lines import LogLines
+from coterie.broker.memory import AnswerMemory
+from coterie.broker.pending import Pending
+from coterie.broker.quotas import ClientQuotas
+from coterie.broker.scram_credentials import ScramCredentials
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.telemetry import Telemetry
+from coterie.broker.topics import Topics
+from coterie.broker.transactions import TransactionCoordinator
+from coterie.broker.turns import Turns
+from coterie.wire.declaration import Message
+
+
+class RecordServices(Protocol):
+    """For Produce, ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
+
+    topics: Topics
+    transactions: TransactionCoordinator
+    flusher: Flusher
+    clock: Clock
+    turns: Turns
+    log_lines: LogLines
+
+
+class FetchServices(Protocol):
+    """For Fetch. ``max_fetch_bytes`` and ``max_idle_ms``: fetch.max.bytes and connections.max.idle.ms."""
+
+    topics: Topics
+    fetch_sessions: FetchSessions
+    answer_memory: AnswerMemory
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    log_lines: LogLines
+    max_fetch_bytes: int
+    max_idle_ms: int
+
+    def fetched(self, call: Call) -> int:
+        """Records that a client fetched; returns the time in ms."""
+
+
+class GroupServices(GroupSources, Protocol):
+    """For the requests of groups and of their committed offsets."""
+
+    settings: BrokerSettings
+    turns: Turns
+    log_lines: LogLines
+
+
+class TransactionServices(Protocol):
+    """For the requests of transactional producers, and for views of them."""
+
+    transactions: TransactionCoordinator
+    groups: GroupCoordinator
+    topics: Topics
+    clock: Clock
+
+
+class TopicServices(Protocol):
+    """For the requests that create, delete and describe topics and partitions."""
+
+    topics: Topics
+    groups: GroupCoordinator
+    settings: BrokerSettings
+    turns: Turns
+    node_id: int
+
+
+class ClusterServices(TopicServices, Protocol):
+    """For Metadata, DescribeCluster and FindCoordinator."""
+
+    cluster_id: str
+
+    def address(self, call: Call) -> tuple[str, int]:
+        """The host and port that clients connect to."""
+
+
+class ConfigServices(Protocol):
+    """For the requests that describe and alter settings."""
+
+    topics: Topics
+    settings: BrokerSettings
+    kept_configs: KeptConfigs
+    turns: Turns
+    node_id: int
+
+    def apply_kept_settings(self) -> None:
+        """Puts the broker's altered settings in force. Raises SettingError."""
+
+
+class LogDirServices(Protocol):
+    """For the requests of log directories; ``data`` is None for a broker that keeps everything in memory."""
+
+    topics: Topics
+    data: Path | None
+
+
+class ClientServices(Protocol):
+    """For the requests of client quotas, SCRAM credentials and client telemetry."""
+
+    quotas: ClientQuotas
+    scram_credentials: ScramCredentials
+    telemetry: Telemetry
+    clock: Clock
+
+
+class Services(
+    RecordServices,
+    FetchServices,
+    GroupServices,
+    TransactionServices,
+    ClusterServices,
+    ConfigServices,
+    LogDirServices,
+    ClientServices,
+    Protocol,
+):
+    """For every handler."""
+
+
+Handler = Callable[[Services, Any, Call], Message | Pending | None]
