@@ -12,6 +12,7 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
+DOCUMENTED_ROOMS = ("assignors", "coordinator", "log", "records")
 SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
 
 
@@ -73,6 +74,25 @@ def test_functions_and_files_stay_in_size() -> None:
 def test_every_module_says_what_it_is_for() -> None:
     silent = [p for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text()))]
     assert not silent
+
+
+def undocumented(text: str) -> list[str]:
+    """The module's public classes and functions without a docstring."""
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    public = (node for node in ast.parse(text).body if isinstance(node, definitions) and not node.name.startswith("_"))
+    return [node.name for node in public if not ast.get_docstring(node)]
+
+
+def test_the_core_is_documented() -> None:
+    """Rooms whose public classes and functions all have a docstring; a room joins the list once it does."""
+    silent = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for room in DOCUMENTED_ROOMS
+        for path in sorted((ROOT / "src" / "coterie" / room).rglob("*.py"))
+        for name in undocumented(path.read_text())
+    ]
+    assert not silent, "\n".join(silent)
+    assert undocumented("def f() -> None: ...\n\n\nclass _C: ...\n") == ["f"]
 
 
 def test_no_wait_loses_a_cancellation() -> None:

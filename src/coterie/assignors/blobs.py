@@ -53,6 +53,8 @@ def decode_subscribed_topics(data: bytes) -> frozenset[str]:
 
 
 def encode_assignment(partitions: Mapping[str, list[int]]) -> bytes:
+    """A member's partitions (topic -> numbers) as the bytes of a SyncGroup assignment: version, then
+    ConsumerProtocolAssignment without user data."""
     message = ConsumerProtocolAssignment([TopicPartitions(t, p) for t, p in sorted(partitions.items())])
     return struct.pack(">h", ASSIGNMENT_VERSION) + message.encode(ASSIGNMENT_VERSION)
 

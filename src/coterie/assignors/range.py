@@ -48,6 +48,7 @@ class _Topic:
 
 
 def assign_range(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
+    """Member id -> topic -> partitions. Every subscriber has a key; unknown topics are left out (Kafka's RangeAssignor)."""
     assignment: Assignment = {s.member_id: {} for s in subscribers}
     by_topic: dict[str, list[Subscriber]] = {}
     for subscriber in in_order(subscribers):

@@ -9,6 +9,7 @@ from coterie.assignors.subscription import AssignableTopics, Assignment, Subscri
 
 
 def assign_round_robin(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
+    """Member id -> topic -> partitions. Every subscriber has a key; unknown topics are left out (RoundRobinAssignor)."""
     assignment: Assignment = {s.member_id: {} for s in subscribers}
     names = sorted({t for s in subscribers for t in s.topics if t in topics.counts})
     circle = cycle(in_order(subscribers))

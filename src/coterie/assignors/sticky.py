@@ -21,11 +21,14 @@ from coterie.wire.primitives import WireError
 
 
 def assign_sticky(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
+    """Member id -> topic -> partitions, with ownership claims from the subscriptions' user data (Kafka's StickyAssignor)."""
     members = [_by_user_data(s) for s in in_order(subscribers)]
     return _assign(topics, members, Claims(topics, members))
 
 
 def assign_cooperative_sticky(topics: AssignableTopics, subscribers: Sequence[Subscriber]) -> Assignment:
+    """Member id -> topic -> partitions, with ownership claims from the subscriptions' owned partitions; a partition that
+    another live member still owns is in no share (Kafka's CooperativeStickyAssignor)."""
     members = [_by_owned_partitions(s) for s in in_order(subscribers)]
     claims = Claims(topics, members)
     assignment = _assign(topics, members, claims)

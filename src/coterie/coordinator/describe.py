@@ -42,4 +42,5 @@ def describe_group(group: Group | None, group_id: str, api_version: int) -> Desc
 
 
 def list_group(group: Group) -> ListedGroup:
+    """The group's row of ListGroups; protocol type "" where the group has had no member."""
     return ListedGroup(group.group_id, group.protocol_type or "", group.phase.value, GROUP_TYPE)

@@ -14,12 +14,16 @@ from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 
 @dataclass(frozen=True, slots=True)
 class MemberIdReserved:
+    """A member id was given out with MEMBER_ID_REQUIRED (KIP-394) and expires unused at ``deadline_ms``."""
+
     member_id: str
     deadline_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationDropped:
+    """A member id expired unused, or its client left before it joined."""
+
     member_id: str
     cause: Cause
 
@@ -59,6 +63,8 @@ class StaticMemberReplaced:
 
 @dataclass(frozen=True, slots=True)
 class MemberRemoved:
+    """A member left, was removed by an admin, or its session or rebalance timeout ended (``cause``)."""
+
     member_id: str
     cause: Cause
 
@@ -88,6 +94,8 @@ class RebalanceStarted:
 
 @dataclass(frozen=True, slots=True)
 class JoinPhaseExtended:
+    """The initial delay goes on, since members joined during it (group.initial.rebalance.delay.ms); both in ms."""
+
     deadline_ms: int
     initial_delay_left_ms: int | None = None
 

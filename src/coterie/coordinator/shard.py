@@ -56,16 +56,22 @@ class DeadlineExpired:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
+    """DeleteGroups for one group. Refused with NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
+
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireOffsets:
+    """Tombstones for the group's offsets past offsets.retention.minutes (KIP-211)."""
+
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsDeleted:
+    """Tombstones for the group's offsets of deleted topics."""
+
     group_id: str
     topics: tuple[str, ...]
 

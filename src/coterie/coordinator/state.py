@@ -20,6 +20,8 @@ UNKNOWN_MEMBER = ""
 
 
 class Phase(StrEnum):
+    """The group's state under Kafka's name (ClassicGroupState); LEGAL_PREDECESSORS has the transitions."""
+
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
     COMPLETING = "CompletingRebalance"

@@ -87,6 +87,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def group_key(group_id: str) -> bytes:
+    """The record key of a group's metadata in `__consumer_offsets` (GroupMetadataKey, key version 2)."""
     return _versioned(GROUP_KEY_VERSION, GroupMetadataKey(group_id).encode(GROUP_KEY_VERSION))
 
 

@@ -13,6 +13,8 @@ def refuse_unnamed(group: Group) -> None:
 
 
 def refuse_dead(group: Group) -> None:
+    """Raises Refusal COORDINATOR_NOT_AVAILABLE for a Dead group: the client looks its coordinator up again
+    (Kafka's GroupCoordinator)."""
     if group.phase == Phase.DEAD:
         raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -33,5 +35,6 @@ def known_member(group: Group, member_id: str, group_instance_id: str | None) ->
 
 
 def same_generation(group: Group, generation: int) -> None:
+    """Raises Refusal ILLEGAL_GENERATION for a generation other than the group's current one."""
     if generation != group.generation:
         raise Refusal(ErrorCode.ILLEGAL_GENERATION)

@@ -12,6 +12,7 @@ from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync_refused(code: ErrorCode) -> SyncGroupResponse:
+    """A SyncGroup response with an error and no assignment."""
     return SyncGroupResponse(error_code=code)
 
 

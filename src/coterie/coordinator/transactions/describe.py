@@ -22,6 +22,8 @@ KNOWN_STATES = frozenset({*STATE_NAMES.values(), *UNUSED_STATES})
 
 
 def describe_transaction(transaction: Transaction) -> DescribedTransaction:
+    """The row of DescribeTransactions; topics in order of name, ``transaction_start_time_ms`` -1 where none has begun
+    (KIP-664)."""
     topics: dict[str, TransactionTopic] = {}
     for topic, partition in sorted(transaction.partitions):
         topics.setdefault(topic, TransactionTopic(topic)).partitions.append(partition)
