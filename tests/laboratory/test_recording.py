@@ -49,8 +49,8 @@ def test_a_broken_rule_is_told_as_a_short_scenario(monkeypatch: pytest.MonkeyPat
             failed = (seed, str(failure))
             break
     assert failed is not None
-    assert "nobody will answer" in failed[1]
+    assert "no response will come" in failed[1]
     lines, breaks_there = shrunk_scenario(failed[0], 3)
     assert breaks_there
-    assert "nobody will answer" in failure_of(lines)
+    assert "no response will come" in failure_of(lines)
     assert len(lines) <= 12, lines

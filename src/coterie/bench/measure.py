@@ -256,7 +256,7 @@ def _beside(part: str, folder: Path) -> Iterable[Measurement]:
 
 
 def run_parts(names: list[str], done: Callable[[Measurement], None]) -> list[Measurement]:
-    """Runs these parts; ``done`` hears of each row."""
+    """Runs these parts; ``done`` is called with each row."""
     rows: list[Measurement] = []
     raise_open_file_limit()
     with tempfile.TemporaryDirectory(prefix="coterie-bench-") as folder:

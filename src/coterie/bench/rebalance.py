@@ -1,7 +1,7 @@
 """How long a rebalance takes with many members: raw sockets and a selector, so that the driver costs little and the same
 for every broker.
 
-A settled group of N; one more joins, and as soon as the group says REBALANCE_IN_PROGRESS every member joins again, as
+A settled group of N; one more joins, and as soon as heartbeats return REBALANCE_IN_PROGRESS every member joins again, as
 if each one's heartbeat had come just then. Measured from the newcomer's request until the last has its assignment.
 """
 
@@ -92,7 +92,7 @@ class RawMembers:
         self.send(number, SyncGroupRequest(self.group, generation, self.ids[number], assignments=shares), SYNC)
 
     def _gather(self, waiting: set[int], answered: Callable[[int, bytes], bool]) -> None:
-        """Reads answers until ``answered`` has said True of each of these."""
+        """Reads responses until ``answered`` was True for each of these."""
         end = time.monotonic() + PATIENCE_S
         while waiting:
             assert time.monotonic() < end, f"{len(waiting)} members still wait"
@@ -110,7 +110,7 @@ class RawMembers:
                         waiting.discard(number)
 
     def wait_for_rebalance(self, number: int) -> None:
-        """Until a heartbeat of that member hears of it."""
+        """Until a heartbeat of that member returns REBALANCE_IN_PROGRESS."""
         rebalancing = False
 
         def answered(_: int, frame: bytes) -> bool:

@@ -30,7 +30,7 @@ PartitionOffset = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeliveredRange:
-    """Offsets of one partition, delivered by someone at a time (ms)."""
+    """Offsets of one partition, delivered by one consumer at a time (ms)."""
 
     who: str
     time_ms: int
@@ -191,7 +191,7 @@ def _ask(address: str, question: Callable[[Any], Any]) -> Any:
 
 
 def _lag(address: str) -> int | None:
-    """None while nobody answers; what was never committed counts whole."""
+    """None without a response; a partition without a commit counts whole."""
 
     async def question(admin: Any) -> int:
         there = await admin.topics()
@@ -238,7 +238,7 @@ def judge(
 
 
 def consumer_deliveries(log: Path, name: str) -> list[DeliveredRange]:
-    """A line that the kill cut short says nothing that was delivered: it was not committed either."""
+    """A line cut short by the kill is ignored: its offsets were not committed either."""
     rows = [line.split() for line in log.read_text().splitlines()]
     return [DeliveredRange(name, *map(int, row)) for row in rows if len(row) == 4]
 

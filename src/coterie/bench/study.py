@@ -1,7 +1,8 @@
-"""One point of each protocol with real processes, beside the laboratory's: does the model say what happens?
+"""One point of each protocol with real processes, beside the laboratory's: does the model hold?
 
 Four consumers in processes of their own read eight partitions, with coterie's broker, a real ZooKeeper, a real RocketMQ.
-One joins, is killed, or is restarted; every process says when what it owns changes, and the same meter measures it.
+One joins, is killed, or is restarted; every process reports changes of its partitions with the
+time, and the same meter measures them.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ QUESTIONS = (
     StudyPoint(EAGER, "join", "unowned_s", "heartbeats in step, since all came at once; in question 1 they are not"),
     StudyPoint(EAGER, "kill", "longest_unowned_s", "killed right after a heartbeat each time, which takes longest"),
     StudyPoint(COOPERATIVE, "join", "unowned_s", "two of eight partitions, for half a heartbeat interval"),
-    StudyPoint(STATIC, "restart", "longest_unowned_s", "the consumer is away for 2 s; nobody else hears of it"),
+    StudyPoint(STATIC, "restart", "longest_unowned_s", "the consumer is away for 2 s; no rebalance follows"),
     StudyPoint(ZOOKEEPER, "join", "unowned_s"),
     StudyPoint(ZOOKEEPER, "kill", "longest_unowned_s"),
     StudyPoint(ROCKETMQ, "join", "unowned_s"),
@@ -179,7 +180,7 @@ def _simulated(question: StudyPoint) -> list[float]:
 
 
 def measure(tell: Tell) -> list[RealPoint]:
-    """All questions; those whose servers cannot be had here are told and left out."""
+    """All questions; a question whose servers are not available here is reported and skipped."""
     points: list[RealPoint] = []
     with tempfile.TemporaryDirectory(prefix="coterie-study-") as folder:
         for servers, protocols in (

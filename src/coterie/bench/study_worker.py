@@ -1,4 +1,4 @@
-"""One consumer of any protocol in a process of its own: says, with the time, whenever what it owns changes."""
+"""One consumer of any protocol in a process of its own: reports each change of its partitions with the time."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Processes:
         self._running: dict[str, asyncio.subprocess.Process] = {}
 
     async def start(self, name: str, *args: str, piped: bool = False) -> asyncio.subprocess.Process:
-        """Runs `python ARGS`; what it says on stderr (and on stdout unless ``piped``) goes to LOGS/NAME.log."""
+        """Runs `python ARGS`; its stderr (and its stdout unless ``piped``) goes to LOGS/NAME.log."""
         log = os.open(self._logs / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             process = await asyncio.create_subprocess_exec(

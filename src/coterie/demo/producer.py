@@ -1,4 +1,4 @@
-"""The demo's producer, a process of its own: paced, and telling how far it is, one JSON object a line."""
+"""The demo's producer, a process of its own: paced, with its progress on stdout, one JSON object a line."""
 
 from __future__ import annotations
 

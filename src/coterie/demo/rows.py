@@ -69,7 +69,7 @@ def _departure(row: dict[str, str]) -> tuple[int, int, int, int]:
 
 
 def read_file(path: Path, key: str | None) -> Iterator[InputRow | Reject]:
-    """Rows of a CSV (with a header line) or JSON-lines file, told apart by the first character.
+    """Rows of a CSV (with a header line) or JSON-lines file, distinguished by the first character.
     Raises InputError for a file that is neither, or without the key's column."""
     try:
         with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:

@@ -28,7 +28,7 @@ CATCH_UP_S = 90.0
 
 
 class DemoError(RuntimeError):
-    """The demo cannot go on; the message says why."""
+    """The demo cannot continue; the message has the reason."""
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class Demo:
             await self._until(lambda: self._crew_is(3), "a third member has its share")
             await self._pause(3)
             self.processes.kill(KILLED)
-            self._happened(f"{KILLED} is killed with SIGKILL; the group hears of it when the session times out")
+            self._happened(f"{KILLED} is killed with SIGKILL; the group removes it when its session times out")
             await self._until(lambda: self._crew_is(2), f"{KILLED}'s partitions have new owners")
             await self._pause(1)
             await self._restart_static()

@@ -47,7 +47,7 @@ class Watch:
 
 
 class Watcher:
-    """Looks twice a second, through the clients that anybody would use."""
+    """Samples twice a second, through the ordinary clients."""
 
     def __init__(self, address: str, watch: Watch) -> None:
         self._watch = watch

@@ -44,7 +44,7 @@ class Target:
 
 
 class Broken(Exception):
-    """An input for which the property does not hold; the text says how."""
+    """An input for which the property does not hold; the text has the violation."""
 
 
 def check(target: Target, data: bytes, *, with_memory: bool = True) -> None:

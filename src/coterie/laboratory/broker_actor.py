@@ -2,8 +2,8 @@
 
 What a crash leaves depends on `Durability`. "process": SIGKILL, all that was written stays, perhaps with half of a
 write after it. "power": the machine goes down and only what was synced stays, so that the broker syncs before it
-answers. "lying": the same machine, but its disk says synced and sometimes forgets: then promises cannot be kept, and
-only that the broker comes up again and the group works is asked.
+answers. "lying": the same machine, but its disk reports a sync and sometimes loses it: acknowledged data may be lost, and
+only that the broker comes up again and the group works is checked.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class BrokerActor:
         self._durable(self.log.log)
 
     def _durable(self, log: PartitionLog) -> None:
-        """Before the answer. A failed sync ends the broker, since nobody knows what the disk holds."""
+        """Before the response. A failed fsync ends the broker, since what is on disk is unknown."""
         if self.durability == Durability.PROCESS:
             return
         if self.failing_syncs > 0:

@@ -19,18 +19,18 @@ class Ledger:
         self.answered: set[Token] = set()
 
     def asked(self, token: Token) -> None:
-        assert token not in self.open, f"token {token} was asked twice"
+        assert token not in self.open, f"token {token} was submitted twice"
         assert token not in self.answered, f"token {token} was used before"
         self.open.add(token)
 
     def answer(self, token: Token) -> None:
         assert token not in self.answered, f"token {token} was answered twice"
-        assert token in self.open, f"token {token} was never asked"
+        assert token in self.open, f"token {token} was never submitted"
         self.open.discard(token)
         self.answered.add(token)
 
     def forgotten(self, tokens: set[Token]) -> None:
-        """The connections of these broke, so nobody waits for them any more."""
+        """The connections of these requests broke, so their responses are no longer due."""
         self.open -= tokens
 
     def check_parked(self, shard: Shard) -> None:
@@ -38,7 +38,7 @@ class Ledger:
         parked = [t for g in shard.groups.values() for t in (*g.waiting_joins.values(), *g.waiting_syncs.values())]
         assert len(parked) == len(set(parked)), "a token waits in two places"
         lost = self.open - set(parked)
-        assert not lost, f"nobody will answer {sorted(map(str, lost))}"
+        assert not lost, f"no response will come for {sorted(map(str, lost))}"
 
 
 class GenerationChecker:
@@ -111,7 +111,7 @@ def check_replay(shard: Shard, again: Shard) -> None:
         assert group_id in loaded, f"{group_id} is not in the log"
         other, other_offsets = loaded[group_id]
         assert other_offsets == offsets, f"{group_id}: the log gives other offsets"
-        assert described is None or other == described, f"{group_id}: the log says {other}, the group {described}"
+        assert described is None or other == described, f"{group_id}: by the log {other}, by the group {described}"
 
 
 class OffsetChecker:

@@ -15,7 +15,7 @@ SETTLE_MS = 30_000  # beyond every timeout, for a rebalance to run its course
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read; says which line and why."""
+    """A trace that cannot be read; the message has the line and the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a group's readers have handed out: a steady rate, worked out only when somebody asks, and what came twice."""
+"""Records delivered by a group's readers at a steady rate, computed on request, with the duplicates among them."""
 
 from __future__ import annotations
 

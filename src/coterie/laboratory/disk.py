@@ -61,7 +61,7 @@ class FaultyFile:
 
 
 class FaultyFileSystem(MemoryFileSystem):
-    """``operations`` counts what could fail so far; `failing` says which of them do. Reads never fail."""
+    """``operations`` counts what could fail so far; `failing` chooses the ones that do. Reads never fail."""
 
     def __init__(self) -> None:
         super().__init__()

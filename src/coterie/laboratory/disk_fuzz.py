@@ -178,7 +178,7 @@ class DiskRun:
 
     def check(self, damaged: str | None) -> PartitionLog:
         """Opens the log and reads all of it: every acknowledged record is there once, at its offset and as it was; or what
-        ``damaged`` may cost is gone, and a finding says so. The model goes on with what is left."""
+        ``damaged`` may cost is gone, and there is a finding. The model continues with the rest."""
         self.findings.clear()
         is_swapped = any(name.endswith(SWAP) for name in self.fs.names(DIRECTORY))
         log = self.open()
@@ -200,7 +200,7 @@ class DiskRun:
         return log
 
     def damage(self) -> str:
-        """One thing on the disk changes; says which."""
+        """Damages one file on the disk; returns the damage's name."""
         paths = sorted(p for p, f in self.fs.files.items() if f.data and SET_ASIDE not in p)
         path = self.random.choice(paths)
         size = self.fs.files[path].size()
@@ -266,6 +266,6 @@ def run(seed: int, lives: int = 6, steps: int = 40) -> DiskRun:
 
 
 def _next_sequence(log: PartitionLog, producer: int) -> int:
-    """Damage may have taken what the log knew of a producer: it goes on as one that was told its sequence anew."""
+    """Damage may have taken what the log knew of a producer: it continues with a new sequence."""
     known = log.producers.by_id.get(producer)
     return known.last_sequence + 1 if known is not None else 0

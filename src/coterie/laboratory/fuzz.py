@@ -138,7 +138,7 @@ class _Story:
         )
 
     def _bounce(self, assignors: tuple[str, ...]) -> None:
-        """Every member is stopped, told other assignors and started again, one after the other."""
+        """Every member is stopped and started again with other assignors, one after the other."""
 
         def one(member: MemberActor) -> None:
             was_alive = member.alive

@@ -189,7 +189,7 @@ class MemberActor:
         self.owned = partitions
 
     def _give_up(self, partitions: set[tuple[str, int]], lost: bool) -> None:
-        """They are read no more from now on; the listener's work takes its time before the machine hears of it."""
+        """They are read no more from now on; the listener's work takes its time before the machine continues."""
         self._own(self.owned - partitions)
         if self.listener_ms and not lost:
             self._after(self.listener_ms, self.machine.revoked)

@@ -13,7 +13,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(slots=True)
 class Ownership:
-    """Told of every change by the actors. Times in ms of the world's clock."""
+    """The actors report every change. Times in ms of the world's clock."""
 
     actors: list[MemberActor] = field(default_factory=list)
     unowned_since_ms: dict[TopicPartition, int] = field(default_factory=dict)

@@ -27,7 +27,7 @@ Steps = Generator[Message, Any, None]
 
 
 class Offsets:
-    """Every offset of a story is another one, so that it tells in which request it came."""
+    """Every offset of a story is unique, so that it identifies its request."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -94,7 +94,7 @@ class ProducerActor:
         return not self.world.chance(0.2) or (yield from self._late_or_wrong(mine))
 
     def _late_or_wrong(self, mine: tuple[int, int]) -> Generator[Message, Any, bool]:
-        """An offset outside a transaction, of another epoch, or of a producer that nobody knows."""
+        """An offset outside a transaction, of another epoch, or of an unknown producer."""
         producer_id, epoch = mine
         wrong = self.world.random.choice([mine, (producer_id, epoch - 1), (producer_id, epoch + 1), (10**6, 0)])
         answer = yield self._commit(self.world.random.choice([self.transactional_id or "", "nobody"]), wrong)

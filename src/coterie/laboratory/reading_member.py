@@ -33,7 +33,7 @@ class Workload:
 
 
 class ReadingMember(MemberActor):
-    """Works out what it has read only when somebody asks."""
+    """Computes its records read only on request."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a broker of the laboratory was asked, in the language of tests/spec; and making a failing story short.
+"""The requests to a broker of the laboratory, in the language of tests/spec; and making a failing story short.
 
 Member ids become a-1, a-2, ... in the order in which they were given, just as `ScenarioRun` gives them, so that a
 recorded story runs there as it ran here.
@@ -24,7 +24,7 @@ SHRINK_RUNS = 400  # each runs a story: a bound on the time that shrinking takes
 
 
 class Recorder:
-    """Collects lines; ``lines`` begins with what the story's broker was told to be."""
+    """Collects lines; ``lines`` begins with the settings of the story's broker."""
 
     def __init__(self, config: dict[str, int]) -> None:
         self.lines = ["config " + " ".join(f"{name}={value}" for name, value in config.items())]
@@ -52,7 +52,7 @@ class Recorder:
             self._symbols[member_id] = f"{prefix}-{self._given[prefix]}"
 
     def append_failed(self) -> None:
-        """The step asked last could not be stored."""
+        """The records of the last step could not be stored."""
         self.lines.insert(len(self.lines) - 1, "fail-append KAFKA_STORAGE_ERROR")
 
     def restarted(self, now_ms: int) -> None:

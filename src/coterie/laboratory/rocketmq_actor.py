@@ -70,7 +70,7 @@ class RocketMQActor(ScriptActor):
             self.world.after(self.world.delay_ms(), lambda broker=broker: broker.closed(self.name))  # type: ignore[misc]
 
     def vanish(self) -> None:
-        """The machine goes down, or the network does for good: nobody closes anything."""
+        """The machine goes down, or the network does for good: connections stay open."""
         self._read()
         self.stop()
         for broker in self.cluster.brokers.values():
@@ -81,7 +81,7 @@ class RocketMQActor(ScriptActor):
         self.pump()
 
     def ended(self) -> None:
-        """It has said goodbye to every broker itself."""
+        """It has unregistered from every broker itself."""
 
     def pause(self, ms: int) -> None:
         """The whole process stands still; its connections stay open."""
@@ -150,7 +150,7 @@ class RocketMQActor(ScriptActor):
         return Unavailable()
 
     def ask(self, effect: Effect) -> tuple[object, int]:
-        """What the brokers say, and when."""
+        """The brokers' response, and its time (ms)."""
         cluster, traffic, c = self.cluster, self.cluster.traffic, self.config
         ready_ms = self.world.now_ms
         answer: object = None

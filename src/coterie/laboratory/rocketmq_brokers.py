@@ -1,7 +1,7 @@
-"""The laboratory's RocketMQ brokers: who sends heartbeats, who is told of changes, offsets, queue locks.
+"""The laboratory's RocketMQ brokers: heartbeats, notices of changes, offsets, queue locks.
 
 Each broker knows the clients by their connections. One that closes is known at once; one that falls silent after 120 s,
-at the next look, which is every 10 s. Whenever a broker's list of a group changes it tells every client of that group.
+at the next scan, which is every 10 s. Whenever a broker's list of a group changes it notifies every client of that group.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ class SimulatedBroker:
             self.world.after(SCAN_INTERVAL_MS, self._scan)
 
     def closed(self, client_id: str) -> None:
-        """The connection is closed, or the client said goodbye."""
+        """The connection is closed, or the client unregistered."""
         if self._clients.channels.pop(client_id, None) is not None:
             self.on_removed(client_id)
             self._changed()
 
     def unreachable(self, client_id: str) -> None:
-        """Nothing gets to it any more, though nobody has closed anything."""
+        """No message reaches it any more, though its connection is open."""
         channel = self._clients.channels.get(client_id)
         if channel is not None:
             channel.reachable = False
@@ -124,7 +124,7 @@ class SimulatedBroker:
         self.notifications += len(channels)
         self.traffic.passed(len(channels), _NOTICE_BYTES * len(channels))
         for channel in channels:
-            if channel.reachable and not channel.notice_pending:  # those on their way say the same
+            if channel.reachable and not channel.notice_pending:  # a pending notice says the same
                 channel.notice_pending = True
                 self.world.after(self.world.delay_ms(), lambda channel=channel: _arrive(channel))  # type: ignore[misc]
 

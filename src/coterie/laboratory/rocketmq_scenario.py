@@ -54,7 +54,7 @@ class RocketMQScenario(ScriptScenario):
         return effect_text(effect)
 
     def _quiet(self, words: list[str], _: dict[str, str]) -> None:
-        """From here on only what changes who consumes what is told."""
+        """From here on the trace has only effects that change the consumed queues."""
         self.shown_effects = (Drop, Lock, StartPulling, Unlock, Unregister)
 
     def _brokers(self, words: list[str], _: dict[str, str]) -> None:
@@ -75,7 +75,7 @@ class RocketMQScenario(ScriptScenario):
         actor.start()
 
     def _notices(self, words: list[str], _: dict[str, str]) -> None:
-        """on, or off: what brokers tell of changes is lost."""
+        """on, or off: the brokers' notices of changes are lost."""
         for broker in self.cluster.brokers.values():
             broker.sends_notices = words[0] == "on"
 

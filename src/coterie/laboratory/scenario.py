@@ -59,7 +59,7 @@ def parse_scenarios(text: str) -> list[Scenario]:
 
 
 class ScenarioError(ValueError):
-    """A step that nobody understands."""
+    """A step that is not in the scenario language."""
 
 
 class ScenarioRun:
@@ -192,7 +192,7 @@ class ScenarioRun:
 
     @staticmethod
     def _learn(actor: RequestActor, response: Message) -> None:
-        """An actor remembers the member id and generation that it is told."""
+        """An actor keeps the member id and generation of its responses."""
         if isinstance(response, JoinGroupResponse):
             if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
                 actor.member_id = response.member_id

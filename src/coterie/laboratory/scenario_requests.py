@@ -1,6 +1,6 @@
 """The scenario language's requests: from an actor and a step's words to the message that is sent.
 
-A step is `verb actor word... name=value...`; each function here says which names it reads. A dash stands for the empty
+A step is `verb actor word... name=value...`; each function here lists the names that it reads. A dash stands for the empty
 string.
 """
 
@@ -36,7 +36,7 @@ Options = dict[str, str]
 
 @dataclass(slots=True)
 class RequestActor:
-    """Someone who talks to the group, and what it was last told."""
+    """A client of the group with the ids and generation of its last responses."""
 
     member_id: str = ""
     generation: int = -1
@@ -196,4 +196,4 @@ REQUESTS: dict[str, tuple[Callable[[RequestActor, Actors, list[str], Options], C
     "delete": (delete, 2),
     "delete-offsets": (delete_offsets, 0),
 }
-WITHOUT_ACTOR = frozenset({"delete", "delete-offsets"})  # asked by "admin"
+WITHOUT_ACTOR = frozenset({"delete", "delete-offsets"})  # sent by "admin"

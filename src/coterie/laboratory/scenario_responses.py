@@ -36,7 +36,7 @@ def response_text(response: Message) -> str:
         case DeleteGroupsResponse():
             return "DeleteGroups " + " ".join(f"{r.group_id or '-'}={_code(r.error_code)}" for r in response.results)
         case _:
-            raise AssertionError(f"nobody knows how to say {response}")
+            raise AssertionError(f"the scenario language has no text for {response}")
 
 
 def _code(code: int) -> str:

@@ -1,4 +1,4 @@
-"""The scenario language's transaction coordinator: the real machine over lists, and the steps that ask it.
+"""The scenario language's transaction coordinator: the real machine over lists, and its steps.
 
     init p
         p: InitProducerId NONE producer=1000 epoch=0

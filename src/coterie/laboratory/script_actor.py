@@ -1,6 +1,6 @@
 """A process of the laboratory that is driven by a `ScriptMachine`: its life, its pauses, its network, what it reads.
 
-What it asks of a server goes there and comes back through the world's network; a process that stands still finds what came
+Its requests and their responses pass the world's network; a stalled process finds what came
 meanwhile when it goes on; nothing reaches a former life.
 """
 
@@ -19,7 +19,7 @@ Log = list[tuple[int, str, Any]]  # (time, actor, effect)
 
 
 class ScriptActor(ABC):
-    """``log``: every effect, where somebody wants to see them."""
+    """``log`` receives every effect, where it is given."""
 
     machine: ScriptMachine
 

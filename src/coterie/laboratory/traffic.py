@@ -1,4 +1,4 @@
-"""What servers of the laboratory are asked: counted, and served one after the other."""
+"""The requests to servers of the laboratory: counted, and served one after the other."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class Service:
         self._busy_until_s = max(self._busy_until_s, self._world.now_ms / 1000) + operations / self._per_s
 
     def ready_ms(self) -> int:
-        """When the answer to what came last leaves."""
+        """When the response to the last request leaves."""
         return max(int(self._busy_until_s * 1000), self._world.now_ms)

@@ -21,7 +21,7 @@ Producer = tuple[int, int]  # producer id and epoch
 
 
 class TransactionChecker:
-    """``certain`` False where the disk may forget what it synced: then nothing is asked of committed offsets and ids."""
+    """``certain`` False where the disk may forget what it synced: then committed offsets and ids are not checked."""
 
     def __init__(self, *, certain: bool) -> None:
         self.certain = certain
@@ -70,7 +70,7 @@ class TransactionChecker:
             self._decide((before.producer_id, before.epoch), transaction.status == Status.PREPARE_COMMIT)
 
     def reloaded(self, states: Mapping[str, Transaction]) -> None:
-        """The broker is back: what its log says of decisions that nobody was told of is so from now on."""
+        """The broker is back: decisions without a response hold from now on as its log has them."""
         self.states = dict(states)
         if not self.certain:
             self._undecided.clear()

@@ -1,6 +1,6 @@
 """One seed, one story of producers: they commit offsets in transactions, come too late, stall past their timeout, share a
 transactional id and fence each other; the broker dies anywhere between a decision and its end, its disk fails, and its log
-may hold what an older coordinator left pending. The rules are in `transaction_checker`, asked after every step.
+may hold what an older coordinator left pending. The rules are in `transaction_checker`, checked after every step.
 """
 
 from __future__ import annotations

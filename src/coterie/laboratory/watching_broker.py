@@ -33,7 +33,7 @@ class Removals:
 
 
 class WatchingBroker(BrokerActor):
-    """Never compacts: what is asked of it is short. ``checks`` False for groups of thousands."""
+    """Never compacts: its runs are short. ``checks`` False for groups of thousands."""
 
     def __init__(
         self, world: World, config: CoordinatorConfig, partitions: dict[str, int], *, checks: bool = True

@@ -24,7 +24,7 @@ from coterie.member.config import MemberConfig
 
 @dataclass(frozen=True, slots=True)
 class WhatIfSetting:
-    """One point of the grid. ``removal`` kill: a process that goes says nothing; leave: it closes in order. ``members``:
+    """One point of the grid. ``removal`` kill: a member ends without LeaveGroup; leave: it closes in order. ``members``:
     the group is cut to at most so many; 0 for all."""
 
     assignor: str = "range"
@@ -146,7 +146,7 @@ class _Replay:
             self._nobody_since_ms = self._world.now_ms
 
     def costs(self, end_ms: int) -> Costs:
-        """Partitions that nobody could have owned, since there was nobody, are not counted."""
+        """Partitions of a group without members are not counted as unowned."""
         removals, ownership = self._broker.removals, self._ownership
         unowned = dict(ownership.unowned_ms)
         if self._nobody_since_ms is None:

@@ -41,7 +41,7 @@ class World:
         self._sequence = 0
 
     def at(self, time_ms: int, action: Callable[[], None]) -> None:
-        """Has ``action`` happen at that time; equal times keep the order in which they were asked for."""
+        """Has ``action`` happen at that time; equal times keep the order of the calls."""
         self._sequence += 1
         heapq.heappush(self._queue, (max(time_ms, self.now_ms), self._sequence, action))
 
@@ -72,7 +72,7 @@ class World:
         return probability > 0 and self.random.random() < probability
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included; several times as fast as randint, and asked for often."""
+        """A whole number from low to high, both included; several times as fast as randint, and called often."""
         return low + int(self.random.random() * (high - low + 1))
 
     def delay_ms(self) -> int:

@@ -49,7 +49,7 @@ class _Stored:
 
 @dataclass(slots=True)
 class Session:
-    """``event`` hears of the path whose watch fired; ``expired`` is for the server's side only."""
+    """``event`` is called with the path whose watch fired; ``expired`` is for the server's side only."""
 
     number: int
     timeout_ms: int
@@ -73,8 +73,8 @@ class _LastRead:
 
 
 class ZooKeeperServer:
-    """The tree, its watches and its sessions. ``traffic``: what went either way; nobody simulates pings, an actor's are
-    counted once it is no more."""
+    """The tree, its watches and its sessions. ``traffic``: what went either way; pings are not simulated, an actor's are
+    counted at its end."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -179,7 +179,7 @@ class ZooKeeperServer:
         return read
 
     def ready_ms(self) -> int:
-        """When the answer to what came last leaves."""
+        """When the response to the last request leaves."""
         return self._service.ready_ms()
 
     def _create(self, path: str, data: str, session: Session | None) -> None:
@@ -256,12 +256,12 @@ class ZooKeeperServer:
         return names
 
     def _fire(self, path: str, *, children: bool) -> None:
-        """Each watch once, to those who can still hear it."""
+        """Fires each watch once, to the sessions that are connected."""
         for session in self._watches.pop((path, children), {}).values():
             if session.heard:
                 self._tell(session, path)
             elif not session.expired:
-                session.missed.append(path)  # told when it comes back, as a client that sets its watches again is
+                session.missed.append(path)  # delivered at its reconnection, as to a client that sets its watches again
 
     def _tell(self, session: Session, path: str) -> None:
         self.events += 1

@@ -77,7 +77,7 @@ def limit_bytes(
     size_bytes: int,
     record_bytes: Mapping[TopicPartition, float],
 ) -> dict[TopicPartition, int]:
-    """The same by bytes, as far as a sample tells how large records are."""
+    """The same by bytes, by the record size of a sample."""
     available = _available(start, ends)
     total = sum(size * record_bytes.get(tp, 0.0) for tp, size in available.items())
     if total <= size_bytes:

@@ -1,4 +1,4 @@
-"""Assign mode: what a streaming reader does whose truth is Spark's checkpoint; the group only hears what was finished.
+"""Assign mode: a streaming reader whose offsets are in Spark's checkpoint; the group only receives commits.
 Plain Python; `source.py` wraps it for Spark."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AssignedStream:
         self._ends: dict[TopicPartition, int] = {}
 
     def initial(self) -> TopicOffsets:
-        # Asked twice at a fresh start: both times the same, or "latest" could skip records.
+        # Called twice at a fresh start: both times the same, or "latest" could skip records.
         if self._initial is None:
             self._initial = as_json(self.reader.starting())
         return self._initial
@@ -79,7 +79,7 @@ class AssignedStream:
         return as_json(self._ends)
 
     def commit(self, offsets: TopicOffsets) -> None:
-        """Tells the group, if there is one. A fault that lasts does not end the query: the next trigger commits again, and
+        """Commits to the group, if there is one. A fault that lasts does not end the query: the next trigger commits again, and
         the checkpoint is the truth. Raises KafkaError for a refusal."""
         if self._options.group_id is None or offsets == self._committed or not offsets:
             return

@@ -15,7 +15,7 @@ NAMESPACE = "coterie"
 
 
 class ExportError(ValueError):
-    """There is no such history; says how to make one."""
+    """There is no such history; the message has the command that makes one."""
 
 
 def tables_in(history: Path) -> Iterator[tuple[str, Any]]:

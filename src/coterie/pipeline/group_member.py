@@ -1,4 +1,4 @@
-"""A member of a group whose partitions change only when its owner says so: at the border between two batches.
+"""A member of a group whose partitions change only at a trigger boundary, between two batches.
 
 Heartbeats and rounds of the group run on a loop in a thread of their own (`client.membership`); what was revoked or
 assigned waits until `settle` takes it up. No Spark here.
@@ -28,7 +28,7 @@ Starting = Callable[[list[TopicPartition]], dict[TopicPartition, int]]
 
 
 class GroupMember:
-    """Joins with the first `settle`. ``starting`` says where partitions begin that the group has no offset for."""
+    """Joins with the first `settle`. ``starting`` gives the first offset of partitions without a committed one."""
 
     def __init__(self, settings: ClientSettings, starting: Starting) -> None:
         self.positions: dict[TopicPartition, int] = {}  # what is owned, and where its next batch begins
@@ -53,7 +53,7 @@ class GroupMember:
         return self._membership
 
     def join(self, topics: Iterable[str], pattern: str | None) -> None:
-        """Only asks for it; `settle` waits."""
+        """Only requests it; `settle` waits."""
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="coterie-group-member", daemon=True).start()
         self._run(self._start(list(topics), pattern))
@@ -153,14 +153,14 @@ class GroupMember:
             self.positions[tp], self.committed[tp] = begin[tp], committed[tp]
 
     def leave(self, reason: str) -> None:
-        """Tells the group and ends the thread; waits at most some seconds."""
+        """Leaves the group and ends the thread; waits at most some seconds."""
         loop, self._loop = self._loop, None
         if loop is None:
             return
         try:
             asyncio.run_coroutine_threadsafe(self._end(reason), loop).result(LEAVE_S + 1)
         except TimeoutError:
-            pass  # nobody answers; the group finds out by itself
+            pass  # no response; the session timeout removes the member
         finally:
             loop.call_soon_threadsafe(loop.stop)
 

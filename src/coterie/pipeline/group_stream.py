@@ -19,7 +19,7 @@ from coterie.pipeline.topics import DataLossError, TopicReader
 
 Ranges = dict[TopicPartition, tuple[int, int]]
 NOTHING: Offset = {"generation": -1, "member": "", "ranges": {}}
-PATIENCE_S = 1.0  # for a rebalance, before Spark is told that there is nothing new yet
+PATIENCE_S = 1.0  # for a rebalance, before Spark gets an empty batch
 
 
 class GroupStream:
@@ -39,7 +39,7 @@ class GroupStream:
         return self.reader.beginning(partitions)
 
     def initial(self) -> Offset:
-        """The group says where to begin."""
+        """The group's committed offsets, or startingOffsets where it has none."""
         return NOTHING
 
     def until_now(self) -> None:
@@ -49,7 +49,7 @@ class GroupStream:
     def latest(self, start: Offset, limits: Limits) -> Offset:
         """The next batch, or ``start`` itself when there is none yet. By now Spark has finished ``start``."""
         patience_s = PATIENCE_S if self._goal is None else math.inf
-        # A batch of a former life of this query is not committed: nobody knows any more which parts of it were fenced off.
+        # A batch of a former life of this query is not committed: which parts of it were fenced off is unknown by now.
         ranges_of(start)  # refuses another mode's checkpoint
         processed = self._planned[1] if start == self._planned[0] else {}
         if not self._settle(processed, patience_s):

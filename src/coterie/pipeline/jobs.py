@@ -44,7 +44,7 @@ class JobSource:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """When a job is asked to stop, where its lines of progress go, and whether it goes on once it has read what is there."""
+    """When a job stops, where its lines of progress go, and whether it follows the topic beyond its present end."""
 
     stop: Callable[[], bool] = lambda: False
     say: Callable[[str], None] | None = None
@@ -96,7 +96,7 @@ def run_table(spark: Any, source: JobSource, out: Path, control: Control = TO_TH
 
 
 def _run(writer: Any, source: JobSource, out: Path, control: Control) -> None:
-    """Reads what is there now, or follows the topic; ends early when asked to stop."""
+    """Reads to the topic's present end, or follows the topic; ends early at a stop."""
     writer = writer.option("checkpointLocation", str(checkpoint(out)))
     trigger = {"processingTime": "500 milliseconds"} if control.follow else {"availableNow": True}
     query = writer.trigger(**trigger).start()

@@ -31,13 +31,13 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a read was asked for. One of subscribe, pattern and assign says which topics."""
+    """A read's options. Exactly one of subscribe, pattern and assign gives the topics."""
 
     client: dict[str, str] = field(repr=False)  # the options kafka.…, without that prefix: the client's settings
     subscribe: tuple[str, ...] = ()
     pattern: str | None = None  # found anywhere in a topic's name
     assign: dict[str, list[int]] = field(default_factory=dict)
-    in_group: bool = False  # mode=group: the reader is a member; else Spark's checkpoint alone says what is read
+    in_group: bool = False  # mode=group: the reader is a member; else Spark's checkpoint alone has the offsets
     starting: str | TopicOffsets = "earliest"  # "earliest", "latest", "committed" or offsets
     ending: str | TopicOffsets = "latest"  # or offsets
     starting_timestamps: int | TopicOffsets | None = None  # ms since 1970

@@ -29,7 +29,7 @@ class OffsetRange:
 def divide(
     ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """The ranges that have records, cut where the two options ask for it: first to at most ``max_records`` each, then, if
+    """The ranges that have records, cut by the two options: first to at most ``max_records`` each, then, if
     that makes fewer than ``min_partitions``, the large ones in proportion to their size, to about as many."""
     whole = [r for r in ranges if r.size > 0]
     if max_records is not None:

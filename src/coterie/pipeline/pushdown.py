@@ -31,7 +31,7 @@ class Bounds:
 
 
 def bounds(filters: Iterable[Filter]) -> Bounds:
-    """What a conjunction of filters says about topic, partition, offset and timestamp; the others are passed over."""
+    """Bounds of topic, partition, offset and timestamp by a conjunction of filters; filters of other columns are ignored."""
     narrowed = Bounds()
     for one in filters:
         column = ".".join(getattr(one, "attribute", ()))

@@ -20,7 +20,7 @@ FARTHEST = 3  # partitions that a line of progress names
 
 def lag(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """Records behind, per partition, from one of a progress's `sources`: what was there when the batch was planned, less
-    what the batch took. {} where Spark does not say."""
+    what the batch took. {} where Spark does not report it."""
     newest, end = _parsed(source.get("latestOffset")), _parsed(source.get("endOffset"))
     if "lag" in newest:
         return from_json(newest["lag"])

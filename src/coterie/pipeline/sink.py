@@ -7,7 +7,7 @@ driver ends when every task has succeeded; readers of committed records see all 
 being ended, a growing part of it, and never a row twice. A batch that Spark runs again after a crash is recognised by its
 id, which each transaction commits beside its records, as the offset of the group `coterie-sink-QUERY-TASK`.
 
-A task that Spark has killed may go on for a while, and would begin a transaction that nobody ends. So a write that fails
+A task that Spark has killed may go on for a while, and would begin a transaction without an end. So a write that fails
 is first marked as aborted, by an offset of the group `coterie-sink-WRITE-aborted`, then every transactional id is taken
 over. A task reads the mark after it has taken its id over: one that was earlier than the driver is fenced, one that is
 later sees the mark.
@@ -38,7 +38,7 @@ from coterie.pipeline.options import OptionError, SinkOptions, sink_options, war
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.
 _DEFAULTS = {"batch.size": "500000", "linger.ms": "20", "client.id": "coterie-spark-sink"}
 _ANY_TOPIC = "__consumer_offsets"  # an offset needs a topic that exists, and rows may name theirs themselves
-TRANSACTION_TIMEOUT_MS = "900000"  # brokers allow 15 minutes at most unless told otherwise
+TRANSACTION_TIMEOUT_MS = "900000"  # the default of transaction.max.timeout.ms at the broker
 # What a column may be, as Spark's simpleString has it; other columns are left out, as in Spark's Kafka sink (KafkaWriter).
 _COLUMNS = {
     "key": ("string", "binary"),
@@ -186,7 +186,7 @@ async def _mark_aborted(to: SinkTarget) -> None:
 
 
 def _the_same(recorded: OffsetAndMetadata, task_id: TaskId, rows: int) -> int:
-    """Raises OptionError where the former run had other rows, so that nobody can tell which are missing."""
+    """Raises OptionError where the former run had other rows, so that the missing ones are unknown."""
     if recorded.offset == task_id.batch_id and recorded.metadata != f"{rows} rows":
         raise OptionError(
             f"task {task_id.task} of batch {task_id.batch_id} was committed with {recorded.metadata} and has {rows} rows now: "

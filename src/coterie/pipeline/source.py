@@ -180,7 +180,7 @@ class FilteringReader(CoterieReader):
 
 
 class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """A streaming read. Lives in one process for the whole query; connects when first asked, since a second reader is
+    """A streaming read. Lives in one process for the whole query; connects at the first call, since a second reader is
     made elsewhere only to be pickled. Options are checked then as well: where a reader cannot be made, Spark 4.3 reports an
     UnboundLocalError of its own instead of the reason."""
 
@@ -265,5 +265,5 @@ def _stop_at_sigterm(reader: CoterieStreamReader) -> None:
         reader.stop()
         raise SystemExit(0)
 
-    with contextlib.suppress(ValueError):  # not the main thread: then nobody sends it signals either
+    with contextlib.suppress(ValueError):  # not the main thread: signals do not arrive here then
         signal.signal(signal.SIGTERM, handler)

@@ -28,7 +28,7 @@ RUNS = (
     "detection_ms bigint, longest_detection_ms bigint, false_alarms bigint, requests bigint, duration_ms bigint"
 )
 
-# The columns that say which setting a row is of.
+# The columns that identify a row's setting.
 SETTINGS = ("place", *(f.name for f in fields(WhatIfSetting)))
 
 # A grid is written with Kafka's names where Kafka has one.
@@ -45,7 +45,7 @@ NAMES = {
 
 
 class GridError(ValueError):
-    """A grid that cannot be run; says what to change."""
+    """A grid that cannot be run; the message has the change to make."""
 
 
 def grid(wanted: Mapping[str, Sequence[str]]) -> list[WhatIfSetting]:

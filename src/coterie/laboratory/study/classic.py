@@ -127,7 +127,7 @@ class ClassicGroup(StudyGroup[ReadingMember]):
         self.still(name, self._members[name].owned, ms)
 
     def deaf(self, ms: int) -> None:
-        """Members hear of a rebalance by their heartbeats' answers."""
+        """Members learn of a rebalance by their heartbeats' responses."""
 
     def actor_name(self, name: str) -> str:
         return name

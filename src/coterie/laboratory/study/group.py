@@ -87,7 +87,7 @@ class StudyGroup(ABC, Generic[M]):
 
     @abstractmethod
     def slow(self, name: str, ms: int) -> None:
-        """Its code takes so long between two polls. Where nobody watches that, it is nothing to the group."""
+        """Its code takes so long between two polls. A protocol without a poll interval ignores it."""
 
     def still(self, name: str, owned: set[TopicPartition], ms: int) -> None:
         """For the meter: what that member owns it does not read for so long."""
@@ -97,7 +97,7 @@ class StudyGroup(ABC, Generic[M]):
 
     @abstractmethod
     def deaf(self, ms: int) -> None:
-        """What the brokers tell of changes is lost."""
+        """The brokers' notices of changes are lost."""
 
     def alive(self) -> set[str]:
         """The names of the running members."""

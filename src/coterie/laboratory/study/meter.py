@@ -86,7 +86,7 @@ class Meter(Ownership):
             self.unowned_since_ms[partition] = now_ms
 
     def stands_still(self, name: str, owned: set[TopicPartition], now_ms: int) -> None:
-        """What it owns is read by nobody until `goes_on`, or until somebody else owns it too."""
+        """Its partitions are stalled until `goes_on`, or until another member owns them too."""
         if name not in self._still:
             self._still[name] = set(owned)
             for partition in owned:
@@ -120,7 +120,7 @@ class Meter(Ownership):
         return len(self.readers) == partitions and all(count == 1 for count in self.readers.values())
 
     def end(self, now_ms: int, alive: set[str]) -> None:
-        """What lasts still is counted until now; a partition without a reader only if there is anybody to read it."""
+        """Open intervals are counted until now; a partition without a reader only if the group has members."""
         for partition, since_ms in self.unowned_since_ms.items() if alive else ():
             self.unowned_ms[partition] = self.unowned_ms.get(partition, 0) + now_ms - since_ms
             self.longest_ms = max(self.longest_ms, now_ms - since_ms)

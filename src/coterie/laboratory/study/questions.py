@@ -1,7 +1,7 @@
-"""What the study asks: per question the workloads, the settings, and how many seeds each.
+"""The study's questions: for each the workloads, the settings, and how many seeds each.
 
 The questions come from the literature on rebalances. Settings are each system's defaults unless the
-name says otherwise, except that offsets are kept every 5 s everywhere: ZooKeeper's consumer of Kafka 0.8 does so every
+name has another value, except that offsets are kept every 5 s everywhere: ZooKeeper's consumer of Kafka 0.8 does so every
 60 s by default, which would only multiply its duplicates by twelve.
 """
 

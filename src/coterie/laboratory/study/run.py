@@ -101,7 +101,7 @@ class _Run:
     def _join(self, name: str) -> None:
         now_ms, meter = self.world.now_ms, self.meter
         if not self.group.alive():
-            # While nobody was there nothing could be owned; from the first member on everything should be.
+            # Without members no partition can be owned; from the first member on every one should be.
             waiting = meter.unowned_since_ms if self._ever else self.group.partitions()
             meter.unowned_since_ms = dict.fromkeys(waiting, now_ms)
         self._ever.add(name)
@@ -109,7 +109,7 @@ class _Run:
         self.group.join(name)
 
     def _agreed(self) -> None:
-        """How long the change before took until nobody's partitions changed any more."""
+        """The time (ms) until the group converged after the previous change."""
         if self._changed_ms is not None:
             self.agreements_ms.append(max(self.meter.last_change_ms - self._changed_ms, 0))
             self._changed_ms = None

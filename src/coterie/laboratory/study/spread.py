@@ -35,7 +35,7 @@ class Study:
 @lru_cache(maxsize=4)
 def _points(study: Study) -> tuple[Point, ...]:
     every = points(study.seeds, study.largest, dict(study.traces))
-    asked = {*study.questions, TRACES}  # who gives a trace wants it run
+    asked = {*study.questions, TRACES}  # a trace is always run
     return tuple(p for p in every if not study.questions or p.question in asked)
 
 
@@ -76,7 +76,7 @@ def summarise(rows: Iterable[StudyRow]) -> list[Cell]:
 
 
 def ordered(study: Study, cells: Iterable[Cell]) -> list[Cell]:
-    """As the study asks for them."""
+    """In the order of the study's points."""
     index = {(p.question, p.workload, p.setting.name, p.members): n for n, p in enumerate(study.points())}
     return sorted(cells, key=lambda c: index[c.question, c.workload, c.setting, c.members])
 

@@ -54,7 +54,7 @@ def one_in_trouble(members: int, partitions: int, kind: str, ms: int) -> Plan:
 
 
 def unheard_join(members: int, partitions: int) -> Plan:
-    """One joins while what brokers tell of changes is lost."""
+    """One joins while the brokers' notices of changes are lost."""
     return Plan(members, partitions, (Event(0, "deaf", ms=60_000), Event(1_000, "join", "newcomer")))
 
 

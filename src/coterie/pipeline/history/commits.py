@@ -1,4 +1,4 @@
-"""What commits say about progress: which count, how regular they are, where they paused, and the lag. DataFrame ->
+"""Progress by commits: which ones count, how regular they are, where they paused, and the lag. DataFrame ->
 DataFrame."""
 
 from __future__ import annotations

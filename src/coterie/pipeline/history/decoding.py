@@ -1,6 +1,6 @@
 """Raw batches of `__consumer_offsets` -> rows of `commits` and `group_log`, a column at a time.
 
-A key says nearly the same thing again and again: each distinct key is read once, by the code a broker loads it with. A
+Keys repeat: each distinct key is read once, by the code a broker loads it with. A
 value of the usual shape (version 3, no metadata) is read with numpy; any other by that same code.
 """
 
@@ -30,7 +30,7 @@ class OffsetsDecoder:
         self._keys = KeyReader()
 
     def commits(self, columns: Columns, log_partition: int) -> pa.RecordBatch:
-        """The commits among these records; one that nobody can read is stepped over, as a broker does."""
+        """The commits among these records; an unreadable one is skipped, as by a broker."""
         encoded = columns.keys.dictionary_encode()
         known = [self._offset_key(key) for key in encoded.dictionary.to_pylist()]
         wanted = pa.array([key is not None for key in known], pa.bool_())
@@ -107,7 +107,7 @@ def _column(distinct: list[Any], indices: pa.Array, kind: pa.DataType) -> pa.Arr
 
 
 class _Values:
-    """The values of commits as numpy columns; ``missing``: tombstones, ``readable`` False: nobody can read it."""
+    """The values of commits as numpy columns; ``missing``: tombstones, ``readable`` False: it cannot be decoded."""
 
     def __init__(self, values: pa.Array) -> None:
         count = len(values)

@@ -1,4 +1,4 @@
-"""`group_log` -> what each stored state of a group says: generations, members, assignments. DataFrame -> DataFrame."""
+"""`group_log` -> the content of each stored state of a group: generations, members, assignments. DataFrame -> DataFrame."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def assignments(group_log: Any) -> Any:
 
 
 def stored_value(value: bytes | None) -> GroupMetadataValue | None:
-    """None for a tombstone, and for a value that nobody can read: a broker steps over it, and so do the tables."""
+    """None for a tombstone and for an unreadable value: a broker skips it, and so do the tables."""
     try:
         return None if value is None else GroupMetadataValue.decode(value, int.from_bytes(value[:2], "big"), 2)
     except WireError:

@@ -30,7 +30,7 @@ RANGES = "path string, host string, port int, log_partition int, first bigint, l
 
 
 class NothingToRead(ValueError):
-    """There is no `__consumer_offsets` where one was said to be."""
+    """There is no `__consumer_offsets` at the configured broker or in the folders."""
 
 
 @dataclass(frozen=True, slots=True)

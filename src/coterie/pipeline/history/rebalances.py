@@ -162,7 +162,7 @@ def best_told(rebalances: Any) -> Any:
     from pyspark.sql import functions as f
 
     rank = f.array_position(f.array(*map(f.lit, SOURCES)), f.col("source"))
-    # Generations begin anew with a group that was deleted: those are told apart by the time.
+    # Generations begin anew with a group that was deleted: the time separates them.
     order = Window.partitionBy("group", "generation").orderBy("time_ms")
     fresh = f.coalesce(f.col("time_ms") - f.lag("time_ms").over(order) > SAME_MS, f.lit(True)).cast("int")
     life = f.sum("fresh").over(order)

@@ -51,7 +51,7 @@ _DEPARTURES = frozenset({"session_timeout", "member_left", "rebalance_timeout", 
 
 
 def cause_of(reason: str) -> str:
-    """The kind of cause; "unknown" for a wording that nobody here has seen."""
+    """The kind of cause; "unknown" for an unknown wording."""
     return next((kind for pattern, kind in _CAUSES if pattern.search(reason)), "unknown")
 
 

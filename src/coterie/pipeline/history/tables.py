@@ -1,6 +1,6 @@
 """The schemas of the history's tables, each with its meaning. Times are in ms since 1970 (`_ms`), durations in ms.
 
-`log_partition` and `log_offset` say where in `__consumer_offsets` (or the journal) a row stands.
+`log_partition` and `log_offset`: the row's record in `__consumer_offsets` (or the journal).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # One row per committed offset, or its deletion (`deleted`; the offset is null then). `producer_id` is that of a commit within
-# a transaction, which counts only once its marker says so (`group_log`); null for any other.
+# a transaction, which counts only with a commit marker (`group_log`); null for any other.
 COMMITS = (
     "group string, topic string, partition int, offset bigint, leader_epoch int, metadata string, commit_ms bigint, "
     "expire_ms bigint, deleted boolean, producer_id bigint, log_partition int, log_offset bigint"
@@ -45,7 +45,7 @@ OWNERSHIP = (
     "first_generation int, last_generation int"
 )
 
-# One row per rebalance. `source` says who told: the journal (exact), a broker's log, or the offsets (inferred from who came
+# One row per rebalance. `source`: the journal (exact), a broker's log, or the offsets (inferred from who came
 # and went). `why` in words; `cause` one of coterie.journal.CAUSES; unowned_ms: summed over partitions, null if not known.
 REBALANCES = (
     "group string, generation int, source string, event string, time_ms bigint, members int, leader string, "
@@ -66,7 +66,7 @@ STALLS = (
     "median_interval_ms double, offset bigint, moved bigint"
 )
 
-# How far behind a group was at the end of each stretch of time; end_offset and lag null where nobody knows the topic any more.
+# How far behind a group was at the end of each stretch of time; end_offset and lag null where the topic no longer exists.
 LAG = "group string, topic string, partition int, time_ms bigint, committed bigint, end_offset bigint, lag bigint"
 
 # How long each member id lived; a client whose ids live shortly and often is flapping.
