@@ -1,0 +1,117 @@
+"""Topics, settings, groups and offsets by the admin."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import assert_type
+
+from coterie.client import (
+    Admin,
+    Advice,
+    ClusterDescription,
+    ConfigEntry,
+    ConfigSource,
+    ConsumerGroupDescription,
+    ErrorCode,
+    GroupExplanation,
+    GroupListing,
+    GroupState,
+    GroupType,
+    KafkaError,
+    MemberDescription,
+    MemberSubscription,
+    NewTopic,
+    Node,
+    OffsetAndMetadata,
+    PartitionLag,
+    TopicDescription,
+    TopicPartition,
+    TopicPartitionInfo,
+)
+
+
+async def topics(admin: Admin) -> None:
+    assert_type(await admin.create_topic("orders", 6, {"retention.ms": "86400000"}), None)
+    assert_type(await admin.create_partitions("orders", 12), None)
+    described = await admin.topics(["orders"])
+    assert_type(described, dict[str, TopicDescription])
+    for partition in described["orders"].partitions:
+        assert_type(partition, TopicPartitionInfo)
+        assert_type(partition.leader, Node | None)
+        assert_type(partition.isr, tuple[Node, ...])
+    assert_type(described["orders"].error, ErrorCode)
+    configs = await admin.topic_configs("orders")
+    assert_type(configs, dict[str, ConfigEntry])
+    assert_type(configs["retention.ms"].value, str | None)
+    assert_type(configs["retention.ms"].source, ConfigSource)
+    assert_type(configs["retention.ms"].is_default, bool)
+    assert_type(await admin.alter_topic_configs("orders", {"retention.ms": None}), None)
+    assert_type(await admin.partitions(["orders"]), list[TopicPartition])
+    assert_type(await admin.delete_records({("orders", 0): 5}), dict[TopicPartition, int])
+    assert_type(await admin.offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
+    assert_type(await admin.delete_topic("orders"), None)
+
+
+async def cluster(admin: Admin) -> str:
+    description = await admin.describe_cluster()
+    assert_type(description, ClusterDescription)
+    assert_type(description.controller, Node | None)
+    return ", ".join(f"{node.host}:{node.port}" for node in description.nodes)
+
+
+async def groups(admin: Admin) -> None:
+    listed = await admin.list_groups([GroupState.STABLE, "Empty"])
+    assert_type(listed, list[GroupListing])
+    assert_type(listed[0].state, GroupState)
+    assert_type(listed[0].type, GroupType)
+    group = await admin.describe_group("billing")
+    assert_type(group, ConsumerGroupDescription)
+    assert_type(group.owners, dict[TopicPartition, MemberDescription])
+    for member in group.members:
+        assert_type(member.subscription, MemberSubscription | None)
+        assert_type(member.assignment.topic_partitions, frozenset[TopicPartition])
+    assert_type(await admin.remove_members("billing", ["worker-1"]), dict[str, ErrorCode])
+    assert_type(await admin.lint_group("billing"), list[Advice])
+    assert_type(await admin.delete_group("billing"), None)
+
+
+async def explained(admin: Admin) -> list[str]:
+    explanation = await admin.explain_group("billing")
+    assert_type(explanation, GroupExplanation)
+    assert_type(explanation.state, GroupState)
+    if explanation.next_timeout is not None:
+        assert_type(explanation.next_timeout.left_ms, int)
+    return [f"{member.client_id}: {member.session_timeout_ms} ms" for member in explanation.members]
+
+
+async def offsets(admin: Admin) -> int:
+    await admin.commit_group_offsets("billing", {("orders", 0): OffsetAndMetadata(7, -1, "mine")})
+    await admin.commit_group_offsets("billing", {("orders", 0): 5})
+    assert_type(await admin.group_offsets("billing"), dict[TopicPartition, int])
+    assert_type(await admin.delete_group_offsets("billing", [("orders", 0)]), None)
+    lags = await admin.lag("billing")
+    assert_type(lags, dict[TopicPartition, PartitionLag])
+    return sum(partition.lag for partition in lags.values())
+
+
+async def many(admin: Admin) -> None:
+    created = admin.each.create_topics([NewTopic("a", 2), NewTopic("b", configs={"retention.ms": "1"})])
+    assert_type(created, dict[str, asyncio.Future[None]])
+    assert_type(await admin.each.describe_groups(["billing"])["billing"], ConsumerGroupDescription)
+    assert_type(await admin.each.topic_configs(["a"])["a"], dict[str, ConfigEntry])
+    ends = admin.each.offsets({("a", 0): -1})
+    assert_type(ends, dict[TopicPartition, asyncio.Future[int]])
+    try:
+        await created["a"]
+    except KafkaError as error:
+        assert_type(error.code, ErrorCode)
+
+
+async def main() -> None:
+    async with Admin({"bootstrap.servers": "127.0.0.1:9092", "request.timeout.ms": 5000}) as admin:
+        assert_type(admin, Admin)
+        await topics(admin)
+        await groups(admin)
+
+
+asyncio.run(main())
