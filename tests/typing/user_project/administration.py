@@ -101,6 +101,15 @@ async def many(admin: Admin) -> None:
     assert_type(await admin.each.topic_configs(["a"])["a"], dict[str, ConfigEntry])
     ends = admin.each.offsets({("a", 0): -1})
     assert_type(ends, dict[TopicPartition, asyncio.Future[int]])
+    assert_type(admin.each.create_partitions({"a": 4}), dict[str, asyncio.Future[None]])
+    assert_type(admin.each.alter_topic_configs({"a": {"retention.ms": None}}), dict[str, asyncio.Future[None]])
+    assert_type(admin.each.delete_records({("a", 0): 1}), dict[TopicPartition, asyncio.Future[int]])
+    assert_type(admin.each.delete_topics(["a"]), dict[str, asyncio.Future[None]])
+    assert_type(await admin.each.group_offsets(["billing"])["billing"], dict[TopicPartition, int])
+    assert_type(admin.each.alter_group_offsets("billing", {("a", 0): 1}), dict[TopicPartition, asyncio.Future[None]])
+    assert_type(admin.each.delete_group_offsets("billing", [("a", 0)]), dict[TopicPartition, asyncio.Future[None]])
+    assert_type(admin.each.remove_members("billing", ["worker-1"]), dict[str, asyncio.Future[None]])
+    assert_type(admin.each.delete_groups(["billing"]), dict[str, asyncio.Future[None]])
     try:
         await created["a"]
     except KafkaError as error:
@@ -112,6 +121,7 @@ async def main() -> None:
         assert_type(admin, Admin)
         await topics(admin)
         await groups(admin)
+        assert_type(admin.close(), None)
 
 
 asyncio.run(main())

@@ -1,0 +1,97 @@
+"""A small user's project (tests/typing/user_project) type checks under mypy --strict, with no Any in any expression.
+
+It calls every public method of the clients, so that one which loses its annotation is an error there."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coterie.client import Admin, Consumer, Producer
+from coterie.client.admin_each import Each
+from coterie.testing import LocalBroker
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+UNTYPED = {"poll_arrow"}  # returns pyarrow's Table, and pyarrow has no annotations
+CLASSES = (Admin, Each, Consumer, Producer, LocalBroker)
+
+
+def check(*options: str) -> list[str]:
+    """mypy's errors in the user's project, ``file:line: error: ...``; the errors of coterie itself are the house's."""
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "../mypy.ini",
+        "--cache-dir",
+        str(ROOT / ".mypy_cache/user"),
+    ]
+    environment = {"MYPYPATH": str(ROOT / "src"), "PATH": "", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [*command, *options, "."],
+        cwd=HERE / "user_project",
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return [line for line in done.stdout.splitlines() if ": error: " in line]
+
+
+def layers(owner: type) -> Iterator[type]:
+    """The class and its bases in coterie."""
+    yield from (base for base in owner.__mro__ if base.__module__.startswith("coterie"))
+
+
+def public_methods(owner: type) -> set[str]:
+    return {
+        name
+        for base in layers(owner)
+        for name, value in vars(base).items()
+        if not name.startswith("_") and inspect.isfunction(getattr(value, "__func__", value))
+    }
+
+
+def test_the_project_has_no_error() -> None:
+    assert check() == []
+
+
+class WithoutReturns(ast.NodeTransformer):
+    """Takes the annotation of what public methods return away."""
+
+    def __init__(self, classes: set[str]) -> None:
+        self.classes = classes
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        for method in node.body if node.name in self.classes else ():
+            if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and not method.name.startswith("_"):
+                method.returns = None
+        return node
+
+
+@pytest.mark.parametrize("owner", CLASSES, ids=lambda owner: owner.__name__)
+def test_every_public_method_that_loses_its_annotation_is_an_error(owner: type, tmp_path: Path) -> None:
+    options: list[str] = []
+    for number, base in enumerate(layers(owner)):
+        source = Path(inspect.getsourcefile(base) or "")
+        shadow = tmp_path / f"{number}.py"
+        tree = WithoutReturns({b.__name__ for b in layers(owner)}).visit(ast.parse(source.read_text("utf-8")))
+        shadow.write_text(ast.unparse(tree), "utf-8")
+        options += ["--shadow-file", str(source), str(shadow)]
+    errors = check(*options)
+    lines = {path.name: path.read_text("utf-8").splitlines() for path in (HERE / "user_project").glob("*.py")}
+    reported = set()
+    for error in errors:
+        name, number, _ = error.split(":", 2)
+        reported |= set(re.findall(r"\.(\w+)\(", lines[name][int(number) - 1]))
+    assert sorted(public_methods(owner) - reported - UNTYPED) == [], "call it in tests/typing/user_project"

@@ -1,0 +1,37 @@
+"""A user's test with the pytest fixture."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from coterie.testing import ErrorCode, LocalBroker
+
+
+def commits_that_fail(coterie_broker: LocalBroker) -> None:
+    assert_type(coterie_broker.create_topic("orders", 2), None)
+    assert_type(coterie_broker.produce("orders", b"one", b"two", partition=0), None)
+    assert_type(coterie_broker.fail("OffsetCommit", ErrorCode.NOT_COORDINATOR, times=1).api, str)
+    assert_type(coterie_broker.bootstrap_servers, str)
+    assert_type(coterie_broker.until_stable("billing", members=1), int)
+    assert_type(coterie_broker.members("billing"), dict[str, str])
+    assert_type(coterie_broker.until_committed("billing", {("orders", 0): 2}), None)
+    assert coterie_broker.committed("billing")["orders", 0] == 2
+    assert_type(coterie_broker.asked("OffsetCommit"), int)
+    assert_type(coterie_broker.until_asked("Heartbeat", 2), None)
+    assert_type(coterie_broker.move_coordinator("billing"), None)
+    assert_type(coterie_broker.jump(60_000), None)
+    assert_type(coterie_broker.expire("billing", "anna"), None)
+    assert_type(coterie_broker.drop_connections("anna"), int)
+    with coterie_broker.hold("JoinGroup", times=2) as rule:
+        assert_type(coterie_broker.until_held(rule), None)
+    assert_type(coterie_broker.lose_answer("Heartbeat").times, int)
+    assert_type(coterie_broker.story(), list[str])
+
+
+def without_the_fixture() -> None:
+    with LocalBroker({"num.partitions": "6"}) as broker:
+        assert_type(broker, LocalBroker)
+        assert_type(broker.explain("billing"), str)
+    started = LocalBroker()
+    assert_type(started.start(), LocalBroker)
+    assert_type(started.stop(), None)
