@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import coterie.cli.ending
+import coterie.cli.exit_codes
 from coterie.cli import EPILOG, main
 
 AWAY = "127.0.0.1:1"
@@ -119,7 +119,7 @@ def test_help_begins_with_a_verb_and_explains_every_option(words: tuple[str, ...
 
 
 def test_every_exit_code_is_documented() -> None:
-    codes = set(re.findall(r"^(\d+) ", coterie.cli.ending.__doc__ or "", re.M))
+    codes = set(re.findall(r"^(\d+) ", coterie.cli.exit_codes.__doc__ or "", re.M))
     assert codes == {"0", "1", "2", "3", "130", "141"}
     assert codes <= set(re.findall(r"\b\d+\b", EPILOG.partition("Exit codes:")[2]))
 

@@ -137,7 +137,7 @@ def test_the_command_runs_and_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     run = CliRunner().invoke
     quiet = run(main, ["fuzz", "--minutes", "0.005", "--target", "legacy", "--engine", "own", "--seed", "3"])
     assert quiet.exit_code == 0, quiet.output
-    assert "1 target for 0.005 min, seed 3, own rules" in quiet.output
+    assert "1 target for 0.005 min, seed 3, built-in rules" in quiet.output
     monkeypatch.setitem(targets.TARGETS, "planted", of(lambda data: {}[data]))
     found = run(main, ["fuzz", "--minutes", "0.005", "--target", "planted", "--engine", "own", "--seed", "3"])
     assert found.exit_code == 1

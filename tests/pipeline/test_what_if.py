@@ -66,7 +66,7 @@ def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "page" / "report.html").read_text()
-    for said in ("Who owned which partition", "a member fell silent", "server log", "flights-7"):
+    for said in ("Owners of each partition", "a session timed out", "server log", "flights-7"):
         assert said in text
     assert (tmp_path / "page" / "pictures" / "ownership.png").exists()
 

@@ -1,6 +1,6 @@
 """Ring 4: the command line, one file per verb. Commands are imported when they are used, so that each starts fast.
 
-`coterie.program` is the entry, `ending` says how a command ends, and all that commands write goes through
+`coterie.program` is the entry, `exit_codes` has how a command ends, and all that commands write goes through
 `console.terminal`.
 """
 
@@ -14,25 +14,25 @@ from typing import Any
 import click
 
 from coterie.cli.commands import CommandGroup
-from coterie.cli.ending import exit_code, output_errors
+from coterie.cli.exit_codes import exit_code, output_errors
 from coterie.program import started
 
-# verb -> (module, what `coterie --help` says of it)
+# verb -> (module, its line in `coterie --help`)
 VERBS = {
     "broker": ("coterie.cli.broker", "Run a Kafka-compatible broker."),
     "topics": ("coterie.cli.topics", "List, create, describe, grow and delete topics."),
     "produce": ("coterie.cli.produce", "Write lines to a topic."),
     "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),
-    "groups": ("coterie.cli.groups", "See, explain, reset and delete consumer groups."),
+    "groups": ("coterie.cli.groups", "Show, explain, reset and delete consumer groups."),
     "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),
     "pipeline": ("coterie.cli.pipeline", "Turn topics into tables with Spark."),
     "lab": ("coterie.cli.lab", "Run groups in virtual time, under faults."),
     "wire": ("coterie.cli.wire", "Show a message's fields and its generated codec."),
-    "certify": ("coterie.cli.certify", "Show where a broker answers otherwise than Apache Kafka."),
+    "certify": ("coterie.cli.certify", "Compare a broker with the recorded Apache Kafka."),
     "conformance": ("coterie.cli.conformance", "Compare with the real Apache Kafka."),
-    "fuzz": ("coterie.cli.fuzz", "Feed made and changed bytes to every decoder."),
-    "bench": ("coterie.cli.bench", "Measure this machine's coterie."),
-    "demo": ("coterie.cli.demo", "See the whole of it at work on real flights."),
+    "fuzz": ("coterie.cli.fuzz", "Feed generated and mutated bytes to every decoder."),
+    "bench": ("coterie.cli.bench", "Measure coterie on this machine."),
+    "demo": ("coterie.cli.demo", "Show coterie at work on real flights."),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from coterie.cli.running import json_option
+from coterie.cli.invocation import json_option
 from coterie.console.terminal import write_json, write_line
 
 PART_NAMES = (
@@ -55,14 +55,14 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
     if ON_SPARK & set(parts or BY_DEFAULT):
         require("spark", f"coterie bench --part {' --part '.join(sorted(ON_SPARK))}")
 
-    def tell(row: Measurement) -> None:
+    def write_result(row: Measurement) -> None:
         if not as_json:
             what = f"{row.peer}'s" if row.peer else "the aim of"
             ratio = "" if row.ratio is None else f"{row.ratio:6.2f} x {what} {row.aim:,.4g}"
             write_line(f"{row.name:42} {row.value:14,.2f} {row.unit:7} {ratio}")
 
     try:
-        rows = run_parts(list(parts) or list(BY_DEFAULT), tell)
+        rows = run_parts(list(parts) or list(BY_DEFAULT), write_result)
     except CannotRun as reason:
         write_line(f"SKIPPED the comparison with Apache Kafka: {reason}", color="red", bold=True, err=True)
         raise SystemExit(3) from reason

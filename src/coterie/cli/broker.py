@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.addresses import format_address, parse_address
-from coterie.cli.running import run_until_stopped
+from coterie.cli.invocation import run_until_stopped
 from coterie.console.terminal import VisibleFormatter, write_line
 from coterie.quantity import quantity
 
@@ -48,7 +48,7 @@ Examples:
 @click.option(
     "--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Kafka's server.properties."
 )
-@click.option("--fsync", is_flag=True, help="Answer only what is on the disk (log.flush.interval.messages=1).")
+@click.option("--fsync", is_flag=True, help="Acknowledge only what is fsynced (log.flush.interval.messages=1).")
 @click.option(
     "--http", metavar="HOST:PORT", help="Groups as JSON and Prometheus metrics over HTTP; port 0: any free one."
 )
@@ -98,7 +98,7 @@ def broker(
 
 
 def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -> BrokerSettings:
-    """The settings of the command line over those of the file; one line of warning about what does nothing. Raises
+    """The settings of the command line over those of the file; a warning names the settings without effect. Raises
     SettingError."""
     from coterie.broker.settings import BrokerSettings, SettingError, read_properties, server_properties
 
@@ -124,7 +124,7 @@ def _data_folder(settings: BrokerSettings, data: Path | None, memory: bool) -> P
     folders_of = {"log.dirs": settings.current.log_dirs, "log.dir": settings.current.log_dir}
     named = [text for name, text in folders_of.items() if name in settings.given and text]
     if (memory and data is not None) or not (memory or data or named):
-        raise click.UsageError("Say where to keep the data: --data DIR, or --memory to keep none.")
+        raise click.UsageError("The broker needs a data folder: --data DIR, or --memory to keep no data.")
     if memory or data is not None:
         return data
     folders = [folder.strip() for folder in named[0].split(",")]
@@ -209,18 +209,18 @@ def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:
     if not is_loopback(host):
         shown = format_address(host, port)
         write_line(
-            f"warning: {option} {shown} is beyond loopback, without authentication: everybody who can reach it {harm}",
+            f"warning: {option} {shown} is beyond loopback, without authentication: every client that reaches it {harm}",
             err=True,
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address, as a socket says it, is this machine's own."""
+    """Whether an address, as a socket reports it, is loopback."""
     return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
 async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str, ...]) -> bool:
-    """Tells groups and metrics over HTTP too; False, with a sentence, where that cannot be."""
+    """Serves groups and metrics over HTTP as well; False, with an error written, where the address cannot be used."""
     from coterie.broker.http import HttpServer
 
     try:

@@ -1,4 +1,4 @@
-"""`coterie certify`: any broker's answers beside those that Apache Kafka was recorded with."""
+"""`coterie certify`: any broker's responses beside the recorded responses of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.running import broker_option, json_option, progress_bar, run, sentences
+from coterie.cli.invocation import broker_option, json_option, progress_bar, run, sentences
 from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ It changes nothing under other names and no setting of the broker. Exits 0 when 
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a page: .html or .md.")
 @json_option
 def certify(bootstrap_server: str, version: str | None, rules_only: bool, out: Path | None, as_json: bool) -> None:
-    """Ask a broker what Apache Kafka was asked, and show which rules hold."""
+    """Compare a broker's responses with the recorded responses of Apache Kafka."""
     from coterie.client.settings import client_settings
     from coterie.conformance.certify.recording import Recording, load, recorded_versions
 
@@ -95,9 +95,9 @@ def _show(certificate: Certificate, out: Path | None, as_json: bool) -> None:
             difference = finding.differences[0]
             part = difference.parts[0]
             values = f"{short(part.ours)}, Kafka's {short(part.theirs)}"
-            write_line(f"             {difference.question.name}: {part.path or 'the answer'} is {values}")
+            write_line(f"             {difference.question.name}: {part.path or 'the response'} is {values}")
     write_line(summary(certificate))
     if out is None:
-        write_line("--out PAGE.html shows each request and both answers.")
+        write_line("--out PAGE.html shows each request and both responses.")
     else:
         write_line(f"The page is {out}.")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS, Asked
-from coterie.cli.running import json_option
+from coterie.cli.invocation import json_option
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
@@ -66,7 +66,7 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
 def conformance(
     versions: tuple[str, ...], parts: tuple[str, ...], as_json: bool, nightly: bool, **asked_for: Any
 ) -> None:
-    """Ask Apache Kafka and coterie the same, and compare: every answer, and each other's files."""
+    """Compare coterie with Apache Kafka: every response, and each other's files."""
     results, exit_code = list[dict[str, Any]](), 0
     wanted = parts or PARTS
     if nightly:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from coterie.addresses import format_address
 from coterie.cli.conformance_hostile import hostile_part
 from coterie.cli.conformance_programs import clients_part, clients_sentences, commands_part, commands_sentences
+from coterie.cli.invocation import progress_bar
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
-from coterie.cli.running import progress_bar
 from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie.console.terminal import write_line, write_lines
@@ -60,7 +60,7 @@ class KafkaPart:
 def _format(asked: Asked) -> Figures:
     from coterie.conformance.format import check_format
 
-    checks = check_format(asked.version, asked.folder / "format", _tell_check)
+    checks = check_format(asked.version, asked.folder / "format", _write_format_check)
     failed = sum(not check.right for check in checks)
     return {"format": {check.name: check.right for check in checks}, "failed": failed}
 
@@ -75,12 +75,12 @@ def _requests(asked: Asked) -> Figures:
 
     with progress_bar(asked.steps, f"Kafka {asked.version}, steps") as advance:
 
-        def tell(result: StoryResult) -> None:
+        def write_result(result: StoryResult) -> None:
             advance(result.steps)
             if result.difference:
-                _tell_difference(result)
+                _write_difference(result)
 
-        report = run_differential(asked.version, asked.steps, asked.seed, asked.folder / "requests", tell)
+        report = run_differential(asked.version, asked.steps, asked.seed, asked.folder / "requests", write_result)
     reasons = {name: reason for name, reason, _ in STORY_ROWS}
     accepted = {name: {"stories": n, "reason": reasons[name]} for name, n in report.accepted.most_common()}
     unexplained = len(report.failed)
@@ -133,11 +133,11 @@ def _client(asked: Asked) -> Figures:
     from coterie.conformance.client import run_checks
     from coterie.conformance.kafka import running
 
-    def tell(name: str, wrong: str) -> None:
-        tell_named(f"our client, {name}", wrong)
+    def write_result(name: str, wrong: str) -> None:
+        write_check(f"our client, {name}", wrong)
 
     with running(asked.version, asked.folder / "client", {"group.initial.rebalance.delay.ms": "0"}) as (host, port):
-        checks = run_checks(format_address(host, port), tell)
+        checks = run_checks(format_address(host, port), write_result)
     return {"client": checks, "failed": sum(not right for right in checks.values())}
 
 
@@ -184,14 +184,14 @@ def _tools(asked: Asked) -> Figures:
     from coterie.conformance.tools import Result, run_tools
     from coterie.conformance.tools_table import LEFT_OUT
 
-    def tell(result: Result) -> None:
+    def write_result(result: Result) -> None:
         write_line(f"{result.status:9}  {result.command.name}", err=True)
         if result.difference or result.skipped:
             write_line(
                 result.difference or result.skipped, color="red" if result.status == "DIFFERENT" else None, err=True
             )
 
-    report = run_tools(asked.version, asked.folder / "tools", tell)
+    report = run_tools(asked.version, asked.folder / "tools", write_result)
     accepted = {r.command.name: r.accepted for r in report.results if r.accepted}
     counts = Counter(r.status for r in report.results)
     left_out = [f"{row.pattern} of {row.commands}: {row.reason}" for row in LEFT_OUT]
@@ -218,7 +218,7 @@ def _spark(asked: Asked, results: list[Figures]) -> int:
     try:
         with broker(asked.folder / "spark-data") as (address, _):
             where = format_address(*address)
-            figures = run_spark(where, lambda *wanted: fill_topic(where, *wanted), asked.folder / "spark", tell_named)
+            figures = run_spark(where, lambda *wanted: fill_topic(where, *wanted), asked.folder / "spark", write_check)
     except CannotRun as reason:
         write_line(f"SKIPPED Spark's connector: {reason}", color="red", bold=True, err=True)
         results.append({"connector": "spark", "skipped": str(reason)})
@@ -247,16 +247,16 @@ def _hostile(asked: Asked, results: list[Figures]) -> int:
     return hostile_part(asked.folder / "hostile", asked.seed, results, asked.as_json)
 
 
-def tell_named(name: str, wrong: str) -> None:
+def write_check(name: str, wrong: str) -> None:
     """One line about one check; ``wrong`` is empty where it is right."""
     write_line(f"{'WRONG' if wrong else 'right'}  {name}{': ' + wrong if wrong else ''}", err=True)
 
 
-def _tell_check(check: FormatCheck) -> None:
+def _write_format_check(check: FormatCheck) -> None:
     write_line(f"{'right' if check.right else 'WRONG'}  {check.name}: {check.text}", err=True)
 
 
-def _tell_difference(result: StoryResult) -> None:
+def _write_difference(result: StoryResult) -> None:
     write_line(err=True)
     write_line(f"seed {result.seed} ({result.kind}), step {result.steps}, the steps before:", err=True)
     for line in result.log[-STEPS_SHOWN:]:

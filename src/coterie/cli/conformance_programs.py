@@ -17,12 +17,12 @@ BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2
 
 def commands_part(asked: Asked) -> Figures:
     """Every command of ours that talks to a broker."""
-    from coterie.cli.conformance_parts import tell_named
+    from coterie.cli.conformance_parts import write_check
     from coterie.conformance.commands import run_commands
     from coterie.conformance.kafka import running
 
     with running(asked.version, asked.folder / "cli", BROKER_SETTINGS) as (host, port):
-        checks = run_commands(format_address(host, port), asked.version, tell_named)
+        checks = run_commands(format_address(host, port), asked.version, write_check)
     return {"commands": checks, "failed": sum(not right for right in checks.values())}
 
 
@@ -32,7 +32,7 @@ def commands_sentences(figures: Figures) -> list[str]:
 
 def clients_part(asked: Asked) -> Figures:
     """Other people's clients: what they return on this version of Apache Kafka and on coterie."""
-    from coterie.cli.conformance_parts import tell_named
+    from coterie.cli.conformance_parts import write_check
     from coterie.conformance.clients.programs import PROGRAMS, run_client
     from coterie.conformance.kafka import running
     from coterie.testing import LocalBroker
@@ -43,7 +43,7 @@ def clients_part(asked: Asked) -> Figures:
         folder = asked.folder / f"clients-{number}"
         with running(asked.version, folder, settings) as (host, port), LocalBroker(settings) as ours:
             theirs = format_address(host, port)
-            counts[program.name] = run_client(program, asked.version, theirs, ours.bootstrap_servers, tell_named)
+            counts[program.name] = run_client(program, asked.version, theirs, ours.bootstrap_servers, write_check)
     return {"clients": counts, "failed": sum(count["wrong"] for count in counts.values())}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run_until_stopped, sentences
+from coterie.cli.invocation import broker_option, json_option, run_until_stopped, sentences
 from coterie.cli.zookeeper import read_streams, zookeeper_option
 from coterie.console.terminal import OutputFailed, write_json, write_value
 
@@ -29,8 +29,8 @@ Examples:
 @click.option("--group", "-g", help="Join this group, and commit.")
 @click.option("--instance-id", help="group.instance.id: a static member.")
 @click.option("--from-beginning", is_flag=True, help="Where there is no committed offset, start at the first record.")
-@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many.")
-@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing came for so long.")
+@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after this number of records.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when no record has arrived for this time.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A consumer setting, by Kafka's name.")
 @zookeeper_option("Join the group there, as the high-level consumer of Kafka 0.8; needs --group")
 @click.option(
@@ -65,10 +65,10 @@ def consume(
             "consumer.timeout.ms": -1 if timeout_ms is None else timeout_ms,
         }
 
-        def tell(message: Any) -> None:
+        def write(message: Any) -> None:
             _write(message.record, as_json)
 
-        sentences(read_streams, old | _given(settings), topic, streams, max_messages, tell)
+        sentences(read_streams, old | _given(settings), topic, streams, max_messages, write)
         return
     given: dict[str, Any] = {
         "bootstrap.servers": bootstrap_server,
@@ -81,13 +81,13 @@ def consume(
 
 
 def _given(settings: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for item in settings:
         name, equals, value = item.partition("=")
         if not equals:
             raise click.UsageError(f"--set takes KEY=VALUE, not {item!r}.")
-        found[name] = value
-    return found
+        given[name] = value
+    return given
 
 
 async def _read(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from coterie.cli.running import run
+from coterie.cli.invocation import run
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
 from coterie.quantity import quantity
 
@@ -32,12 +32,12 @@ Examples:
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where everything is kept; by default a new folder in ./coterie-demo.",
+    help="Folder of the demo's files; by default a new folder in ./coterie-demo.",
 )
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def demo(input_: Path | None, key: str | None, out: Path | None, master: str, as_json: bool) -> None:
-    """See the whole of it at work: a broker, a group that rebalances, Spark tables, checks, a report."""
+    """Show coterie at work: a broker, a group that rebalances, Spark tables, checks, a report."""
     from coterie.extras import require
 
     if key is not None and input_ is None:
@@ -60,28 +60,28 @@ def demo(input_: Path | None, key: str | None, out: Path | None, master: str, as
         write_lines(more, err=True)  # of the log of what failed
         raise click.ClickException(first) from error
     except SystemExit:
-        write_line("stopped; everything it started has ended", err=as_json)
+        write_line("stopped; all processes of the demo have ended", err=as_json)
         raise
-    _tell(checks, out, time.monotonic() - started, as_json)
+    _write_results(checks, out, time.monotonic() - started, as_json)
 
 
-def _tell(checks: list[object], out: Path, seconds: float, as_json: bool) -> None:
+def _write_results(checks: list[object], out: Path, seconds: float, as_json: bool) -> None:
     from rich.table import Table
 
     from coterie.demo.checks import Check
 
-    found = [c for c in checks if isinstance(c, Check)]
-    right = all(c.right for c in found)
+    results = [c for c in checks if isinstance(c, Check)]
+    right = all(c.right for c in results)
     report = out / "report.html"
     if as_json:
-        told = [{"check": c.name, "right": c.right, "said": c.detail} for c in found]
-        write_json({"right": right, "seconds": round(seconds, 1), "report": str(report), "checks": told}, indent=2)
+        rows = [{"check": c.name, "right": c.right, "detail": c.detail} for c in results]
+        write_json({"right": right, "seconds": round(seconds, 1), "report": str(report), "checks": rows}, indent=2)
     else:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-        for c in found:
+        for c in results:
             table.add_row("[green]right[/]" if c.right else "[bold red]WRONG[/]", text_of(c.name), text_of(c.detail))
         write_drawing(table, PIPED_WIDTH)
-        write_line(f"{quantity(len(found), 'check')}, {sum(c.right for c in found)} right, {seconds:.0f} s")
+        write_line(f"{quantity(len(results), 'check')}, {sum(c.right for c in results)} right, {seconds:.0f} s")
         write_line(f"data and tables: {out}")
         write_line(f"report: {report}")
     raise SystemExit(0 if right else 1)

@@ -1,4 +1,4 @@
-"""`coterie fuzz`: made and changed bytes to every decoder, for minutes or hours."""
+"""`coterie fuzz`: generated and mutated bytes to every decoder, for minutes or hours."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Examples:
     type=click.Choice(["auto", "atheris", "own"]),
     default="auto",
     show_default=True,
-    help="What changes inputs: Atheris by the code that they reach, or a few rules of our own.",
+    help="What mutates inputs: Atheris, guided by coverage, or the built-in rules.",
 )
 @click.option("--list", "listing", is_flag=True, help="Print the targets and end.")
 def fuzz(minutes: float, names: tuple[str, ...], seed: int | None, engine: str, listing: bool) -> None:
-    """Feed made and changed bytes to every decoder.
+    """Feed generated and mutated bytes to every decoder.
 
-    Whatever the bytes, a decoder returns or raises one of its declared errors, in bounded time and memory. An input that
+    For any bytes, a decoder returns or raises one of its declared errors, in bounded time and memory. An input that
     breaks this is printed as a line of the corpus (src/coterie/fuzzing/corpus.txt), and the status is 1.
     """
     from coterie.fuzzing.targets import TARGETS
@@ -58,7 +58,7 @@ def fuzz(minutes: float, names: tuple[str, ...], seed: int | None, engine: str, 
     seed = int(time.time()) if seed is None else seed
     by_atheris = engine == "atheris" or (engine == "auto" and is_installed("atheris"))
     write_line(
-        f"{quantity(len(chosen), 'target')} for {minutes:g} min, seed {seed}, {'Atheris' if by_atheris else 'own rules'}"
+        f"{quantity(len(chosen), 'target')} for {minutes:g} min, seed {seed}, {'Atheris' if by_atheris else 'built-in rules'}"
     )
     findings = 0
     for finding in (_by_atheris if by_atheris else _by_own_rules)(chosen, 60 * minutes, seed):

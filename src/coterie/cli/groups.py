@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.commands import CommandGroup
-from coterie.cli.explaining import watch, why
-from coterie.cli.resetting import reset
-from coterie.cli.running import broker_option, done, json_option, run, sentences, show
+from coterie.cli.explanation import watch, why
+from coterie.cli.invocation import broker_option, done, json_option, run, sentences, show
+from coterie.cli.offset_reset import reset
 from coterie.cli.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.console.terminal import write_finding, write_line, write_lines
 from coterie.lag import lag_text, total_lag
@@ -44,7 +44,7 @@ Examples:
 """,
 )
 def groups() -> None:
-    """See, explain, reset and delete consumer groups."""
+    """Show, explain, reset and delete consumer groups."""
 
 
 groups.add_command(why)
@@ -70,9 +70,9 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server
             listed = await admin.list_groups(states)
         return [{"group": g.group_id, "state": g.state, "protocol_type": g.protocol_type} for g in listed]
 
-    found = run(ask()) + [g for g in in_zookeeper if not states or g["state"] in states]
-    rows = [(g["group"], g["state"], g["protocol_type"] or "(simple)") for g in found]
-    show(found, as_json, ["GROUP", "STATE", "TYPE"], rows, "there are no groups")
+    listed_groups = run(ask()) + [g for g in in_zookeeper if not states or g["state"] in states]
+    rows = [(g["group"], g["state"], g["protocol_type"] or "(simple)") for g in listed_groups]
+    show(listed_groups, as_json, ["GROUP", "STATE", "TYPE"], rows, "there are no groups")
 
 
 @groups.command()
@@ -83,23 +83,22 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server
 def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
     """Show a group's state, members, owners and lag."""
     if zookeeper is not None:
-        found = sentences(describe_in_zookeeper, group, zookeeper)
+        description = sentences(describe_in_zookeeper, group, zookeeper)
     else:
-        found = run(describe_group(group, bootstrap_server))
+        description = run(describe_group(group, bootstrap_server))
     if as_json:
-        show(found, True, [], [])
+        show(description, True, [], [])
         return
-    write_line(
-        f"{group}: {found['state']}, assignor {found['protocol'] or '-'}, {quantity(len(found['members']), 'member')}"
-    )
+    members = quantity(len(description["members"]), "member")
+    write_line(f"{group}: {description['state']}, assignor {description['protocol'] or '-'}, {members}")
     rows = [
         (p["topic"], p["partition"], p["committed"], p["end"], p["lag"], p["owner"], p["host"])
-        for p in found["partitions"]
+        for p in description["partitions"]
     ]
     headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "OWNER", "HOST"]
-    show(found, False, headers, rows, "no partition is committed or assigned")
-    if found["partitions"]:
-        write_line(f"total lag: {lag_text(found['partitions'])}")
+    show(description, False, headers, rows, "no partition is committed or assigned")
+    if description["partitions"]:
+        write_line(f"total lag: {lag_text(description['partitions'])}")
 
 
 @groups.command()
@@ -117,16 +116,16 @@ def lint(group: str, bootstrap_server: str, as_json: bool) -> None:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             return await admin.lint_group(group)
 
-    found = run(ask())
+    advices = run(ask())
     if as_json:
-        show([asdict(advice) for advice in found], True, [], [])
+        show([asdict(advice) for advice in advices], True, [], [])
     else:
-        for advice in found:
+        for advice in advices:
             write_finding(*(("safe   ", "green") if advice.safe else ("not yet", "red")), advice.change)
             write_line(f"         {advice.why}")
             for member in advice.blocked_by:
                 write_line(f"         - {member}")
-    raise SystemExit(0 if all(advice.safe for advice in found) else 1)
+    raise SystemExit(0 if all(advice.safe for advice in advices) else 1)
 
 
 async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
@@ -227,7 +226,7 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[st
         if TOPIC not in await admin.topics():
             return []
         end = (await admin.offsets({journal: -1}))[journal]
-    found: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     async with Consumer({"bootstrap.servers": bootstrap_server, "auto.offset.reset": "earliest"}) as consumer:
         await consumer.assign([journal])
         while consumer.position(journal) < end:
@@ -235,15 +234,15 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[st
                 for record in records:
                     if record.value is not None and (group is None or record.key == group.encode()):
                         line = JournalLine.from_json(record.value)
-                        found.append(json.loads(line.to_json()) | {"why": line.why()})
-    return found
+                        lines.append(json.loads(line.to_json()) | {"why": line.why()})
+    return lines
 
 
 @groups.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 def dump(path: Path) -> None:
     """Print the records of `__consumer_offsets`: of a segment, a partition's folder or a data folder."""
-    from coterie.cli.dumping import dump_offsets
+    from coterie.cli.offsets_dump import dump_offsets
 
     write_lines(dump_offsets(path))
 

@@ -17,7 +17,7 @@ import click
 from coterie.assignors import ASSIGNORS
 from coterie.cli.commands import CommandGroup
 from coterie.cli.cores import GC_THRESHOLD, over_cores
-from coterie.cli.running import done, json_option, progress_bar, show
+from coterie.cli.invocation import done, json_option, progress_bar, show
 from coterie.cli.study import study
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
@@ -44,7 +44,7 @@ def lab() -> None:
 lab.add_command(study)
 
 
-# Whose story a seed tells -> what is summed over the seeds.
+# The subject of a seed's story -> what is summed over the seeds.
 STORIES = {
     "members": ("events", "rebalances", "broker_crashes", "compactions"),
     "producers": ("events", "commits", "aborts", "refused", "broker_crashes"),
@@ -92,15 +92,15 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
     for number, (seed, failure) in enumerate(failures):
         write_lines(f"{failure} (commit {_commit()}, --minutes {minutes:g})".split("\n"), color="red", err=True)
         if story == "members" and number < FAILURES_SHRUNK:
-            _tell_story(seed, minutes)
-    said = {
+            _write_story(seed, minutes)
+    figures = {
         "seeds": seeds,
         "failed": len(failures),
         **{name: sum(r[name] for r in reports) for name in STORIES[story]},
         "seconds": round(time.monotonic() - started, 1),
     }
-    counts = (quantity(said[name], noun, plural) for name, (noun, plural) in NOUNS.items() if name in said)
-    done(f"{', '.join(counts)}, {said['failed']} failed, {said['seconds']} s", as_json, **said)
+    counts = (quantity(figures[name], noun, plural) for name, (noun, plural) in NOUNS.items() if name in figures)
+    done(f"{', '.join(counts)}, {figures['failed']} failed, {figures['seconds']} s", as_json, **figures)
     raise SystemExit(1 if failures else 0)
 
 
@@ -203,14 +203,14 @@ def _on_spark(story: str, seeds: range, minutes: float, master: str) -> Iterator
         try:
             slices = min(len(seeds), session.sparkContext.defaultParallelism * 8)
             frame = session.range(seeds.start, seeds.stop, numPartitions=slices)
-            told = frame.mapInPandas(run_all, "seed long, report string, failure string")
-            for row in told.toLocalIterator():
+            results = frame.mapInPandas(run_all, "seed long, report string, failure string")
+            for row in results.toLocalIterator():
                 yield row.seed, json.loads(row.report), row.failure
         finally:
             session.stop()
 
 
-def _tell_story(seed: int, minutes: float) -> None:
+def _write_story(seed: int, minutes: float) -> None:
     from coterie.laboratory.fuzz import shrunk_scenario
 
     lines, breaks_there = shrunk_scenario(seed, minutes)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from coterie.cli.commands import CommandGroup
-from coterie.cli.running import json_option
+from coterie.cli.invocation import json_option
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
 

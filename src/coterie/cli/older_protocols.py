@@ -1,4 +1,4 @@
-"""What `coterie conformance` says of the protocols before and beside Kafka's: ZooKeeper's and RocketMQ's."""
+"""The parts of `coterie conformance` for the protocols before and beside Kafka's: ZooKeeper's and RocketMQ's."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def zookeeper_part(folder: Path, results: list[dict[str, Any]], as_json: bool) -
 
 
 def _zookeeper_checks(name: str, run: RunChecks, results: list[dict[str, Any]], as_json: bool) -> int:
-    def tell(check: str, wrong: str) -> None:
+    def write_result(check: str, wrong: str) -> None:
         write_line(
             f"{'WRONG' if wrong else 'right'}  ZooKeeper, {name}: {check}{': ' + wrong if wrong else ''}", err=True
         )
 
     try:
-        checks = run(tell)
+        checks = run(write_result)
     except CannotRun as reason:
         write_line(f"SKIPPED ZooKeeper, {name}: {reason}", color="red", bold=True, err=True)
         results.append({"zookeeper": name, "skipped": str(reason)})

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.commands import CommandGroup
-from coterie.cli.running import broker_option, done, json_option, milliseconds, sentences, show
+from coterie.cli.history_pages import export, report, what_if
+from coterie.cli.invocation import broker_option, done, json_option, milliseconds, sentences, show
 from coterie.cli.soak import soak
 from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
-from coterie.cli.studying import export, report, what_if
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 
@@ -32,13 +32,13 @@ def kafka_option(command: Any) -> Any:
 
 
 def _kafka(given: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for item in given:
         name, equals, value = item.partition("=")
         if not equals:
             raise click.UsageError(f"--kafka takes NAME=VALUE, not {item!r}.")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 @click.group(
@@ -210,13 +210,13 @@ def _was_given(option: str) -> bool:
 
 
 def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:
-    found: list[Path] = []
+    files: list[Path] = []
     for pattern in patterns:
         matches = sorted(Path(name) for name in glob.glob(pattern, recursive=True))
         if not matches:
             raise click.UsageError(f"--server-log {pattern}: there is no such file.")
-        found += matches
-    return tuple(found)
+        files += matches
+    return tuple(files)
 
 
 @pipeline.command("as-of")
@@ -238,10 +238,10 @@ def as_of(group: str, out: Path, time_text: str | None, offset: int | None, as_j
     from coterie.pipeline.history.state import Moment, group_from_tables
 
     moment = Moment(None if time_text is None else milliseconds(time_text, "--time"), offset)
-    found = group_from_tables(out, group, moment)
-    if found is None:
-        raise click.ClickException(f"there was no group {group} then.")
-    _show_group(found, as_json)
+    state = group_from_tables(out, group, moment)
+    if state is None:
+        raise click.ClickException(f"group {group} did not exist at that time.")
+    _show_group(state, as_json)
 
 
 def _show_group(group: Any, as_json: bool) -> None:
@@ -259,8 +259,8 @@ def _show_group(group: Any, as_json: bool) -> None:
     ]
     offsets = [{"topic": t, "partition": p, "offset": o.offset} for (t, p), o in sorted(group.offsets.items())]
     if as_json:
-        told = {"group": group.group_id, "state": group.phase.value, "generation": group.generation}
-        write_json({**told, "protocol": group.protocol, "members": members, "offsets": offsets}, indent=2)
+        document = {"group": group.group_id, "state": group.phase.value, "generation": group.generation}
+        write_json({**document, "protocol": group.protocol, "members": members, "offsets": offsets}, indent=2)
         return
     write_line(
         f"{group.group_id}: {group.phase.value}, generation {group.generation}, assignor {group.protocol or '-'}"

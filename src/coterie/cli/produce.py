@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run
+from coterie.cli.invocation import broker_option, json_option, run
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 

@@ -1,4 +1,4 @@
-"""`coterie pipeline soak`: the group of Spark applications and consumers, killed for minutes, and what came of it."""
+"""`coterie pipeline soak`: kills members of one group, Spark applications and consumers, and counts losses and duplicates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from coterie.cli.running import json_option
+from coterie.cli.invocation import json_option
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 
@@ -33,16 +33,16 @@ def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:
     folder = out or Path(tempfile.mkdtemp(prefix="coterie-soak-"))
     began_s = time.monotonic()
 
-    def say(text: str) -> None:
+    def write_step(text: str) -> None:
         write_line(f"{time.monotonic() - began_s:6.1f} s  {text}", err=True)
 
     try:
-        verdict = run_soak(folder, f"127.0.0.1:{free_port()}", minutes, say, seed)
+        verdict = run_soak(folder, f"127.0.0.1:{free_port()}", minutes, write_step, seed)
     except RuntimeError as error:
         raise click.ClickException(f"{error}; the logs are in {folder}") from error
     if as_json:
-        told = asdict(verdict) | {"missing": len(verdict.missing), "unexplained": len(verdict.unexplained)}
-        write_json({**told, "right": verdict.right})
+        figures = asdict(verdict) | {"missing": len(verdict.missing), "unexplained": len(verdict.unexplained)}
+        write_json({**figures, "right": verdict.right})
     else:
         records, missing = quantity(verdict.records, "record"), len(verdict.missing)
         write_line(

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from coterie.cli.running import busy, run
+from coterie.cli.invocation import busy, run
 from coterie.extras import require
 
 INTERRUPTED = 130
@@ -31,7 +31,7 @@ def spark_options(command: Any) -> Any:
 
 
 def reach(client: Mapping[str, str]) -> None:
-    """Refuses at once where PySpark is missing, no broker answers or it lets nobody in: a job would wait for a broker,
+    """Fails at once where PySpark is missing, or no broker answers or accepts the client: a job would wait for a broker,
     since brokers restart."""
     from coterie.client import Admin
 

@@ -1,4 +1,4 @@
-"""`coterie lab study`: every protocol on the same workloads and churn, and the page that says what came of it."""
+"""`coterie lab study`: every protocol on the same workloads and churn, and the page of results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.cores import GC_THRESHOLD, over_cores
-from coterie.cli.running import progress_bar
+from coterie.cli.invocation import progress_bar
 from coterie.console.terminal import write_line
 from coterie.quantity import quantity
 
@@ -72,9 +72,7 @@ def study(
     from coterie.laboratory.study.spread import Study, ordered, summarise
 
     if questions and out is None:
-        raise click.UsageError(
-            "A part of the study needs --out FOLDER, so that it does not take the whole one's place."
-        )
+        raise click.UsageError("A part of the study needs --out FOLDER, so that it does not replace the whole study.")
     out = out or Path("docs")
     if real:
         _measure_real(out)
@@ -90,16 +88,16 @@ def study(
     cells = ordered(wanted, summarise(rows))
     folder = out / "study"
     folder.mkdir(parents=True, exist_ok=True)
-    said = {"seeds": seeds, "largest": largest, "cells": [cell.to_json() for cell in cells]}
-    (folder / "results.json").write_text(_lines(said))
+    document = {"seeds": seeds, "largest": largest, "cells": [cell.to_json() for cell in cells]}
+    (folder / "results.json").write_text(_lines(document))
     page = write_page(out)
     write_line(f"{quantity(len(rows), 'run')} of {quantity(len(wanted.points()), 'point')}; the page is {page}")
 
 
-def _lines(said: dict[str, Any]) -> str:
+def _lines(results: dict[str, Any]) -> str:
     """JSON with a line per cell, so that a difference can be read."""
-    cells = ",\n".join(json.dumps(cell) for cell in said["cells"])
-    head = ", ".join(f'"{name}": {value}' for name, value in said.items() if name != "cells")
+    cells = ",\n".join(json.dumps(cell) for cell in results["cells"])
+    head = ", ".join(f'"{name}": {value}' for name, value in results.items() if name != "cells")
     return f'{{{head}, "cells": [\n{cells}\n]}}\n'
 
 
@@ -109,13 +107,13 @@ def write_page(out: Path) -> Path:
     from coterie.laboratory.study.spread import Cell
 
     folder = out / "study"
-    said = json.loads((folder / "results.json").read_text())
-    cells = [Cell.from_json(cell) for cell in said["cells"]]
+    results = json.loads((folder / "results.json").read_text())
+    cells = [Cell.from_json(cell) for cell in results["cells"]]
     measured = folder / "real.json"
     real = [RealPoint(**point) for point in json.loads(measured.read_text())] if measured.exists() else []
     for name, picture in pictures(cells).items():
         (folder / f"{name}.svg").write_text(picture + "\n")
-    command = f"coterie lab study --seeds {said['seeds']} --largest {said['largest']}"
+    command = f"coterie lab study --seeds {results['seeds']} --largest {results['largest']}"
     page = out / "study.md"
     page.write_text(markdown(cells, real, command, "study"))
     return page
@@ -124,14 +122,14 @@ def write_page(out: Path) -> Path:
 def _traces(files: Iterable[Path]) -> tuple[Any, ...]:
     from coterie.laboratory.churn import TraceError, read_trace, shortened
 
-    found = []
+    traces = []
     for file in files:
         try:
             changes = read_trace(file.read_text().splitlines())
         except TraceError as error:
             raise click.UsageError(f"{file}: {error}") from error
-        found.append((file.stem, tuple(shortened(changes, QUIET_MS))))
-    return tuple(found)
+        traces.append((file.stem, tuple(shortened(changes, QUIET_MS))))
+    return tuple(traces)
 
 
 QUIET_MS = 180_000  # stretches without a change are cut to it: beyond every timeout here, nothing happens
@@ -167,8 +165,8 @@ def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterato
         try:
             slices = min(len(jobs), session.sparkContext.defaultParallelism * 16)
             frame = session.range(0, len(jobs), numPartitions=slices)
-            for said in frame.mapInPandas(run_all, "row string").toLocalIterator():
-                yield StudyRow(**json.loads(said.row))
+            for result in frame.mapInPandas(run_all, "row string").toLocalIterator():
+                yield StudyRow(**json.loads(result.row))
         finally:
             session.stop()
 

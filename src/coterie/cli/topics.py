@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from coterie.cli.commands import CommandGroup
-from coterie.cli.running import broker_option, done, json_option, run, show
+from coterie.cli.invocation import broker_option, done, json_option, run, show
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
 
@@ -42,8 +42,10 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
             if internal or not info.is_internal
         ]
 
-    found = run(ask())
-    show(found, as_json, ["TOPIC", "PARTITIONS"], [(t["topic"], t["partitions"]) for t in found], "there are no topics")
+    listed = run(ask())
+    show(
+        listed, as_json, ["TOPIC", "PARTITIONS"], [(t["topic"], t["partitions"]) for t in listed], "there are no topics"
+    )
 
 
 @topics.command()
@@ -100,12 +102,12 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
             configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
             return {"topic": topic, "partitions": rows, "configs": configs}
 
-    found = run(ask())
-    rows = [(p["partition"], p["leader"], p["start"], p["end"]) for p in found["partitions"]]
-    show(found, as_json, ["PARTITION", "LEADER", "START", "END"], rows)
+    description = run(ask())
+    rows = [(p["partition"], p["leader"], p["start"], p["end"]) for p in description["partitions"]]
+    show(description, as_json, ["PARTITION", "LEADER", "START", "END"], rows)
     if not as_json:
         write_line()
-        write_lines(f"{name}={value}" for name, value in sorted(found["configs"].items()))
+        write_lines(f"{name}={value}" for name, value in sorted(description["configs"].items()))
 
 
 @topics.command()

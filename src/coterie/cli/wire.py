@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from coterie.cli.running import json_option
+from coterie.cli.invocation import json_option
 from coterie.console.terminal import write_json, write_lines, write_text
 
 
@@ -34,12 +34,14 @@ def wire(message: str | None, version: int | None, as_json: bool) -> None:
         return
     known = {m.__name__: m for a in APIS.values() for m in (a.request, a.response)}
     if message not in known:
-        raise click.UsageError(f"There is no message {message}; it is an API's name and Request or Response.")
-    found = known[message]
+        raise click.UsageError(
+            f"There is no message {message}; a message is an API's name with Request or Response, such as JoinGroupRequest."
+        )
+    kind = known[message]
     try:
-        text = source(found, found.versions.last if version is None else version)
+        text = source(kind, kind.versions.last if version is None else version)
     except WireError as error:
-        raise click.UsageError(f"{error}; there are {found.versions.first} to {found.versions.last}.") from error
+        raise click.UsageError(f"{error}; there are {kind.versions.first} to {kind.versions.last}.") from error
     if as_json:
         write_json({"message": message, "source": text})
     else:

@@ -1,4 +1,4 @@
-"""What verbs do for groups that live in ZooKeeper: reading as such a consumer, telling of such groups, moving offsets."""
+"""Commands for groups in ZooKeeper: a consumer of such a group, its description, its offsets to Kafka."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from coterie.cli.running import json_option, run, sentences, show
+from coterie.cli.invocation import json_option, run, sentences, show
 from coterie.console.terminal import write_line
 from coterie.lag import total_lag
 from coterie.program import on_signal
@@ -27,34 +27,34 @@ def zookeeper_option(help_text: str) -> Callable[[F], F]:
 
 
 def read_streams(
-    settings: dict[str, Any], topic: str, streams: int, limit: int | None, tell: Callable[[Any], None]
+    settings: dict[str, Any], topic: str, streams: int, limit: int | None, write: Callable[[Any], None]
 ) -> None:
     """Reads a topic in so many threads until the limit, until nothing came for consumer.timeout.ms, or until SIGINT or
     SIGTERM. Raises KafkaError."""
     from coterie.client.zookeeper import ZooKeeperConsumer
     from coterie.client.zookeeper.settings import consumer_settings
 
-    reading = _Reading(limit, consumer_settings(settings).consumer_timeout_ms, tell)
+    reading = _Reading(limit, consumer_settings(settings).consumer_timeout_ms, write)
     # Set from a thread: the signal may meet this one inside the event's own lock.
     stop = threading.Thread(target=reading.stop.set)
     with on_signal(stop.start), ZooKeeperConsumer(settings, {topic: streams}) as consumer:
         for stream in consumer.streams[topic]:
             threading.Thread(target=reading.read, args=(stream,), daemon=True).start()
         reading.stop.wait()
-        with reading.lock:  # nothing is taken any more, so what was taken was told
+        with reading.lock:  # no message is taken any more, and every taken one is written
             pass
     if reading.failed is not None:
         raise reading.failed
 
 
 class _Reading:
-    """What the threads of one command share. Under the lock a message is taken and told, or neither: what is taken counts
+    """What the threads of one command share. Under the lock a message is taken and written, or neither: what is taken counts
     as consumed."""
 
-    def __init__(self, limit: int | None, timeout_ms: int, tell: Callable[[Any], None]) -> None:
+    def __init__(self, limit: int | None, timeout_ms: int, write: Callable[[Any], None]) -> None:
         self.lock, self.stop = threading.Lock(), threading.Event()
         self.failed: Exception | None = None
-        self._limit, self._tell, self._told = limit, tell, 0
+        self._limit, self._write, self._written = limit, write, 0
         self._timeout_s = None if timeout_ms < 0 else timeout_ms / 1000
         self._last_s = time.monotonic()
 
@@ -71,22 +71,22 @@ class _Reading:
         with self.lock:
             message = None if self.stop.is_set() else stream.take(0)
             if message is not None:
-                self._tell(message)
-                self._told += 1
+                self._write(message)
+                self._written += 1
                 self._last_s = time.monotonic()
             silent_s = time.monotonic() - self._last_s
-            if self._told == self._limit or (self._timeout_s is not None and silent_s >= self._timeout_s):
+            if self._written == self._limit or (self._timeout_s is not None and silent_s >= self._timeout_s):
                 self.stop.set()
             return message is not None
 
 
 def describe_in_zookeeper(group_id: str, zookeeper: str) -> dict[str, Any]:
-    """As `groups describe` says it of other groups."""
+    """The document of `groups describe`."""
     from coterie.client.zookeeper.groups import ZooKeeperGroups, lag
 
-    with ZooKeeperGroups(zookeeper) as found:
-        group = found.read(group_id)
-        servers = found.bootstrap_servers()
+    with ZooKeeperGroups(zookeeper) as client:
+        group = client.read(group_id)
+        servers = client.bootstrap_servers()
     ends = run(lag(group, servers))
     partitions = []
     for tp in sorted({*group.partitions, *group.owners, *group.offsets}):
@@ -124,46 +124,48 @@ def list_in_zookeeper(zookeeper: str) -> tuple[list[dict[str, str]], str]:
     """Its groups, and the brokers that are registered there."""
     from coterie.client.zookeeper.groups import ZooKeeperGroups
 
-    with ZooKeeperGroups(zookeeper) as found:
+    with ZooKeeperGroups(zookeeper) as client:
         groups = [
-            {"group": name, "state": found.read(name).state, "protocol_type": "zookeeper"} for name in found.names()
+            {"group": name, "state": client.read(name).state, "protocol_type": "zookeeper"} for name in client.names()
         ]
-        return groups, found.bootstrap_servers()
+        return groups, client.bootstrap_servers()
 
 
 @click.command()
 @click.argument("group")
-@click.option("--zookeeper", metavar="HOST:PORT", envvar="COTERIE_ZOOKEEPER", required=True, help="Where it lives.")
 @click.option(
-    "--bootstrap-server", "-b", metavar="HOST:PORT", help="Where it goes; by default the brokers registered there."
+    "--zookeeper", metavar="HOST:PORT", envvar="COTERIE_ZOOKEEPER", required=True, help="The ZooKeeper of the group."
 )
-@click.option("--overwrite", is_flag=True, help="Also where the coordinator has a partition further on.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option(
+    "--bootstrap-server", "-b", metavar="HOST:PORT", help="The brokers to copy to; by default those in ZooKeeper."
+)
+@click.option("--overwrite", is_flag=True, help="Replace committed offsets that are further on.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be committed.")
 @json_option
 def migrate(
     group: str, zookeeper: str, bootstrap_server: str | None, overwrite: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Take a group's offsets from ZooKeeper to __consumer_offsets.
+    """Copy a group's offsets from ZooKeeper to __consumer_offsets.
 
-    The group must have stopped on both sides. What is in ZooKeeper stays there. Says of every partition what it did.
+    The group must have stopped on both sides. The offsets in ZooKeeper are unchanged.
     """
     from coterie.client.zookeeper.groups import ZooKeeperGroups
     from coterie.client.zookeeper.groups import migrate as take_over
 
     def look() -> tuple[Any, str]:
-        with ZooKeeperGroups(zookeeper) as found:
-            return found.read(group), bootstrap_server or found.bootstrap_servers()
+        with ZooKeeperGroups(zookeeper) as client:
+            return client.read(group), bootstrap_server or client.bootstrap_servers()
 
     read, servers = sentences(look)
     moved = run(take_over(read, servers, overwrite=overwrite, dry_run=dry_run))
     rows = [(m.topic, m.partition, m.in_zookeeper, m.before, m.after, m.note) for m in moved]
-    headers = ["TOPIC", "PARTITION", "ZOOKEEPER", "BEFORE", "NOW", "DONE"]
+    headers = ["TOPIC", "PARTITION", "ZOOKEEPER", "BEFORE", "NOW", "RESULT"]
     if as_json:
         show([asdict(m) for m in moved], True, [], [])
         return
     show(None, False, headers, rows, f"{group} has no offsets in ZooKeeper")
     if dry_run:
-        write_line("nothing was done; without --dry-run it would be")
+        write_line("dry run: nothing was committed")
         return
     committed = sum(m.note == "committed" for m in moved)
     write_line(

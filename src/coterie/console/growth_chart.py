@@ -25,7 +25,7 @@ class Growth:
 
 def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequence[int]) -> str:
     """Sizes to the right, values up, each a tenfold per step."""
-    values = [v for curve in curves for _, *found in curve.points for v in found if v > 0]
+    values = [v for curve in curves for _, *spread in curve.points for v in spread if v > 0]
     low = 10 ** math.floor(math.log10(min(values, default=1)))
     high = 10 ** math.ceil(math.log10(max(values, default=10)) + 1e-9)
     high = max(high, low * 10)
@@ -48,49 +48,50 @@ def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequenc
     for size in sizes:
         parts.append(f'<line x1="{x(size):.1f}" y1="{BOTTOM}" x2="{x(size):.1f}" y2="{BOTTOM + 4}" class="axis"/>')
         parts.append(caption(x(size), BOTTOM + 18, f"{size:,}", "middle", "small"))
-    for place, curve in enumerate(curves):
-        parts += _curve(place, curve, x, y)
+    for index, curve in enumerate(curves):
+        parts += _curve(index, curve, x, y)
     return svg(HEIGHT, title, [*parts, *_names(curves, x, y)])
 
 
 def _names(curves: Sequence[Growth], x: Scale, y: Scale) -> list[str]:
     """At the right ends of the curves, one below the other where they would overlap."""
     ends = []
-    for place, curve in enumerate(curves):
+    for index, curve in enumerate(curves):
         shown = [point for point in curve.points if point[1] > 0]
         if shown:
-            ends.append((y(shown[-1][1]), x(shown[-1][0]), place, curve.name))
+            ends.append((y(shown[-1][1]), x(shown[-1][0]), index, curve.name))
     parts, last = [], float("-inf")
-    for at, end, place, name in sorted(ends):
+    for at, end, index, name in sorted(ends):
         last = max(at, last + 15)
-        colour = PALETTE[place % len(PALETTE)]
+        colour = PALETTE[index % len(PALETTE)]
         parts.append(f'<rect x="{end + 10:.1f}" y="{last - 5:.1f}" width="10" height="10" fill="{colour}"/>')
         parts.append(caption(end + 25, last + 4, name, css="small bold"))
     return parts
 
 
-def _curve(place: int, curve: Growth, x: Scale, y: Scale) -> list[str]:
+def _curve(index: int, curve: Growth, x: Scale, y: Scale) -> list[str]:
     shown = [point for point in curve.points if point[1] > 0]
     if not shown:
         return []
-    colour = PALETTE[place % len(PALETTE)]
+    colour = PALETTE[index % len(PALETTE)]
     path = " ".join(f"{x(size):.1f},{y(mean):.1f}" for size, mean, _, _ in shown)
     parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>']
     for size, mean, lowest, highest in shown:
-        said = f"<title>{curve.name}, {quantity(round(size), 'member')}: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
+        members = quantity(round(size), "member")
+        tooltip = f"<title>{curve.name}, {members}: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
         parts.append(
             f'<line x1="{x(size):.1f}" y1="{y(lowest):.1f}" x2="{x(size):.1f}" y2="{y(highest):.1f}" '
             f'stroke="{colour}" stroke-width="1.5"/>'
         )
-        parts.append(_marker(MARKERS[place % len(MARKERS)], x(size), y(mean), colour, said))
+        parts.append(_marker(MARKERS[index % len(MARKERS)], x(size), y(mean), colour, tooltip))
     return parts
 
 
-def _marker(kind: str, x: float, y: float, colour: str, said: str) -> str:
+def _marker(kind: str, x: float, y: float, colour: str, tooltip: str) -> str:
     shapes = {
         "circle": f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"',
         "square": f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"',
         "diamond": f'<path d="M{x:.1f} {y - 5:.1f} L{x + 5:.1f} {y:.1f} L{x:.1f} {y + 5:.1f} L{x - 5:.1f} {y:.1f} Z"',
         "triangle": f'<path d="M{x:.1f} {y - 5:.1f} L{x + 5:.1f} {y + 4:.1f} L{x - 5:.1f} {y + 4:.1f} Z"',
     }
-    return f'{shapes[kind]} fill="{colour}">{said}</{shapes[kind].split(" ", 1)[0][1:]}>'
+    return f'{shapes[kind]} fill="{colour}">{tooltip}</{shapes[kind].split(" ", 1)[0][1:]}>'

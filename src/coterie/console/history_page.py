@@ -1,4 +1,4 @@
-"""A group's history as a page: who owned what, why it rebalanced, how far behind it was, what moved, what stood still."""
+"""A group's history as a page: who owned what, why it rebalanced, its lag, its moves and stalls."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LINES_SHOWN = 8
 _CAUSES = {
     "member_joined": "a member joined",
     "member_left": "a member left",
-    "session_timeout": "a member fell silent",
-    "rebalance_timeout": "a member did not rejoin",
-    "sync_timeout": "a member did not sync",
-    "leader_rejoined": "the leader asked",
+    "session_timeout": "a session timed out",
+    "rebalance_timeout": "a member did not rejoin in time",
+    "sync_timeout": "a member did not sync in time",
+    "leader_rejoined": "the leader rejoined",
     "subscription_changed": "a subscription changed",
     "static_member_returned": "a static member returned",
 }
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 def sections(history: Path, group: str) -> list[Section]:
-    """From the tables in that folder; a section whose table has nothing to say is left out."""
+    """From the tables in that folder; a section whose table has no rows is left out."""
     rebalances = sorted(rows_of(history / "rebalances", group), key=lambda r: (r["time_ms"], r["generation"]))
     ownership = rows_of(history / "ownership", group)
     lag = rows_of(history / "lag", group)
@@ -62,7 +62,7 @@ def _ownership(rows: list[Row], rebalances: list[Row], begin_ms: int, end_ms: in
     if not rows:
         return None
     partitions = sorted({(r["topic"], r["partition"]) for r in rows})
-    shown = {tp: place for place, tp in enumerate(partitions[:PARTITIONS_SHOWN])}
+    shown = {tp: row for row, tp in enumerate(partitions[:PARTITIONS_SHOWN])}
     stretches = [
         Stretch(
             shown[r["topic"], r["partition"]],
@@ -74,31 +74,31 @@ def _ownership(rows: list[Row], rebalances: list[Row], begin_ms: int, end_ms: in
         if (r["topic"], r["partition"]) in shown
     ]
     marks = [Mark((r["time_ms"] - begin_ms) / 1000, str(r["generation"])) for r in rebalances]
-    note = "A dashed line is a rebalance, with its generation; light grey: nobody owned the partition."
+    note = "A dashed line is a rebalance, with its generation; light grey: the partition is unowned."
     if len(partitions) > len(shown):
         note += f" The first {len(shown)} of {quantity(len(partitions), 'partition')}."
     names = [f"{topic}-{partition}" for topic, partition in shown]
     crowded = len(marks) > REBALANCES_SHOWN  # too many lines would hide what they mark
     end_s = (end_ms - begin_ms) / 1000
     body = timeline(names, stretches, [] if crowded else marks, end_s, "owners of each partition over time")
-    return Section("Who owned which partition", note, body, "ownership")
+    return Section("Owners of each partition", note, body, "ownership")
 
 
 def _causes(rebalances: list[Row]) -> Section | None:
     if not rebalances:
         return None
-    counted = Counter(_CAUSES.get(r["cause"], r["cause"] or "not told") for r in rebalances)
+    counted = Counter(_CAUSES.get(r["cause"], r["cause"] or "unknown") for r in rebalances)
     body = bars([(name, float(n)) for name, n in counted.most_common()], "rebalances by cause", "rebalances")
-    return Section("Why it rebalanced", "Each rebalance under its first cause.", body, "causes")
+    return Section("Causes of rebalances", "Each rebalance under its first cause.", body, "causes")
 
 
 def _moves(rebalances: list[Row]) -> Section | None:
-    told = [r for r in rebalances if r["moved"] is not None][-30:]
-    if not told:
+    known = [r for r in rebalances if r["moved"] is not None][-30:]
+    if not known:
         return None
-    values = [(f"generation {r['generation']}", float(r["moved"])) for r in told]
-    note = "Partitions that changed hands, in each of the last rebalances; a sticky assignor moves few."
-    return Section("What moved", note, bars(values, "partitions moved by rebalance", "partitions"), "moves")
+    values = [(f"generation {r['generation']}", float(r["moved"])) for r in known]
+    note = "Partitions that changed their owner in each of the last rebalances; a sticky assignor moves few."
+    return Section("Moved partitions", note, bars(values, "partitions moved by rebalance", "partitions"), "moves")
 
 
 def _lag(rows: list[Row], begin_ms: int, end_ms: int) -> Section | None:
@@ -129,14 +129,14 @@ def _rebalances(rebalances: list[Row]) -> Section | None:
             _ms(r["sync_ms"]),
             "-" if r["moved"] is None else r["moved"],
             "-" if r["unowned_ms"] is None else f"{r['unowned_ms'] / 1000:,.1f} s",
-            r["why"] or "not told",
+            r["why"] or "unknown",
         ]
         for r in rebalances[-REBALANCES_SHOWN:]
     ]
     headers = ["time (UTC)", "generation", "members", "join", "sync", "moved", "unowned", "why"]
     sources = ", ".join(sorted({r["source"].replace("_", " ") for r in rebalances}))
     body = table(headers, cells, frozenset(range(1, 7)))
-    return Section("Rebalances", f"As told by: {sources}. Unowned is summed over partitions.", body)
+    return Section("Rebalances", f"Sources: {sources}. Unowned is summed over partitions.", body)
 
 
 def _stalls(rows: list[Row]) -> Section | None:

@@ -52,8 +52,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], numbers: fro
 
     def cells(row: Sequence[object], tag: str) -> str:
         return "".join(
-            f"<{tag}{' class=n' if place in numbers else ''}>{escape(str(cell))}</{tag}>"
-            for place, cell in enumerate(row)
+            f"<{tag}{' class=n' if column in numbers else ''}>{escape(str(cell))}</{tag}>"
+            for column, cell in enumerate(row)
         )
 
     head = f"<tr>{cells(headers, 'th')}</tr>"

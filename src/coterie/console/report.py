@@ -9,9 +9,7 @@ from html import escape
 from coterie.console.page import Section, page
 from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
 
-_TIMELINE_NOTE = (
-    "A dashed line is a rebalance, numbered as in the table below; grey means that nobody owned the partition."
-)
+_TIMELINE_NOTE = "A dashed line is a rebalance, numbered as in the table below; grey: the partition is unowned."
 
 
 @dataclass(slots=True)
@@ -53,9 +51,9 @@ def render(report: Report) -> str:
     lags = line_chart(report.lags, report.end_s, "lag of each group over time", "records")
     sections = [
         Section("Checks", "", _checks(report.checks)),
-        Section("Who owned which partition", _TIMELINE_NOTE, owners),
+        Section("Owners of each partition", _TIMELINE_NOTE, owners),
         Section("Rebalances", "", _rebalances(report.rebalances)),
-        Section("What the demo did", "", _events(report.events)),
+        Section("Events", "", _events(report.events)),
         Section("Lag", "Records produced but not yet committed.", lags),
         Section(report.table_title, "", bars(report.table, report.table_title, report.table_unit)),
     ]
@@ -65,8 +63,8 @@ def render(report: Report) -> str:
 def _checks(checks: Sequence[tuple[str, bool, str]]) -> str:
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td class='{'right' if right else 'wrong'}'>{'right' if right else 'WRONG'}</td>"
-        f"<td>{escape(said)}</td></tr>"
-        for name, right, said in checks
+        f"<td>{escape(detail)}</td></tr>"
+        for name, right, detail in checks
     )
     return f"<table><tr><th>what</th><th></th><th>figure</th></tr>{rows}</table>"
 

@@ -88,36 +88,36 @@ class RealPoint:
 
 def pictures(cells: Sequence[Cell]) -> dict[str, str]:
     """File name without its ending -> SVG."""
-    found: dict[str, str] = {}
+    drawn: dict[str, str] = {}
     for question, measures in PANELS.items():
         mine = [c for c in cells if c.question == question]
         if mine and question == 4:
-            found |= _timeouts(mine, measures)
+            drawn |= _timeouts(mine, measures)
         elif mine:
-            found[f"question-{question}"] = _panels(mine, measures, TITLES[question])
+            drawn[f"question-{question}"] = _panels(mine, measures, TITLES[question])
     grown = [c for c in cells if c.question == 5]
     for workload in dict.fromkeys(c.workload for c in grown):
         for measure, unit in GROWING.items():
             name = f"growth-{workload}-{measure}".replace(" ", "-").removesuffix("_s").replace("_", "-")
-            found[name] = _growth([c for c in grown if c.workload == workload], measure, f"{workload}: {unit}", unit)
-    return found
+            drawn[name] = _growth([c for c in grown if c.workload == workload], measure, f"{workload}: {unit}", unit)
+    return drawn
 
 
 def _panels(cells: Sequence[Cell], measures: Sequence[str], title: str) -> str:
     """A panel per workload and measure."""
-    found = []
+    panels = []
     for workload in dict.fromkeys(c.workload for c in cells):
         same = [c for c in cells if c.workload == workload]
         for measure in measures:
             heading, unit = MEASURES[measure]
             shown = [c for c in same if measure != "rebalances" or c.setting not in EACH_BY_ITSELF]
-            found.append((f"{workload}: {heading}", unit, [_spread(c, c.setting, c.setting, measure) for c in shown]))
-    return small_multiples(found, title)
+            panels.append((f"{workload}: {heading}", unit, [_spread(c, c.setting, c.setting, measure) for c in shown]))
+    return small_multiples(panels, title)
 
 
 def _timeouts(cells: Sequence[Cell], measures: Sequence[str]) -> dict[str, str]:
     """One picture per setting that was turned."""
-    found: dict[str, str] = {}
+    drawn: dict[str, str] = {}
     for knob in ("session", "heartbeat", "max poll interval", "initial delay"):
         mine = [c for c in cells if c.workload.startswith(knob) or (knob == "session" and c.setting == "RocketMQ")]
         shown = measures if knob == "session" else ("agree_s", "unowned_s")
@@ -129,8 +129,8 @@ def _timeouts(cells: Sequence[Cell], measures: Sequence[str]) -> dict[str, str]:
             for measure in shown
         ]
         if mine:
-            found[f"question-4-{knob}".replace(" ", "-")] = small_multiples(panels, f"{TITLES[4]} {knob}")
-    return found
+            drawn[f"question-4-{knob}".replace(" ", "-")] = small_multiples(panels, f"{TITLES[4]} {knob}")
+    return drawn
 
 
 def _spread(cell: Cell, name: str, group: str, measure: str) -> Spread:
@@ -179,8 +179,8 @@ def _table(cells: Sequence[Cell], measures: Sequence[str], *, sizes: bool) -> st
     lines.append(f"|{'---|' * len(first)}{'---:|' * len(headings)}")
     for c in cells:
         name = c.setting if _formed(c) else f"{c.setting} (had not come to rest)"
-        told = [c.workload, name, *([f"{c.members:,}"] if sizes else []), *(_figure(c, m) for m in measures)]
-        lines.append(f"| {' | '.join(told)} |")
+        values = [c.workload, name, *([f"{c.members:,}"] if sizes else []), *(_figure(c, m) for m in measures)]
+        lines.append(f"| {' | '.join(values)} |")
     return "\n".join([*lines, "\n</details>\n"])
 
 

@@ -78,7 +78,7 @@ def svg(height: float, title: str, parts: Sequence[str]) -> str:
 
 def colours(names: Sequence[str]) -> dict[str, str]:
     """A colour for each name, in order of first appearance; the ninth is the first again."""
-    return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(dict.fromkeys(names))}
+    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(dict.fromkeys(names))}
 
 
 def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str) -> str:
@@ -87,11 +87,11 @@ def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[
     row_height, top = 20, 44
     height = top + len(rows) * row_height + 30
     parts = []
-    for place, name in enumerate(colour):
-        x = float(LEFT + place * 140)
+    for index, name in enumerate(colour):
+        x = float(LEFT + index * 140)
         parts.append(f'<rect x="{x}" y="4" width="14" height="14" fill="{colour[name]}"/>' + caption(x + 20, 16, name))
-    for place, row in enumerate(rows):
-        y = float(top + place * row_height)
+    for index, row in enumerate(rows):
+        y = float(top + index * row_height)
         parts.append(caption(LEFT - 8, y + 14, row, "end", "small"))
         parts.append(
             f'<rect x="{LEFT}" y="{y}" width="{WIDTH - LEFT - RIGHT}" height="{row_height - 3}" class="empty"/>'
@@ -125,11 +125,11 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> st
         parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>')
         parts.append(caption(LEFT - 8, y + 4, f"{value:,.0f}", "end", "small"))
     parts.append(caption(LEFT - 8, 16, unit, "end", "small"))
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         path = " ".join(f"{_x(t, end_s):.1f},{bottom - (bottom - top) * v / highest:.1f}" for t, v in line.points)
-        dash = ' stroke-dasharray="6 3"' if place % 2 else ""
+        dash = ' stroke-dasharray="6 3"' if index % 2 else ""
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour[line.name]}" stroke-width="2"{dash}/>')
-        x = LEFT + place * 220
+        x = LEFT + index * 220
         parts.append(
             f'<line x1="{x}" y1="11" x2="{x + 24}" y2="11" stroke="{colour[line.name]}" stroke-width="3"{dash}/>'
         )
@@ -146,13 +146,13 @@ def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
     highest = max((abs(v) for _, v in values), default=0) or 1
     whole = all(value == int(value) for _, value in values)
     parts = [caption(left, 12, unit, css="small")]
-    for place, (name, value) in enumerate(values):
-        y = 20 + place * row_height
+    for index, (name, value) in enumerate(values):
+        y = 20 + index * row_height
         width = max(value, 0) / highest * (WIDTH - left - RIGHT - 90)
         parts.append(caption(left - 8, y + 14, name, "end", "small"))
         parts.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{row_height - 5}" fill="{PALETTE[0]}"/>')
-        said = f"{value:,.0f}" if whole else f"{value:,.1f}"
-        parts.append(caption(left + width + 6, y + 13, said, css="small"))
+        label = f"{value:,.0f}" if whole else f"{value:,.1f}"
+        parts.append(caption(left + width + 6, y + 13, label, css="small"))
     return svg(height, title, parts)
 
 
@@ -175,8 +175,8 @@ def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: 
     width = (WIDTH - gap * (columns - 1)) / columns
     height = rows * row_height + 52
     parts, begin = _legend(colour)
-    for place, (name, unit, spreads) in enumerate(panels):
-        left, top = (place % columns) * (width + gap), begin + (place // columns) * height
+    for index, (name, unit, spreads) in enumerate(panels):
+        left, top = (index % columns) * (width + gap), begin + (index // columns) * height
         highest = max((s.high for s in spreads), default=0) or 1
         parts.append(caption(left, top + 12, name, css="bold") + caption(left + width, top + 12, unit, "end", "small"))
         for row, s in enumerate(spreads):
@@ -202,11 +202,11 @@ def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: 
 def _legend(colour: Mapping[str, str]) -> tuple[list[str], float]:
     """The groups' colours, in as many lines as they need; and where the panels begin below them."""
     parts, x, y = [], 0.0, 2.0
-    for name, found in colour.items():
+    for name, fill in colour.items():
         needed = 40.0 + 8 * len(name)
         if x and x + needed > WIDTH:
             x, y = 0.0, y + 20
-        parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="14" height="14" fill="{found}"/>')
+        parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="14" height="14" fill="{fill}"/>')
         parts.append(caption(x + 20, y + 12, name))
         x += needed
     return parts, y + 28

@@ -1,6 +1,6 @@
-"""The one door to standard output and standard error: what strangers named is shown, never obeyed.
+"""The one door to standard output and standard error: names from clients are shown, never obeyed.
 
-Names of groups, clients and topics, metadata and errors' messages come from whoever reached the broker. A terminal obeys
+Names of groups, clients and topics, metadata and errors' messages come from any client of the broker. A terminal obeys
 control characters in them (a title set, a screen cleared, a line that reads backwards), so each is shown as its escape:
 `\\x1b`, `\\u202e`. A text is one line here: a line break in a name starts no line of its own.
 """

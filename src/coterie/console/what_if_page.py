@@ -16,9 +16,9 @@ _PANELS = (
     ("rebalances", "Rebalances", "count", 1),
     ("unowned_ms", "Partitions without an owner", "partition-seconds", 1000),
     ("moved", "Partitions moved", "count", 1),
-    ("duplicates", "Records delivered twice", "records", 1),
-    ("mean_detection_ms", "From a kill until it is known", "seconds", 1000),
-    ("false_alarms", "Members removed though alive", "count", 1),
+    ("duplicates", "Duplicates", "records", 1),
+    ("mean_detection_ms", "Detection of a kill", "seconds", 1000),
+    ("false_alarms", "Living members removed", "count", 1),
 )
 _AXES = (
     ("static", lambda v: "static" if v else "dynamic"),
@@ -36,7 +36,7 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     """``rows``: those of `by_setting`."""
     shown = rows[:ROWS_SHOWN]
     varied = _varied(rows)
-    names = [", ".join(say(row[name]) for name, say in varied) or row["assignor"] for row in shown]
+    names = [", ".join(label(row[name]) for name, label in varied) or row["assignor"] for row in shown]
     panels = [
         (title, unit, [_spread(name, row, column, by) for name, row in zip(names, shown, strict=True)])
         for column, title, unit, by in _PANELS
@@ -51,8 +51,8 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     if len(rows) > ROWS_SHOWN:
         note += f" The first {ROWS_SHOWN} of {quantity(len(rows), 'setting')}; the table has all."
     return [
-        Section("What each setting would have cost", note, small_multiples(panels, "costs by setting"), "what-if"),
-        Section("In figures", _fixed(rows), table(headers, cells, frozenset(range(named, len(headers))))),
+        Section("Costs by setting", note, small_multiples(panels, "costs by setting"), "what-if"),
+        Section("Figures", _fixed(rows), table(headers, cells, frozenset(range(named, len(headers))))),
     ]
 
 
@@ -62,7 +62,7 @@ def _spread(name: str, row: Row, column: str, by: int) -> Spread:
 
 
 def _fixed(rows: Sequence[Row]) -> str:
-    same = [say(rows[0][name]) for name, say in _AXES if rows and len({row[name] for row in rows}) == 1]
+    same = [label(rows[0][name]) for name, label in _AXES if rows and len({row[name] for row in rows}) == 1]
     return "The same everywhere: " + ", ".join(same) + "." if same else ""
 
 
@@ -70,11 +70,11 @@ def figures(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], int]:
     """Headers, cells, and how many columns name the setting: those in which settings differ. For a page or a terminal."""
     varied = _varied(rows)
     headers = ["assignor", *(name.removesuffix("_ms").replace("_", " ") for name, _ in varied), "rebalances", "avoided"]
-    headers += ["unowned", "moved", "twice", "detection", "false alarms"]
+    headers += ["unowned", "moved", "duplicates", "detection", "false alarms"]
     cells = [
         [
             row["assignor"],
-            *(say(row[name]) for name, say in varied),
+            *(label(row[name]) for name, label in varied),
             f"{row['rebalances']:,.0f}",
             f"{row['rebalances_avoided'] or 0:+,.0f}",
             f"{row['unowned_ms'] / 1000:,.0f} s",
@@ -89,4 +89,4 @@ def figures(rows: Sequence[Row]) -> tuple[list[str], list[list[str]], int]:
 
 
 def _varied(rows: Sequence[Row]) -> list[tuple[str, Any]]:
-    return [(name, say) for name, say in _AXES if len({row[name] for row in rows}) > 1]
+    return [(name, label) for name, label in _AXES if len({row[name] for row in rows}) > 1]

@@ -1,4 +1,4 @@
-"""`coterie pipeline what-if` and `report`: what would have happened, and pages of what did."""
+"""`coterie pipeline what-if`, `report` and `export`: pages and tables of a history, and its churn under other settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.running import done, json_option, show
+from coterie.cli.invocation import done, json_option, show
 from coterie.cli.spark import run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
@@ -79,9 +79,9 @@ def what_if(
 ) -> None:
     """Replay a group's churn under other settings.
 
-    In the laboratory, by the real coordinator and members in virtual time, many times over, on Spark. Rebalances, seconds
-    without an owner, partitions moved, records delivered twice, time until a death is known. The
-    same seeds give the same table on any cluster."""
+    The coordinator and the members run in the laboratory's virtual time, once per seed and setting, on Spark. The table has
+    rebalances, unowned time, moved partitions, duplicates and the time until a killed member is detected. The same seeds
+    give the same table on any cluster."""
     from coterie.laboratory.reading_member import Workload
     from coterie.pipeline.what_if import GridError, grid, run_what_if
 
@@ -111,7 +111,7 @@ def what_if(
 
 
 def _cores(spark: Any) -> int:
-    """Spark Connect has no context to ask, and raises something of its own when asked."""
+    """The cores of the cluster; Spark Connect has no context and raises an error of its own."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:
@@ -178,20 +178,20 @@ def report(group: str, history: Path, out: Path, as_json: bool) -> None:
     It shows owners, causes, moves, lag and stalls; its pictures are also written as SVG and PNG."""
     from coterie.console.history_page import sections, summary
 
-    found = sections(history, group)
-    if not found:
-        raise click.ClickException(f"the history in {history} says nothing of group {group}.")
-    path = _write_page(out, f"Group {group}", summary(history, group), found)
+    parts = sections(history, group)
+    if not parts:
+        raise click.ClickException(f"the history in {history} has no group {group}.")
+    path = _write_page(out, f"Group {group}", summary(history, group), parts)
     done(f"the page is {path}", as_json, page=str(path))
 
 
-def _write_page(out: Path, title: str, text: str, found: list[Section]) -> Path:
+def _write_page(out: Path, title: str, text: str, parts: list[Section]) -> Path:
     from coterie.console.page import page, write_pictures
 
     out.mkdir(parents=True, exist_ok=True)
     path = out / "report.html"
-    path.write_text(page(title, text, found))
-    write_pictures(found, out / "pictures")
+    path.write_text(page(title, text, parts))
+    write_pictures(parts, out / "pictures")
     return path
 
 

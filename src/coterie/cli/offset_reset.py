@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option, milliseconds, run, show
+from coterie.cli.invocation import broker_option, json_option, milliseconds, run, show
 
 if TYPE_CHECKING:
     from coterie.client import Admin
     from coterie.client.types import TopicPartition
 
-QUIET_S = 5.0  # how long the offsets topic may say nothing before reading it counts as failed
+QUIET_S = 5.0  # without a record of the offsets topic, before reading it counts as failed
 
 
 @click.command()
@@ -42,21 +42,21 @@ def reset(
 ) -> None:
     """Set the committed offsets of a group that has no members."""
     if (to is None) == (as_of is None):
-        raise click.UsageError("say where to with --to or with --as-of, one of them.")
+        raise click.UsageError("groups reset needs either --to or --as-of.")
     if history is not None and as_of is None:
         raise click.UsageError("--history goes with --as-of.")
     if to is not None:
-        found = run(_reset(group, bootstrap_server, topic_names, dry_run, _by_records(to)))
+        offsets = run(_reset(group, bootstrap_server, topic_names, dry_run, _by_records(to)))
     else:
         moment_ms = milliseconds(as_of or "", "--as-of")
-        found = run(
+        offsets = run(
             _reset(
                 group, bootstrap_server, topic_names, dry_run, _by_commits(group, moment_ms, history, bootstrap_server)
             )
         )
-    rows = [(o["topic"], o["partition"], o["from"], o["to"]) for o in found]
+    rows = [(o["topic"], o["partition"], o["from"], o["to"]) for o in offsets]
     none = f"{group} has no offsets; name a --topic" if to is not None else f"{group} had committed nothing by then"
-    show(found, as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows, none)
+    show(offsets, as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows, none)
 
 
 async def _reset(group: str, bootstrap_server: str, names: tuple[str, ...], dry_run: bool, choose: Any) -> Any:
@@ -150,8 +150,8 @@ async def _replayed(admin: Admin, bootstrap_server: str, group: str, moment_ms: 
                         try:
                             shard.load(record.key, record.value, record.timestamp_ms)
                         except WireError:
-                            continue  # as a broker, which steps over what nobody can read
+                            continue  # as a broker, which skips unreadable records
             if time.monotonic() - quiet_since_s > QUIET_S:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{topic}-{where[1]} cannot be read to its end")
-    found = shard.groups.get(group)
-    return {} if found is None else {TopicPartition(*tp): o.offset for tp, o in found.offsets.items()}
+    state = shard.groups.get(group)
+    return {} if state is None else {TopicPartition(*tp): o.offset for tp, o in state.offsets.items()}

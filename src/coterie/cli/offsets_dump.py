@@ -12,7 +12,7 @@ from coterie.wire.primitives import WireError
 
 
 def dump_offsets(path: Path) -> Iterator[str]:
-    """A line a record, oldest first; what cannot be read is said and stepped over."""
+    """A line a record, oldest first; an unreadable record is reported and skipped."""
     folders = sorted(path.glob("__consumer_offsets-*")) if path.is_dir() else []
     segments = [path] if path.is_file() else sorted(file for f in folders or [path] for file in f.glob("*.log"))
     for segment in segments:

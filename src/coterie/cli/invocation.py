@@ -1,4 +1,4 @@
-"""What every verb that talks to a broker shares: the address, JSON or tables, errors as one sentence."""
+"""What the commands share: the broker's address, running on a loop, errors as one sentence, JSON or tables."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def milliseconds(text: str, option: str, others: str = "") -> int:
 
 
 def done(text: str, as_json: bool, **what: Any) -> None:
-    """Says what was done: a sentence, or its parts as JSON."""
+    """Writes a result: a sentence, or its fields as JSON."""
     if as_json:
         write_json(what)
     else:
@@ -127,7 +127,7 @@ def progress_bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
 
 
 def show(value: Any, as_json: bool, headers: Sequence[str], rows: Sequence[Sequence[Any]], none: str = "") -> None:
-    """The value as JSON, or the rows as a table; ``none`` is said when there are no rows."""
+    """The value as JSON, or the rows as a table; ``none`` is the sentence for no rows."""
     if as_json:
         write_json(value, indent=2)
     elif rows:

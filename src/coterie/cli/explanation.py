@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.running import broker_option, json_option, run, run_until_stopped
+from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped
 from coterie.console.terminal import drawing_console, is_terminal, text_of, write_drawing, write_json, write_line
 from coterie.lag import lag_text
 
@@ -68,7 +68,7 @@ async def _watch(
 
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
         live = None if as_json or not is_terminal() else Live(console=drawing_console(), auto_refresh=False)
-        said, looked = "", 0
+        shown, looked = "", 0
         try:
             if live is not None:
                 live.start()
@@ -78,10 +78,10 @@ async def _watch(
                 except KafkaError as error:
                     if not looked or not error.retriable:
                         raise
-                    document = None  # the broker is away for a moment: look again
+                    document = None  # the broker is away for a moment: the next look tries again
                 looked += 1
                 if document is not None:
-                    said = _show(document, live, as_json, said)
+                    shown = _show(document, live, as_json, shown)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(every):
                         await stop.wait()
@@ -90,16 +90,16 @@ async def _watch(
                 live.stop()
 
 
-def _show(document: GroupExplanation, live: Any, as_json: bool, said: str) -> str:
-    """Draws, or prints what is new; returns what was said last."""
+def _show(document: GroupExplanation, live: Any, as_json: bool, shown: str) -> str:
+    """Draws, or prints what is new; returns the last printed line."""
     if live is not None:
         live.update(draw(document), refresh=True)
-        return said
+        return shown
     lag = lag_text([asdict(p) for p in document.partitions])
     line = f"generation {document.generation}, {document.state}: {document.verdict}; lag {lag}"
     if as_json:
         write_json(asdict(document))
-    elif line != said:
+    elif line != shown:
         write_line(line)
     return line
 

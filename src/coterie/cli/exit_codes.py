@@ -1,11 +1,11 @@
-"""How every command ends: one exit code, one sentence where something failed, and no traceback for what is no bug.
+"""How every command ends: one exit code, one sentence where something failed, and a traceback only for a bug.
 
 0     done, or stopped where it runs until it is stopped
 1     refused or failed, with a sentence; where a command compares or checks: not everything held
 2     wrong arguments
 3     something that the command needs cannot run here
 130   stopped by SIGINT or SIGTERM before it was done
-141   whoever read the output has gone, as after `| head -1` (128 + SIGPIPE)
+141   the reader of the output has gone, as after `| head -1` (128 + SIGPIPE)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def exit_code(work: Callable[[], Any]) -> int:
-    """Runs a command's work; its exit code, with the sentence written that goes with it. Raises what is a bug."""
+    """Runs a command's work, writes the sentence of its failure, and returns its exit code. Raises what is a bug."""
     try:
         code = _code(work)
         ending(code)
@@ -97,8 +97,7 @@ def _flush() -> None:
 
 
 def _output_failed(failed: OutputFailed) -> int:
-    """Says nothing to a reader that has gone. What still waits in the buffers goes nowhere: Python would try again to
-    write it at the end."""
+    """Writes nothing to a reader that has gone, and drops what is in the buffers: Python would try to write it at exit."""
     gone = failed.cause.errno == errno.EPIPE
     _discard(sys.stdout)
     with contextlib.suppress(OSError):
