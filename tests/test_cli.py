@@ -66,7 +66,7 @@ def test_a_day_with_the_command_line(broker: BrokerProcess) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (("brokr",), 2, "There is no command 'brokr'. Did you mean broker?"),
+        (("brokr",), 2, "coterie has no command 'brokr'. Did you mean broker?"),
         (("broker",), 2, "--data DIR, or --memory"),
         (("broker", "--memory", "--set", "num.partition=3"), 1, "did you mean num.partitions?"),
         (("broker", "--memory", "--listen", "nowhere"), 2, "--listen takes HOST:PORT"),

@@ -32,7 +32,7 @@ WORK_AT_ONCE = {
 }
 # The first word of a help text: a verb.
 VERBS = frozenset(
-    """Add Answer Ask Attack Check Compare Count Create Delete Explain Export Feed Kill List Make Measure Move Print Read
+    """Add Check Compare Copy Count Create Delete Explain Export Feed Kill List Make Measure Move Print Read
     Replay Run See Set Show Take Test Turn Watch Write""".replace("\n", " ").split(" ")
 )
 
