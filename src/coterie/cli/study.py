@@ -64,7 +64,7 @@ def study(
     spark: str | None,
     real: bool,
 ) -> None:
-    """Answer the articles' questions by measurement, in virtual time.
+    """Measure the ways to rebalance on the same workloads, in virtual time.
 
     Runs ZooKeeper's, Kafka's eager, cooperative and static, and RocketMQ's rebalance on the same workloads, many seeds
     each, and writes OUT/study.md with its pictures and figures in OUT/study.
