@@ -175,9 +175,9 @@ def fetch(address: tuple[str, int], seconds: float) -> float:
     started = time.perf_counter()
     end = started + seconds
     while time.perf_counter() < end:
-        asked = FetchPartition(0, fetch_offset=position, partition_max_bytes=1_100_000)
+        requested = FetchPartition(0, fetch_offset=position, partition_max_bytes=1_100_000)
         request = FetchRequest(
-            max_wait_ms=0, min_bytes=0, max_bytes=50_000_000, topics=[FetchTopic(TOPIC, partitions=[asked])]
+            max_wait_ms=0, min_bytes=0, max_bytes=50_000_000, topics=[FetchTopic(TOPIC, partitions=[requested])]
         )
         data = broker.request(request, highest=FETCH_VERSION).responses[0].partitions[0]
         check(data.error_code)

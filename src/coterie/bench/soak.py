@@ -59,8 +59,8 @@ class SoakResult:
 class Soak:
     """All processes by name; each can be killed and started again."""
 
-    def __init__(self, folder: Path, address: str, say: Callable[[str], None]) -> None:
-        self.folder, self.address, self._say = folder, address, say
+    def __init__(self, folder: Path, address: str, report: Callable[[str], None]) -> None:
+        self.folder, self.address, self._report = folder, address, report
         self.kills: list[tuple[str, int]] = []
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class Soak:
         self.kills.append((name, int(time.time() * 1000)))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        self._say(f"killed {name}")
+        self._report(f"killed {name}")
         self.start(name)
 
     def stop(self, name: str, patience_s: float = 60.0) -> None:
@@ -101,7 +101,7 @@ class Soak:
         if process is None:
             return
         if process.poll() is not None:
-            self._say(f"{name} had ended by itself with {process.returncode}; see {self.folder / name}.log")
+            self._report(f"{name} had ended by itself with {process.returncode}; see {self.folder / name}.log")
             return
         process.send_signal(signal.SIGTERM)
         try:
@@ -118,9 +118,9 @@ class Soak:
         return [name for name, process in self._processes.items() if process.poll() is not None]
 
 
-def run_soak(folder: Path, address: str, minutes: float, say: Callable[[str], None], seed: int = 0) -> SoakResult:
+def run_soak(folder: Path, address: str, minutes: float, report: Callable[[str], None], seed: int = 0) -> SoakResult:
     """Runs it. Raises RuntimeError where it could not even begin."""
-    soak, rng = Soak(folder, address, say), random.Random(seed)
+    soak, rng = Soak(folder, address, report), random.Random(seed)
     names = {
         "producer": [f"producer-{n}" for n in range(PRODUCERS)],
         "consumer": [f"consumer-{n}" for n in range(CONSUMERS)],
@@ -133,7 +133,7 @@ def run_soak(folder: Path, address: str, minutes: float, say: Callable[[str], No
         for kind in ("producer", "consumer", "spark"):
             for name in names[kind]:
                 soak.start(name)
-        _trouble(soak, names, minutes, rng, say)
+        _trouble(soak, names, minutes, rng, report)
         for name in names["producer"]:
             soak.stop(name)
         _wait_for(lambda: _lag(address) == 0, DRAIN_S, "the group does not get to the end of the topic")
@@ -146,7 +146,7 @@ def run_soak(folder: Path, address: str, minutes: float, say: Callable[[str], No
 
 
 def _trouble(
-    soak: Soak, names: dict[str, list[str]], minutes: float, rng: random.Random, say: Callable[[str], None]
+    soak: Soak, names: dict[str, list[str]], minutes: float, rng: random.Random, report: Callable[[str], None]
 ) -> None:
     """In each minute one of each kind is killed, at times of its own."""
     begin_s = time.monotonic()
@@ -160,7 +160,7 @@ def _trouble(
         while due and due[0][0] <= now_s:
             soak.kill(due.pop(0)[1])
         for name in soak.ended():
-            say(f"{name} ended by itself; it is started again")
+            report(f"{name} ended by itself; it is started again")
             soak.kills.append((name, int(time.time() * 1000)))
             soak.start(name)
         time.sleep(0.2)

@@ -39,7 +39,7 @@ RUNS, SEEDS = 3, 20
 DOWN_S = 2.0
 QUIET_S, PATIENCE_S = 3.0, 100.0
 NEWCOMER = "newcomer"
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 Start = Callable[[str, str], list[str]]  # group and member -> a worker's words
 
 
@@ -101,12 +101,12 @@ class ProcessMembers:
     def _listen(self, name: str, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            report = json.loads(line)
+            line_fields = json.loads(line)
             # RocketMQ's queues are (topic, broker, number)
-            owned = {("@".join(where[:-1]), where[-1]) for where in report["owned"]}
+            owned = {("@".join(where[:-1]), where[-1]) for where in line_fields["owned"]}
             with self._lock:
                 if self._processes.get(name) is process:
-                    self._changed(name, owned, report["ms"])
+                    self._changed(name, owned, line_fields["ms"])
 
     def _changed(self, name: str, owned: set[tuple[str, int]], now_ms: int) -> None:
         self.meter.changed(name, self._owned[name], owned, now_ms)
@@ -179,7 +179,7 @@ def _simulated(question: StudyPoint) -> list[float]:
     return [getattr(run(_alike(question.setting), plan, seed), question.measure) for seed in range(SEEDS)]
 
 
-def measure(tell: Tell) -> list[RealPoint]:
+def measure(report: Report) -> list[RealPoint]:
     """All questions; a question whose servers are not available here is reported and skipped."""
     points: list[RealPoint] = []
     with tempfile.TemporaryDirectory(prefix="coterie-study-") as folder:
@@ -191,17 +191,17 @@ def measure(tell: Tell) -> list[RealPoint]:
             mine = [q for q in QUESTIONS if q.setting.protocol in protocols]
             try:
                 with servers(Path(folder)) as start:
-                    points += [_point(question, start, tell) for question in mine]
+                    points += [_point(question, start, report) for question in mine]
             except (CannotRun, RuntimeError) as reason:
-                tell(f"SKIPPED {protocols[0]}: {reason}")
+                report(f"SKIPPED {protocols[0]}: {reason}")
     return points
 
 
-def _point(question: StudyPoint, start: Callable[[StudyPoint], Start], tell: Tell) -> RealPoint:
+def _point(question: StudyPoint, start: Callable[[StudyPoint], Start], report: Report) -> RealPoint:
     name = f"{question.setting.name}-{question.event}".replace(" ", "-").replace(",", "")
     real = [_one_run(question, start(question), f"{name}-{n}") for n in range(RUNS)]
     simulated = _simulated(question)
-    tell(f"{question.setting.name}, {_SAID[question.event]}: real {real}, laboratory {sum(simulated) / SEEDS:.2f} s")
+    report(f"{question.setting.name}, {_SAID[question.event]}: real {real}, laboratory {sum(simulated) / SEEDS:.2f} s")
     return RealPoint(
         question.setting.name,
         _SAID[question.event],

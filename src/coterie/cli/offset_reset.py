@@ -113,6 +113,7 @@ def _by_commits(group: str, moment_ms: int, history: Path | None, bootstrap_serv
         if history is None:
             then = await _replayed(admin, bootstrap_server, group, moment_ms)
         else:
+            from coterie.client.types import TopicPartition
             from coterie.pipeline.history.state import Moment, group_from_tables
 
             kept = group_from_tables(history, group, Moment(time_ms=moment_ms))

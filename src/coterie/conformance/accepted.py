@@ -31,7 +31,7 @@ def tied_vote(story: GroupStory, ours: Response, theirs: Response) -> bool:
     names = (ours.get("protocol_name"), theirs.get("protocol_name"))
     if None in names or names[0] == names[1]:
         return False
-    members = {m["member_id"] for m in ours["members"]}  # the leader hears who is in it; others may have left by now
+    members = {m["member_id"] for m in ours["members"]}  # in the leader's response; others may have left by now
     rejoined = [a for a in story.actors.values() if a.name in story.joining or a.member in members]
     known = [a for a in story.actors.values() if a.member in story.ask.members or a in rejoined]
     return any(_is_tie(str(names[0]), str(names[1]), [a.protocols for a in joined]) for joined in (rejoined, known))
@@ -125,7 +125,7 @@ def removed_while_syncing(story: GroupStory, ours: Response, theirs: Response) -
 
 
 def commit_to_unknown(story: GroupStory, ours: Response, theirs: Response) -> bool:
-    """Since Kafka 4 a commit of a member to a group that nobody knows is told so: OffsetCommit v9 GROUP_ID_NOT_FOUND, where
+    """Since Kafka 4 a commit of a member to an unknown group has an error of its own: OffsetCommit v9 GROUP_ID_NOT_FOUND, where
     it was ILLEGAL_GENERATION, and TxnOffsetCommit ILLEGAL_GENERATION, where it was UNKNOWN_MEMBER_ID."""
     refusals = (
         ("* OffsetCommit v9", "GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"),
@@ -136,7 +136,7 @@ def commit_to_unknown(story: GroupStory, ours: Response, theirs: Response) -> bo
 
 
 def described_as(group: Response, version: tuple[int, ...]) -> Response:
-    """Before Kafka 4 only a Stable group's assignments are told; ours are left out of the comparison then."""
+    """Before Kafka 4 only a Stable group's assignments are described; ours are left out of the comparison then."""
     if version < (4,) and group["group_state"] != "Stable":
         for member in group["members"]:
             member["member_assignment"] = b""

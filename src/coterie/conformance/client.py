@@ -184,7 +184,7 @@ async def commits_and_positions(broker: BrokerUnderTest) -> None:
 
 
 async def static_members(broker: BrokerUnderTest) -> None:
-    """Back under its group.instance.id within the session, a member has what it had, and nobody rebalanced."""
+    """Back under its group.instance.id within the session, a member has its partitions, and there was no rebalance."""
     topic = await broker.topic("static", 4)
     one = broker.consumer("static", group_instance_id="one")
     two = broker.consumer("static", group_instance_id="two")
@@ -322,7 +322,7 @@ CHECKS: tuple[Callable[[BrokerUnderTest], Awaitable[None]], ...] = (
 
 
 def run_checks(bootstrap_servers: str, report: Callable[[str, str], None]) -> dict[str, bool]:
-    """Each check by its name, and whether it went right; ``told(name, what went wrong or "")`` as they end."""
+    """Each check by its name, and whether it succeeded; ``report(name, problem or "")`` is called as each ends."""
     results: dict[str, bool] = {}
     for number, check in enumerate(CHECKS):
         name, wrong = check.__name__.replace("_", " "), ""

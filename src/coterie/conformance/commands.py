@@ -1,5 +1,5 @@
-"""Every command of ours that talks to a broker, run as a user runs it, on whichever broker: the table says what each prints,
-and from which Apache Kafka on it works. On an older one it must end with the sentence that says so."""
+"""Every command of ours that talks to a broker, run as a user runs it, on any broker: the table has the output of each,
+and the first Apache Kafka that it works on. On an older one it must end with the sentence for that case."""
 
 from __future__ import annotations
 
@@ -114,10 +114,10 @@ def wrong(command: CommandCase, version: str, code: int, output: str) -> str:
 def run_commands(
     address: str,
     version: str,
-    tell: Callable[[str, str], None],
+    report: Callable[[str, str], None],
     commands: Sequence[CommandCase] = COMMANDS,
 ) -> dict[str, bool]:
-    """Each command with whether it was right; ``tell`` hears it and what was wrong."""
+    """Each command with whether it was right; ``report`` is called with it and the problem."""
     environment = {**os.environ, "COTERIE_BOOTSTRAP_SERVER": address}
     results: dict[str, bool] = {}
     for number, command in enumerate(commands, 1):
@@ -134,5 +134,5 @@ def run_commands(
         failure = wrong(command, version, process.returncode, process.stdout)
         name = f"{number} coterie {command.line}"
         results[name] = not failure
-        tell(name, failure)
+        report(name, failure)
     return results

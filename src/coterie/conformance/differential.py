@@ -25,7 +25,7 @@ from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 
 STEPS_PER_STORY = 120
 AT_ONCE = 12
-FAILURES_SHOWN = 10  # then it stops: the rest would say the same
+FAILURES_SHOWN = 10  # then it stops: the rest would show the same
 # The same on both; short sessions are allowed so that expiry can be waited for.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

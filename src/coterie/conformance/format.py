@@ -36,7 +36,7 @@ ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
 
 @dataclass(frozen=True, slots=True)
 class FormatCheck:
-    """One thing that was compared; ``text`` says what came out wrong, or how much was compared."""
+    """One comparison; ``text`` has the differences, or how much was compared."""
 
     name: str
     right: bool
@@ -137,12 +137,12 @@ def _console_consumer(version: str, address: tuple[str, int]) -> str:
 
 def _run(command: list[str], *, quiet: bool = False) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
-    # The console consumer ends by its own time-out, and says so on stderr as an exception.
+    # The console consumer ends by its own time-out, with an exception on stderr.
     return done.stdout if quiet else done.stdout + done.stderr
 
 
 def we_take_over_theirs(version: str, folder: Path) -> FormatCheck:
-    """Kafka writes a folder and stops; coterie starts on it and must tell the same groups and offsets."""
+    """Kafka writes a folder and stops; coterie starts on it and must describe the same groups and offsets."""
     settings = ONE_PARTITION | {"group.initial.rebalance.delay.ms": "0"}
     with running(version, folder, settings) as kafka:
         wait_for_coordinator(kafka)

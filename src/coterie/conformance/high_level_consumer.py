@@ -132,7 +132,7 @@ class Together:
         return "" if (self.folder / name).read_text().split() else f"{name} is empty"
 
     def wrong_owners(self, members: int) -> str:
-        """Waits until the group is whole; what differs from what the rule says of its registrations."""
+        """Waits until every partition has an owner; returns the difference from the rule's assignment for its registrations."""
 
         def settled() -> bool:
             with contextlib.suppress(KafkaError):
@@ -150,10 +150,10 @@ class Together:
     def _differs(group: GroupInZooKeeper) -> str:
         threads = threads_by_topic(group.members).get(TOPIC, [])
         wanted = {(TOPIC, p): thread for thread in threads for p in share(range(PARTITIONS), threads, thread)}
-        return "" if group.owners == wanted else f"owners are {group.owners}, the rule says {wanted}"
+        return "" if group.owners == wanted else f"owners are {group.owners}, by the rule {wanted}"
 
     def wrong_tool(self) -> str:
-        """What Kafka's own tool says of the owners, beside the nodes."""
+        """The owners by Kafka's own tool, beside the nodes; returns the difference."""
         command = java(
             "kafka.admin.ConsumerGroupCommand", "--zookeeper", self.zookeeper, "--describe", "--group", GROUP
         )
@@ -162,7 +162,7 @@ class Together:
         owners = {TopicPartition(row[0], int(row[1])): row[-1] for row in rows}
         ours = {where: owner.rpartition("-")[0] for where, owner in self.group().owners.items()}
         same = {where: ours[where].startswith(name) or name.startswith(ours[where]) for where, name in owners.items()}
-        return "" if len(owners) == PARTITIONS and all(same.values()) else f"the tool says {owners}, the nodes {ours}"
+        return "" if len(owners) == PARTITIONS and all(same.values()) else f"by the tool {owners}, the nodes {ours}"
 
 
 def _until(what: Callable[[], bool]) -> None:
@@ -240,20 +240,20 @@ async def _create(bootstrap: str) -> None:
             await asyncio.sleep(0.5)
 
 
-def run_checks(folder: Path, broker: str, tell: Callable[[str, str], None]) -> dict[str, bool]:
-    """Each check on one of `BROKERS` with whether it was right; ``tell`` hears its name and what was wrong. Raises
+def run_checks(folder: Path, broker: str, report: Callable[[str, str], None]) -> dict[str, bool]:
+    """Each check on one of `BROKERS` with whether it was right; ``report`` is called with its name and the problem. Raises
     CannotRun."""
     agreed: dict[str, bool] = {}
 
     def check(name: str, wrong: str) -> None:
         agreed[name] = not wrong
-        tell(name, wrong)
+        report(name, wrong)
 
     with _running(folder, broker) as group:
         theirs = group.start_theirs(first=True)
         check("theirs alone owns every partition", group.wrong_owners(1))
         group.start_ours()
-        check("ours joins, and both own what the rule says", group.wrong_owners(2))
+        check("ours joins, and both own their shares by the rule", group.wrong_owners(2))
         group.send()
         check("every record is delivered to one of them", group.wrong_delivery())
         check("Kafka's own tool reads our owners", group.wrong_tool())
@@ -265,7 +265,7 @@ def run_checks(folder: Path, broker: str, tell: Callable[[str, str], None]) -> d
         check("ours goes on from their offsets", group.wrong_delivery())
         time.sleep(1)
         group.start_theirs(first=False)
-        check("theirs comes back, and both own what the rule says", group.wrong_owners(2))
+        check("theirs comes back, and both own their shares by the rule", group.wrong_owners(2))
         group.send()
         check("theirs goes on from our offsets", group.wrong_delivery() or group.wrong_share("theirs-2.txt"))
     return agreed

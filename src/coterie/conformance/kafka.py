@@ -1,6 +1,6 @@
 """The real Apache Kafka from Maven Central: jars fetched once, brokers started on loopback and ended by who started them.
 
-Needs a Java (11 or newer) and Maven on the PATH; `CannotRun` says in a sentence what is missing.
+Needs a Java (11 or newer) and Maven on the PATH; `CannotRun` names what is missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DEPENDENCY = "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><ve
 
 
 class CannotRun(RuntimeError):
-    """Something that the real Kafka needs is not here; the text says what to do."""
+    """A requirement of the real Kafka is not here; the message has the remedy."""
 
 
 def jars(version: str) -> Path:
@@ -180,7 +180,7 @@ def end(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def wait_for_port(port: int, processes: list[subprocess.Popen[bytes]], log: Path) -> None:
-    """Until somebody listens there. Raises CannotRun where one of the processes has ended, or none listens in time."""
+    """Until a process listens there. Raises CannotRun where one of the processes has ended, or none listens in time."""
     end_s = time.monotonic() + START_S
     while time.monotonic() < end_s:
         if any(p.poll() is not None for p in processes):

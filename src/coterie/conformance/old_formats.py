@@ -243,8 +243,8 @@ def printed(zookeeper: str, folder: Path, topic: str, count: int) -> list[str]:
     return output.decode().splitlines()
 
 
-def run_checks(folder: Path, tell: Callable[[str, str], None]) -> dict[str, bool]:
-    """Each check with whether both brokers agree; ``tell`` hears its name and the difference. Raises CannotRun."""
+def run_checks(folder: Path, report: Callable[[str, str], None]) -> dict[str, bool]:
+    """Each check with whether both brokers agree; ``report`` is called with its name and the difference. Raises CannotRun."""
     agreed: dict[str, bool] = {}
     folder.mkdir(parents=True, exist_ok=True)
     with sides(folder) as both:
@@ -252,7 +252,7 @@ def run_checks(folder: Path, tell: Callable[[str, str], None]) -> dict[str, bool
         def compare(name: str, look: Callable[[RegisteredBroker], Any]) -> None:
             theirs, ours = (look(side) for side in both)
             agreed[name] = theirs == ours
-            tell(name, "" if theirs == ours else f"{both[0].name} {theirs!r}, coterie {ours!r}")
+            report(name, "" if theirs == ours else f"{both[0].name} {theirs!r}, coterie {ours!r}")
 
         end = fetched(both[0].address, 0, 0)[1]
         for version in range(4):
@@ -274,7 +274,7 @@ def run_checks(folder: Path, tell: Callable[[str, str], None]) -> dict[str, bool
         lines = printed(both[1].zookeeper, folder, TRANSACTIONS, IN_TRANSACTIONS)
         name = f"Kafka {KAFKA}'s console consumer reads on after the markers of transactions"
         agreed[name] = len(lines) == IN_TRANSACTIONS
-        tell(name, "" if agreed[name] else f"it printed {lines}")
+        report(name, "" if agreed[name] else f"it printed {lines}")
     return agreed
 
 

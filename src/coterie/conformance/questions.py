@@ -76,7 +76,7 @@ class GroupQuestion:
 
 @dataclass(slots=True)
 class Asking:
-    """What the makers below look at: the group as both sides last told it, and the versions that both speak."""
+    """The input of the makers below: the group as both sides last described it, and the versions that both speak."""
 
     random: random.Random
     group: str
@@ -100,7 +100,7 @@ class Asking:
         return self.random.random() < probability
 
     def group_id(self, unnamed: str = "") -> str:
-        """Mostly the story's group; now and then none at all (where that makes no group), or one that nobody knows."""
+        """Mostly the story's group; now and then the empty id (where that makes no group), or an unknown one."""
         if self.chance(0.985):
             return self.group
         return self.random.choice([unnamed, f"{self.group}-nobody"])
@@ -150,7 +150,7 @@ def join(ask: Asking, actor: GroupActor) -> GroupQuestion:
 
 
 def sync(ask: Asking, actor: GroupActor) -> GroupQuestion:
-    """A sync; the leader assigns, sometimes leaving somebody out."""
+    """A sync; the leader assigns, sometimes without one of the members."""
     version = ask.version(SyncGroupRequest, STATIC_FROM_OTHERS if actor.instance else 0)
     member, generation = ask.member_id(actor), ask.generation_of(actor)
     shares = [m for m in ask.members if ask.chance(0.95)] if actor.member == ask.leader else []
@@ -199,7 +199,7 @@ def leave(ask: Asking, actor: GroupActor) -> GroupQuestion:
 
 
 def remove(ask: Asking, symbol: str) -> GroupQuestion:
-    """Takes out a member that no actor speaks for any more (an older id of somebody who joined anew)."""
+    """Removes a member that is no actor's any more (an older id of an actor that joined anew)."""
     version = min(ask.versions[LeaveGroupRequest][1], BATCH_LEAVE_FROM - 1)
     version = max(version, ask.versions[LeaveGroupRequest][0])
 

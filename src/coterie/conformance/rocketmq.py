@@ -110,7 +110,7 @@ def _free_ports() -> int:
 
 
 class Worker:
-    """One of our consumers in a process of its own (`rocketmq_worker`), and what it said."""
+    """One of our consumers in a process of its own (`rocketmq_worker`), and its reports."""
 
     def __init__(self, name_server: str, group: str, topic: str, client_id: str, *, orderly: bool) -> None:
         command = [sys.executable, "-m", "coterie.conformance.rocketmq_worker", name_server, group, topic, client_id]
@@ -141,7 +141,7 @@ class RocketMQStory:
 
 
 def four_consumers(cluster: Running, *, orderly: bool, topic: str) -> RocketMQStory:
-    """Shares as the strategy says, every message once but for what the killed one had not persisted."""
+    """Shares by the strategy, every message once but for the killed one's unpersisted offsets."""
     return asyncio.run(_four_consumers(cluster, topic, orderly=orderly))
 
 
@@ -201,7 +201,9 @@ async def _shares(workers: list[Worker], queues: list[MessageQueue], story: Rock
     wanted = {c: averagely(c, queues, clients) for c in clients}
     patience_s = 2 * PATIENCE_S  # an orderly one waits for locks that outlive the killed one by a minute
     if not await _until(lambda: all(w.queues == wanted[w.client_id] for w in workers), patience_s):
-        story.wrong.append(f"{when}: { ({w.client_id: len(w.queues) for w in workers}) } is not what the strategy says")
+        story.wrong.append(
+            f"{when}: { ({w.client_id: len(w.queues) for w in workers}) } is not the strategy's allocation"
+        )
 
 
 async def _read(workers: list[Worker], count: int, story: RocketMQStory) -> None:

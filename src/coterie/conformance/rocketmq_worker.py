@@ -1,4 +1,4 @@
-"""One RocketMQ consumer in a process of its own: says ten times a second what it consumes and what it was given."""
+"""One RocketMQ consumer in a process of its own: prints its queues and received messages ten times a second."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from coterie.wire.messages.join_group import JoinGroupResponse
 ANSWER_S = 20.0
 SHARED = ""  # the connection for what never waits
 
-_FRESH_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # of a member that has not been told it yet
+_FRESH_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # of a member without a response yet
 
 MakeRequest = Callable[["GroupStorySide"], Message]
 

@@ -25,7 +25,7 @@ PEER_SPARK = "3.5.3"
 RECORDS = 4_000_000
 PATIENCE_S = 900
 _NEEDED = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
-Tell = Callable[[str, str], None]
+Report = Callable[[str, str], None]
 
 
 def connector_jars() -> str:
@@ -49,7 +49,7 @@ def peer_python() -> Path:
     return python
 
 
-def run_spark(address: str, fill: Callable[[str, int, int], None], folder: Path, tell: Tell) -> dict[str, Any]:
+def run_spark(address: str, fill: Callable[[str, int, int], None], folder: Path, report: Report) -> dict[str, Any]:
     """``fill(topic, partitions, records)`` makes and fills a topic of 100-byte values. Raises CannotRun."""
     from coterie.pipeline.session import make_session
 
@@ -62,8 +62,8 @@ def run_spark(address: str, fill: Callable[[str, int, int], None], folder: Path,
     try:
         _write_exactly_once(spark, address)
         theirs = _connector(python, address, folder, jars)
-        options = compare(spark, address, folder / "ours", _connector_results(python, address, folder, jars), tell)
-        checks = {name: _checked(tell, name, check, spark, address, folder) for name, check in _CHECKS.items()}
+        options = compare(spark, address, folder / "ours", _connector_results(python, address, folder, jars), report)
+        checks = {name: _checked(report, name, check, spark, address, folder) for name, check in _CHECKS.items()}
         ours = _our_rates(spark, address, folder)
     finally:
         spark.stop()
@@ -103,12 +103,12 @@ def _run_peer(python: Path, name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def _checked(tell: Tell, name: str, check: Callable[[Any, str, Path], str], *given: Any) -> bool:
+def _checked(report: Report, name: str, check: Callable[[Any, str, Path], str], *given: Any) -> bool:
     try:
         wrong = check(*given)
     except Exception as error:
         wrong = str(error).splitlines()[0]
-    tell(f"Spark's connector, {name}", wrong)
+    report(f"Spark's connector, {name}", wrong)
     return not wrong
 
 

@@ -54,16 +54,16 @@ def as_dict(case: SparkCase) -> dict[str, Any]:
 
 
 def compare(
-    spark: Any, address: str, folder: Path, theirs: Sequence[Result], tell: Callable[[str, str], None]
+    spark: Any, address: str, folder: Path, theirs: Sequence[Result], report: Callable[[str, str], None]
 ) -> dict[str, int]:
     """Asks ours each case, and compares with the case and with ``theirs``, the connector's results in the cases' order.
-    ``tell`` receives each case's name, and what is wrong or "". Returns how many cases there are of each outcome."""
+    ``report`` receives each case's name, and what is wrong or "". Returns how many cases there are of each outcome."""
     outcomes: Counter[str] = Counter()
     for number, (case, their) in enumerate(zip(CASES, theirs, strict=True)):
         our = run_case(spark, OURS, address, as_dict(case), output_topic(OURS, number), folder)
         wrong = _not_as_given(case, our) or _different(case, our, their)
         outcomes["wrong" if wrong else "accepted difference" if case.differs else "same"] += 1
-        tell(f"Spark's options, {case.use}: {case.name}", wrong)
+        report(f"Spark's options, {case.use}: {case.name}", wrong)
     return dict(outcomes)
 
 

@@ -1,4 +1,4 @@
-"""One seeded story: a few actors and one group, told to two brokers step by step; after each step both must agree.
+"""One seeded story: a few actors and one group, run on two brokers step by step; after each step both must agree.
 
 A step sends one question to both. What it answers at once is compared; a JoinGroup or SyncGroup may wait. Then the
 group is described: our broker has settled by then, so the description of the other is polled until it is the same (at
@@ -112,7 +112,7 @@ class GroupStory:
         if self.kind == "rebalance":
             asking.oldest_join = 1  # v0 has no rebalance timeout: its session timeout would serve, and be waited out
         if self.version < (3,) and any(a.instance for a in self.actors.values()):
-            asking.oldest_join = 5  # 2.6 fails when it would have to tell an older client of static members
+            asking.oldest_join = 5  # 2.6 fails where an older client's response would list static members
         return asking
 
     # -- what to ask ------------------------------------------------------------------------------------------------

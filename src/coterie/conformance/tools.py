@@ -170,7 +170,7 @@ def _decoded(word: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Result:
     """A command's comparison: ``difference`` is empty where both print the same. ``accepted`` is the reason where the
-    difference is a known one; ``reworded`` where both refuse with the same error, in other words; ``skipped`` says what
+    difference is a known one; ``reworded`` where both refuse with the same error, in other words; ``skipped`` names what
     the command needs and this machine lacks."""
 
     command: ToolCommand
@@ -236,7 +236,7 @@ class ToolsReport:
     results: list[Result] = field(default_factory=list)
 
 
-def run_tools(version: str, folder: Path, tell: Callable[[Result], None]) -> ToolsReport:
+def run_tools(version: str, folder: Path, on_result: Callable[[Result], None]) -> ToolsReport:
     """Starts both brokers and runs every command of that version on both. Raises CannotRun."""
     started, report = time.monotonic(), ToolsReport(version)
     with ExitStack() as stack:
@@ -251,7 +251,7 @@ def run_tools(version: str, folder: Path, tell: Callable[[Result], None]) -> Too
             if version in command.versions:
                 result = _run_one(java, command.of(version), sides)
                 report.results.append(result)
-                tell(result)
+                on_result(result)
     report.seconds = time.monotonic() - started
     return report
 

@@ -149,7 +149,9 @@ async def _watch_mirror(server: str) -> list[str]:
     async with Admin({"bootstrap.servers": server}) as admin:
 
         async def readable() -> bool:
-            with contextlib.suppress(KafkaError):  # Kafka tells of a topic a moment before it leads its partitions
+            with contextlib.suppress(
+                KafkaError
+            ):  # Kafka's metadata has a topic a moment before its partitions have leaders
                 return len(await admin.offsets(dict.fromkeys(partitions, EARLIEST))) == len(partitions)
             return False
 

@@ -32,7 +32,7 @@ class Tool:
 
 
 class Compare(Flag):
-    """How two outputs are compared, once what differs by nature is masked: line by line, unless a flag says otherwise.
+    """How two outputs are compared, once what differs by nature is masked: line by line, unless a flag changes it.
     SHARED_KEYS leaves out the lines whose first word (up to =) only one side prints."""
 
     LINES = 0
@@ -63,7 +63,7 @@ class Accepted:
 @dataclass(frozen=True, slots=True)
 class ToolCommand:
     """``line`` is the command line: ``{folder}`` is the folder of FILES, ``{data}`` the broker's log folder. ``when``
-    tells a command that is run again from its first run. A command that is still running after ``limit_s`` is ended;
+    distinguishes a repeated command from its first run. A command that is still running after ``limit_s`` is ended;
     both sides have to come to that."""
 
     line: str
@@ -130,7 +130,7 @@ LEFT_OUT = (
     LeftOut(
         _BROKER_ALL,
         r"^(broker\.id|listeners|log\.dirs|process\.roles|controller\..*)=",
-        "coterie is told its address and its folder on the command line, and has no controller",
+        "coterie gets its address and its folder on the command line, and has no controller",
     ),
     LeftOut(_BROKER_ALL, r"^zookeeper\.", "Apache Kafka 3.9 runs without ZooKeeper here; coterie has its own timeouts"),
     LeftOut(

@@ -60,12 +60,12 @@ def expect(path: Path | None, key: str | None) -> Expected:
 def topic_content(address: str, topic: str) -> tuple[int, int, dict[int, int]]:
     """Records in the topic, their checksum, and each partition's end."""
     options = {"kafka.bootstrap.servers": address, "subscribe": topic, "startingOffsets": "earliest"}
-    asked = source_options(options, streaming=False)
-    reader = TopicReader(asked)
+    source = source_options(options, streaming=False)
+    reader = TopicReader(source)
     records = checksum = 0
     bounds = reader.bounds()
     for r in reader.plan_ranges(bounds):
-        for columns in read_range(r, asked.settings(), with_headers=False, fail_on_data_loss=True):
+        for columns in read_range(r, source.settings(), with_headers=False, fail_on_data_loss=True):
             records += len(columns)
             checksum += sum(zlib.crc32(v) for v in columns.values.to_pylist())
     reader.close()

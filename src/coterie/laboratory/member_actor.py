@@ -223,11 +223,13 @@ class MemberActor:
 
     def _resume(self, added: tuple[tuple[str, int], ...]) -> None:
         """Positions start from what the group committed."""
-        asked: dict[str, list[int]] = {}
+        requested: dict[str, list[int]] = {}
         for topic, partition in added:
-            asked.setdefault(topic, []).append(partition)
+            requested.setdefault(topic, []).append(partition)
         if self.broker.up:
-            for topic, committed in fetch_offsets(self.broker.shard.groups.get(self.config.group_id), asked).items():
+            for topic, committed in fetch_offsets(
+                self.broker.shard.groups.get(self.config.group_id), requested
+            ).items():
                 for p in committed:
                     self.positions[topic, p.partition_index] = max(p.committed_offset, 0)
 

@@ -122,10 +122,10 @@ class ReadingMember(MemberActor):
         self._after(CLOSE_MS, super().leave)
 
     def _resume(self, added: tuple[TopicPartition, ...]) -> None:
-        asked: dict[str, list[int]] = {}
+        requested: dict[str, list[int]] = {}
         for topic, partition in added:
-            asked.setdefault(topic, []).append(partition)
+            requested.setdefault(topic, []).append(partition)
         group = self.broker.shard.groups.get(GROUP)
-        for topic, committed in fetch_offsets(group, asked).items():
+        for topic, committed in fetch_offsets(group, requested).items():
             for p in committed:
                 self.reader.begin((topic, p.partition_index), max(p.committed_offset, 0))

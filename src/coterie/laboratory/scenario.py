@@ -212,12 +212,12 @@ class ScenarioRun:
 
     def _fetch(self, words: list[str], options: dict[str, str]) -> None:
         """`fetch t-0 t-1`, or `fetch` for all that the group has; `stable=true` requires stability."""
-        asked: dict[str, list[int]] = {}
+        requested: dict[str, list[int]] = {}
         for word in words:
             topic, _, partition = word.rpartition("-")
-            asked.setdefault(topic, []).append(int(partition))
+            requested.setdefault(topic, []).append(int(partition))
         group = self.shard.groups.get(plain(options.get("group", "g")))
-        fetched = fetch_offsets(group, asked if words else None, require_stable="stable" in options)
+        fetched = fetch_offsets(group, requested if words else None, require_stable="stable" in options)
         for topic, partitions in fetched.items():
             for p in partitions:
                 if p.error_code:

@@ -152,13 +152,13 @@ def _fetch_once(r: OffsetRange, offset: int, settings: ClientSettings) -> Partit
 
 
 def _fetch(r: OffsetRange, offset: int, settings: ClientSettings) -> FetchRequest:
-    asked = FetchPartition(r.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+    requested = FetchPartition(r.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     return FetchRequest(
         max_wait_ms=1000,
         min_bytes=1,
         max_bytes=FETCH_BYTES,
         isolation_level=int(settings.committed_only),
-        topics=[FetchTopic(r.topic, partitions=[asked])],
+        topics=[FetchTopic(r.topic, partitions=[requested])],
     )
 
 
@@ -172,8 +172,8 @@ def _checked(r: OffsetRange, offset: int, response: Any) -> PartitionData:
 def _first_offset(r: OffsetRange, settings: ClientSettings) -> int:
     from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-    asked = ListOffsetsTopic(r.topic, [ListOffsetsPartition(r.partition, timestamp=-2)])
-    response = _socket(r, settings).request(ListOffsetsRequest(topics=[asked]))
+    requested = ListOffsetsTopic(r.topic, [ListOffsetsPartition(r.partition, timestamp=-2)])
+    response = _socket(r, settings).request(ListOffsetsRequest(topics=[requested]))
     return int(response.topics[0].partitions[0].offset)
 
 

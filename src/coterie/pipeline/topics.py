@@ -115,8 +115,8 @@ class TopicReader:
         names = list(o.subscribe) or list(o.assign)
         if not names and not o.pattern:
             return []
-        asked = None if o.pattern else [MetadataRequestTopic(name=n) for n in names]
-        response = self._socket().request(MetadataRequest(asked, False))
+        requested = None if o.pattern else [MetadataRequestTopic(name=n) for n in names]
+        response = self._socket().request(MetadataRequest(requested, False))
         brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
         partitions: list[TopicPartition] = []
         for topic in response.topics:
@@ -196,10 +196,12 @@ class TopicReader:
         return {tp: (start[tp], min(ends[tp], log_ends[tp])) for tp in partitions}
 
     def _at_times(
-        self, name: str, asked: int | TopicOffsets, partitions: list[TopicPartition], late_is_an_error: bool
+        self, name: str, requested: int | TopicOffsets, partitions: list[TopicPartition], late_is_an_error: bool
     ) -> dict[TopicPartition, int]:
         """The first record at or after a time; where there is none, the end, or an error."""
-        times = dict.fromkeys(partitions, asked) if isinstance(asked, int) else _each(name, asked, partitions)
+        times = (
+            dict.fromkeys(partitions, requested) if isinstance(requested, int) else _each(name, requested, partitions)
+        )
         offsets = self.offsets_of(times)
         late = [tp for tp, offset in offsets.items() if offset < 0]
         if late and late_is_an_error:
@@ -209,11 +211,11 @@ class TopicReader:
         return offsets | self.offsets_of(dict.fromkeys(late, LATEST)) if late else offsets
 
     def _resolve(
-        self, name: str, asked: str | TopicOffsets, partitions: list[TopicPartition]
+        self, name: str, requested: str | TopicOffsets, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        if isinstance(asked, str):
-            return self.offsets_of(dict.fromkeys(partitions, LATEST if asked == "latest" else EARLIEST))
-        offsets = _each(name, asked, partitions)
+        if isinstance(requested, str):
+            return self.offsets_of(dict.fromkeys(partitions, LATEST if requested == "latest" else EARLIEST))
+        offsets = _each(name, requested, partitions)
         return offsets | self.offsets_of({tp: offset for tp, offset in offsets.items() if offset < 0})
 
     def record_bytes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
@@ -221,9 +223,9 @@ class TopicReader:
         return self._patiently(lambda: {tp: self._mean_bytes(*tp, offset) for tp, offset in positions.items()})
 
     def _mean_bytes(self, topic: str, partition: int, offset: int) -> float:
-        asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=SAMPLE_BYTES)
+        requested = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=SAMPLE_BYTES)
         request = FetchRequest(
-            max_wait_ms=0, min_bytes=0, max_bytes=SAMPLE_BYTES, topics=[FetchTopic(topic, partitions=[asked])]
+            max_wait_ms=0, min_bytes=0, max_bytes=SAMPLE_BYTES, topics=[FetchTopic(topic, partitions=[requested])]
         )
         response = self._socket(self._leaders[topic, partition]).request(request, highest=FETCH_NAMES_UP_TO)
         partition_data = response.responses[0].partitions[0]
@@ -272,9 +274,9 @@ class TopicReader:
         return divide(whole, self.options.min_partitions, self.options.max_records_per_partition)
 
 
-def _each(name: str, asked: TopicOffsets, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+def _each(name: str, requested: TopicOffsets, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     """Raises OptionError unless the option names each partition that is read, and no other, as the connector has it."""
-    given = from_json(asked)
+    given = from_json(requested)
     missing, others = sorted(set(partitions) - given.keys()), sorted(given.keys() - set(partitions))
     if missing or others:
         groups = {"missing": missing, "not read": others}

@@ -45,7 +45,7 @@ TRANSIENT = (
 )
 NOT_YET_S = 4.0
 _FOLDER = "recordings"
-# APIs that no story asks, since somebody else's broker must be the same afterwards.
+# APIs in no story, since the certified broker must be unchanged afterwards.
 NOT_ASKED = {
     "ApiVersions": "what is served is a table of its own",
     "AlterClientQuotas": "quotas of users that the broker may have",
@@ -149,7 +149,7 @@ def _keeps_to_itself(question: Question) -> bool:
     if question.api == "Metadata" and question.body.get("allow_auto_topic_creation", True):
         return False
     if question.api == "OffsetCommit" and question.body.get("group_id", "") == "":
-        return False  # Kafka keeps offsets of a group without a name, which is nobody's own
+        return False  # Kafka keeps offsets of a group without a name, which all stories share
     field = question.covers[0].rpartition(".")[2]
     return question.covers[1] == "right" or field not in _OWN_NAMES.get(question.api, ())
 
@@ -214,7 +214,7 @@ NOT_COMPARED = {
 
 
 def compared_parts(api: str, one: Tree, other: Tree) -> list[Part]:
-    """Where two answers to a request of that API differ, but for `NOT_COMPARED`; error codes first, as they say most."""
+    """Where two answers to a request of that API differ, but for `NOT_COMPARED`; error codes first, as the most telling."""
     parts = [part for part in differences(one, other) if not _is_left_out(f"{api}.{part.general()}")]
     return sorted(parts, key=lambda part: not part.path.endswith("error_code"))
 

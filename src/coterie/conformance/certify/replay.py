@@ -37,7 +37,7 @@ HOLDS, DIFFERS, NOT_SERVED = "holds", "differs", "not served"
 
 
 class CannotCertify(RuntimeError):
-    """The broker cannot be asked these stories; the text says why and what to do."""
+    """The broker cannot run these stories; the message has the reason and the remedy."""
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class Certificate:
 async def certify(
     recording: Recording, address: tuple[str, int], run: str, progress: Callable[[StoryOutcome], None]
 ) -> Certificate:
-    """Asks the broker every story. Raises CannotCertify, and KafkaError where nobody answers."""
+    """Runs every story on the broker. Raises CannotCertify, and KafkaError without a broker at the address."""
     certificate, began = Certificate(format_address(*address), recording.version), time.monotonic()
     certificate.served, node_id = await _look_at(address)
     await asyncio.to_thread(wait_for_coordinator, address)

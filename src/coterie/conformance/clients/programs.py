@@ -180,7 +180,7 @@ def _name(value: Any) -> str | int | None:
 
 
 def run_client(
-    program: Program, version: str, theirs: str, ours: str, tell: Callable[[str, str], None]
+    program: Program, version: str, theirs: str, ours: str, report: Callable[[str, str], None]
 ) -> dict[str, int]:
     """A client on an Apache Kafka of that version and on coterie, both new: how many steps, accepted differences and others.
     Raises CannotRun."""
@@ -191,9 +191,9 @@ def run_client(
     if not is_whole(steps):
         wrong.append(ProgramDifference(ENDED, "", json.dumps(steps[-1]), ""))
     for d in wrong:
-        tell(f"{program.name}: {d.step}{d.path}", f"Apache Kafka {d.theirs}, coterie {d.ours}")
+        report(f"{program.name}: {d.step}{d.path}", f"Apache Kafka {d.theirs}, coterie {d.ours}")
     if not wrong:
-        tell(f"{program.name}, {len(steps)} steps", "")
+        report(f"{program.name}, {len(steps)} steps", "")
     return {"steps": len(steps), "accepted": sum(bool(d.reason) for d in differences), "wrong": len(wrong)}
 
 

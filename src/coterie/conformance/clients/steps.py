@@ -86,7 +86,7 @@ def error_name(error: BaseException) -> str:
 
 
 def plain(value: Any) -> Any:
-    """As JSON can say it: tuples with names and objects by their public fields, bytes as text, enumerations by name."""
+    """As JSON: tuples with names and objects by their public fields, bytes as text, enumerations by name."""
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, enum.Enum):

@@ -290,7 +290,7 @@ SHARED = {
     ("WriteTxnMarkers", "internal"): "ends other stories' transactions",
     ("IncrementalAlterConfigs", "internal"): "changes that topic for all",
     ("AlterConfigs", "internal"): "the same",
-    ("AlterClientQuotas", "null"): "a quota for everybody, the judge included",
+    ("AlterClientQuotas", "null"): "a quota for every client, the judge included",
     ("UnregisterBroker", "one"): "the broker itself",
     ("OffsetCommit", "group_id: empty"): "the group without a name is every story's",
     ("OffsetCommit", "group_id: default"): "the same",

@@ -95,12 +95,12 @@ class StorySide:
         self.close()
 
     async def ask(self, question: Question) -> Tree:
-        """The answer, with symbols for ids. Raises KafkaError when nobody answers at the address."""
+        """The response, with symbols for ids. Raises KafkaError without a broker at the address."""
         request, connection = message_of(question, self.resolve), await self.connection(question.connection)
         kind = API_BY_NAME[question.api].response
         asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, ANSWER_S))
         if question.api == "Produce" and not question.body.get("acks", 0):
-            # Nothing answers acks 0: what is asked next tells whether the connection still stands.
+            # acks 0 has no response: the next request shows whether the connection is still open.
             following = asyncio.ensure_future(
                 connection.request_version(ApiVersionsRequest(), ApiVersionsResponse, 0, ANSWER_S)
             )

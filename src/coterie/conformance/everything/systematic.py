@@ -30,7 +30,7 @@ VARIANTS: dict[str, dict[str, dict[str, Value]]] = {
 
 
 def domain_for(api: str, spec: FieldSpec, where: str) -> Domain | None:
-    """The field's domain; one that is about numbers or texts says nothing of a list of structures."""
+    """The field's domain; a domain of numbers or texts does not apply to a list of structures."""
     domain = domain_of(api, where)
     of_structures = spec.kind.element is not None and spec.kind.element.shape is not None
     if domain is not None and of_structures and not isinstance(domain.right(Names()), list | None):

@@ -251,7 +251,7 @@ def connections(address: Address, amount: int, rng: random.Random) -> str:
 
 
 def abandoned_fetches(address: Address, amount: int, rng: random.Random) -> str:
-    """Fetches that wait for weeks, their connections closed at once; and as many that stay, while somebody produces."""
+    """Fetches that wait for weeks, their connections closed at once; and as many that stay, with records produced meanwhile."""
     with sockets(address, 1) as (producer,):
         waits_ms = []
         for opened_for_good in (False, True):

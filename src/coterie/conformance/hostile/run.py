@@ -102,7 +102,7 @@ def run_attacks(
     target: AttackedBroker,
     folder: Path,
     seed: int,
-    tell: Callable[[AttackOutcome], None],
+    report: Callable[[AttackOutcome], None],
     attacks: Sequence[tuple[Attack, int]],
 ) -> list[AttackOutcome]:
     """One after the other against one broker that goes on running; those after one that silences it are left out."""
@@ -113,7 +113,7 @@ def run_attacks(
     try:
         for attack, amount in attacks:
             outcomes.append(carry_out(attack, amount, target, bystander, seed))
-            tell(outcomes[-1])
+            report(outcomes[-1])
             if outcomes[-1].silent:
                 break
     finally:
@@ -122,16 +122,16 @@ def run_attacks(
 
 
 def run_hostile(
-    folder: Path, seed: int, tell: Callable[[AttackOutcome], None], *, small: bool = False
+    folder: Path, seed: int, report: Callable[[AttackOutcome], None], *, small: bool = False
 ) -> list[AttackOutcome]:
     """All attacks against coterie. Raises RuntimeError where it does not stop."""
     attacks = [(attack, attack.small if small else attack.amount) for attack in ATTACKS]
     with coterie_target(folder) as target:
-        return run_attacks(target, folder, seed, tell, attacks)
+        return run_attacks(target, folder, seed, report, attacks)
 
 
 def run_hostile_on_kafka(
-    version: str, folder: Path, seed: int, tell: Callable[[AttackOutcome], None]
+    version: str, folder: Path, seed: int, report: Callable[[AttackOutcome], None]
 ) -> list[AttackOutcome]:
     """The attacks that make sense there against Apache Kafka: only the bystander's latencies are measured. A fresh one is
     started after an attack that silences it. Raises CannotRun."""
@@ -143,7 +143,7 @@ def run_hostile_on_kafka(
     while len(outcomes) < len(attacks):
         started = folder / f"kafka-{len(outcomes)}"
         with running(version, started, settings) as address:
-            outcomes += run_attacks(AttackedBroker(address), started, seed, tell, attacks[len(outcomes) :])
+            outcomes += run_attacks(AttackedBroker(address), started, seed, report, attacks[len(outcomes) :])
     return outcomes
 
 

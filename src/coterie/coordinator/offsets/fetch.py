@@ -18,10 +18,10 @@ def fetch_offsets(
     an offset in an open transaction is UNSTABLE_OFFSET_COMMIT (KIP-447)."""
     offsets = group.offsets if group is not None else {}
     if topics is None:
-        asked: dict[str, list[int]] = {}
+        requested: dict[str, list[int]] = {}
         for topic, partition in offsets:  # a pending offset alone is left out, even as unstable
-            asked.setdefault(topic, []).append(partition)
-        topics = asked
+            requested.setdefault(topic, []).append(partition)
+        topics = requested
     answer: dict[str, list[OffsetFetchResponsePartition]] = {}
     for topic, partitions in topics.items():
         fetched = answer[topic] = []

@@ -35,8 +35,8 @@ class Study:
 @lru_cache(maxsize=4)
 def _points(study: Study) -> tuple[Point, ...]:
     every = points(study.seeds, study.largest, dict(study.traces))
-    asked = {*study.questions, TRACES}  # a trace is always run
-    return tuple(p for p in every if not study.questions or p.question in asked)
+    requested = {*study.questions, TRACES}  # a trace is always run
+    return tuple(p for p in every if not study.questions or p.question in requested)
 
 
 def run_job(study: Study, job: tuple[int, int]) -> StudyRow:
