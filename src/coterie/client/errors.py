@@ -6,9 +6,12 @@ The classes are those of Kafka's Java client (RetriableException, Authentication
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.wire.errors import ErrorCode, error_of
+
+if TYPE_CHECKING:
+    from coterie.client.types import Record
 
 
 class KafkaError(Exception):
@@ -45,6 +48,17 @@ def _rebuilt(kind: type[KafkaError], args: tuple[object, ...], state: dict[str, 
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+class SerializationError(KafkaError):
+    """The producer's serializer refused a key or value. ``code`` is INVALID_RECORD; Kafka has none for it."""
+
+    remedy = "Correct the key or value, or choose another serializer; nothing was sent."
+
+    def __init__(self, topic: str, part: str, error: Exception) -> None:
+        super().__init__(
+            ErrorCode.INVALID_RECORD, f"the {part} of a record for {topic} cannot be serialized: {error!r}"
+        )
 
 
 # -- retry ---------------------------------------------------------------------------------------------------------------
@@ -89,6 +103,17 @@ class CorruptBatchError(SeekNeededError):
         text = f"{topic}-{partition} cannot be read at offset {offset}: {why}; seek past it to go on"
         super().__init__(ErrorCode.CORRUPT_MESSAGE, text)
         self.topic, self.partition, self.offset, self.next_offset = topic, partition, offset, next_offset
+
+
+class RecordDeserializationError(SeekNeededError):
+    """The consumer's deserializer refused a record's key or value (``part``). ``record`` has both as bytes (KIP-334, KIP-1036);
+    the position stays at it until a seek, for instance to ``offset + 1``. ``code`` is INVALID_RECORD; Kafka has none for it."""
+
+    def __init__(self, record: Record, part: str, error: Exception) -> None:
+        text = f"the {part} of {record.topic}-{record.partition} at offset {record.offset} cannot be deserialized: {error!r}"
+        super().__init__(ErrorCode.INVALID_RECORD, text + "; seek past it to continue")
+        self.record, self.part = record, part
+        self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
 
 
 # -- rejoin --------------------------------------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from coterie.client.cluster import Cluster
-from coterie.client.errors import CorruptBatchError, KafkaError, unexpected
+from coterie.client.errors import CorruptBatchError, KafkaError, RecordDeserializationError, unexpected
 from coterie.client.fetch_session import FetchSession
 from coterie.client.positions import UNKNOWN, Position, Stored
+from coterie.client.serialization import RecordDeserializers
 from coterie.client.types import PartitionLike, Record, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -22,14 +24,16 @@ NAMES_UP_TO = 12  # from v13 on topics go by id
 class Fetcher:
     """Reads the assigned partitions from their leaders."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._settings = cluster, cluster.settings
+    def __init__(self, cluster: Cluster, deserializers: RecordDeserializers) -> None:
+        self._cluster, self._settings, self._deserializers = cluster, cluster.settings, deserializers
         self._committed_only = self._settings.committed_only
         self._room_bytes = self._settings.fetch_max_bytes // 4
         self.positions: dict[TopicPartition, Position] = {}
         self.out_of_range: set[TopicPartition] = set()
         self.error: KafkaError | None = None
-        self.damaged: dict[TopicPartition, CorruptBatchError] = {}  # until they are sought, assigned anew or dropped
+        self.damaged: dict[
+            TopicPartition, CorruptBatchError | RecordDeserializationError
+        ] = {}  # until they are sought, assigned anew or dropped
         self.arrived = asyncio.Event()
         self.bytes_fetched = self.records_taken = 0
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -173,8 +177,8 @@ class Fetcher:
 
     def mark_damaged(self, where: TopicPartition, offset: int, next_offset: int, error: Exception) -> None:
         """The partition is not read any further; `raise_damage` says so until it is sought."""
-        self.damaged[where] = CorruptBatchError(*where, offset, max(next_offset, offset + 1), str(error))
-        self.damaged[where].__cause__ = error
+        damage = self.damaged[where] = CorruptBatchError(*where, offset, max(next_offset, offset + 1), str(error))
+        damage.__cause__ = error
         self.arrived.set()
 
     def put_back(self, where: TopicPartition, batch: Stored, error: Exception) -> None:
@@ -185,8 +189,8 @@ class Fetcher:
             self.mark_damaged(where, offset, batch.header.last_offset + 1, error)
 
     def raise_damage(self) -> None:
-        """Raises CorruptBatchError where all records before a damaged batch are handed out, as Java's consumer does with
-        every poll until one seeks. A paused partition waits."""
+        """Raises CorruptBatchError, or RecordDeserializationError, where all records before the damage are handed out, as
+        Java's consumer does with every poll until one seeks. A paused partition waits."""
         for where, error in self.damaged.items():
             position = self.positions[where]
             if not position.paused and (not position.is_buffered() or position.offset >= error.offset):
@@ -194,9 +198,9 @@ class Fetcher:
 
     # -- handing out --------------------------------------------------------------------------------------------------
 
-    def take(self, limit: int) -> dict[TopicPartition, list[Record]]:
+    def take(self, limit: int) -> dict[TopicPartition, list[Record[Any, Any]]]:
         """Up to ``limit`` buffered records, by partition; positions move on past them."""
-        polled: dict[TopicPartition, list[Record]] = {}
+        polled: dict[TopicPartition, list[Record[Any, Any]]] = {}
         for where, position in self.positions.items():
             if position.paused:
                 continue
@@ -208,21 +212,40 @@ class Fetcher:
                     offset = max(position.offset, batch.base_offset)
                     self.mark_damaged(where, offset, batch.last_offset + 1, error)
                     break
+                if self._deserializers:
+                    records = self._deserialized(where, records)
                 limit -= len(records)
                 if records:
                     polled[where] = polled[where] + records if where in polled else records
+                if self.positions[where] is not position:
+                    break  # it went back to a record that its deserializer refused
         self.records_taken += sum(map(len, polled.values()))
         self._last_comes_last(polled)
         return polled
 
-    def take_in_hand(self, partition: TopicPartition) -> Record | None:
+    def take_in_hand(self, partition: TopicPartition) -> Record[Any, Any] | None:
         """The next record of a partition, if it is decoded already and may be handed out."""
         position = self.positions.get(partition)
         if position is None or position.paused or not position.is_unfolded():
             return None
-        self.records_taken += 1
-        (record,) = position.take(1)
-        return record
+        records = position.take(1)
+        if self._deserializers:
+            records = self._deserialized(partition, records)
+        self.records_taken += len(records)
+        return records[0] if records else None
+
+    def _deserialized(self, partition: TopicPartition, records: list[Record[Any, Any]]) -> list[Record[Any, Any]]:
+        """Those before the first that its deserializer refuses; the position goes back to that one."""
+        objects: list[Record[Any, Any]] = []
+        for record in records:
+            try:
+                objects.append(self._deserializers(record))
+            except RecordDeserializationError as error:
+                self.seek(partition, record.offset)
+                self.damaged[partition] = error
+                self.arrived.set()
+                break
+        return objects
 
     def take_batches(self, limit_bytes: int) -> dict[TopicPartition, tuple[int, list[Stored]]]:
         """Whole batches, with the position that each partition had."""

@@ -16,19 +16,20 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Generic
 
 from coterie.client import arguments
 from coterie.client.batching import Delivery, Report
 from coterie.client.cluster import Cluster
-from coterie.client.errors import ConfigError, KafkaError
+from coterie.client.errors import ConfigError, KafkaError, SerializationError
 from coterie.client.partitioner import partition_for_key
 from coterie.client.sender import Sender
+from coterie.client.serialization import SerializerLike, serialize_function
 from coterie.client.setting_types import Partitioner
 from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction, State, TransactionManager
-from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata
+from coterie.client.types import ByPartition, ConsumerGroupMetadata, K, OffsetAndMetadata, RecordMetadata, V
 from coterie.records.batch import Header
 from coterie.wire.errors import ErrorCode
 
@@ -39,10 +40,25 @@ WARN_AFTER_S = 1.0  # a topic that is being made is there sooner
 CLOSED = "this producer is closed; make a new one"
 
 
-class Producer:
-    """Settings by Kafka's names: bootstrap.servers, acks, linger.ms, batch.size, compression.type, ..."""
+class Producer(Generic[K, V]):
+    """Settings by Kafka's names: bootstrap.servers, acks, linger.ms, batch.size, compression.type, ... Keys and values are
+    what the serializers take (`coterie.client.serialization`), without one bytes. Raises ConfigError.
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    >>> async with Producer(settings, value_serializer=StringSerializer()) as writer:
+    ...     metadata = await writer.send_and_wait("orders", "4", partition=0)
+    >>> print(metadata.topic, metadata.partition, metadata.offset)
+    orders 0 3
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        key_serializer: SerializerLike[K] | None = None,
+        value_serializer: SerializerLike[V] | None = None,
+    ) -> None:
+        self._serialize_key = serialize_function(key_serializer, "key_serializer")
+        self._serialize_value = serialize_function(value_serializer, "value_serializer")
         self.settings = client_settings(settings)
         self._cluster = Cluster(self.settings)
         acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[self.settings.acks]
@@ -62,7 +78,7 @@ class Producer:
         self._counts: dict[str, int] = {}
         self._closed = False
 
-    async def __aenter__(self) -> Producer:
+    async def __aenter__(self) -> Producer[K, V]:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -71,26 +87,27 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: V | None,
+        key: K | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
         on_delivery: Report | None = None,
     ) -> Delivery:
-        """Puts a record into its batch; waits only for metadata, or for room in buffer.memory, max.block.ms at most. The
-        delivery may be awaited, and ``on_delivery`` hears of it. Raises KafkaError; TypeError or ValueError for arguments
-        that no record can have; RuntimeError after `close`."""
+        """Puts a record into its batch, and returns before it is sent; waits only for metadata, or for room in
+        buffer.memory, max.block.ms at most. Awaiting the delivery returns a `RecordMetadata` or raises the KafkaError with
+        which the record failed; ``on_delivery(error or None, topic, partition, offset)`` is called with the same.
+        ``partition``: by default that of the key's hash, or of the partitioner; ``timestamp_ms`` since 1970: by default now.
+        Raises KafkaError; SerializationError; TypeError or ValueError for arguments that no record can have; RuntimeError
+        after `close`."""
         if self._closed:
             raise RuntimeError(CLOSED)
         if self._transactions is not None:
             self._transactions.require(State.IN_TRANSACTION)
-        if type(value) is not bytes:
-            value = arguments.binary(value, "value")
-        if type(key) is not bytes:
-            key = arguments.binary(key, "key")
-        size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
+        key_bytes = _bytes(self._serialize_key, topic, key, "key")
+        value_bytes = _bytes(self._serialize_value, topic, value, "value")
+        size = len(key_bytes or b"") + len(value_bytes or b"") + RECORD_OVERHEAD_BYTES
         if headers:
             headers, header_bytes = arguments.record_headers(headers)
             size += header_bytes
@@ -99,7 +116,9 @@ class Producer:
         if size > self._largest:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; max.request.size is less")
         count = self._counts.get(topic) or await self._partitions(topic)
-        partition = self._choose(topic, key, count) if partition is None else arguments.integer(partition, "partition")
+        partition = (
+            self._choose(topic, key_bytes, count) if partition is None else arguments.integer(partition, "partition")
+        )
         if not 0 <= partition < count:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
         if self._sender.buffered_bytes + size > self._buffer_memory:
@@ -107,10 +126,25 @@ class Producer:
             if self._closed:
                 raise RuntimeError(CLOSED)
         at_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
-        delivery = self._sender.append(topic, partition, (at_ms, key, value, headers), size)
+        delivery = self._sender.append(topic, partition, (at_ms, key_bytes, value_bytes, headers), size)
         if on_delivery is not None:
             delivery.report_to(on_delivery)
         return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: V | None,
+        key: K | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> RecordMetadata:
+        """As `send`, and returns once the broker has acknowledged the record. One after the other is slow: to send many,
+        `send` each and `flush`."""
+        delivery = await self.send(topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers)
+        return await delivery
 
     async def partitions_for(self, topic: str, timeout_ms: float | None = None) -> int:
         """How many partitions the topic has; waits for one that is being made, and for a broker that is away, ``timeout_ms``
@@ -250,3 +284,13 @@ class Producer:
             await self._sender.close(limit_s)
         finally:
             self._cluster.close()
+
+
+def _bytes(serialize: Callable[[str, Any], bytes] | None, topic: str, given: object, part: str) -> bytes | None:
+    """A key or value as bytes. Raises SerializationError, TypeError."""
+    if serialize is not None and given is not None:
+        try:
+            given = serialize(topic, given)
+        except Exception as error:
+            raise SerializationError(topic, part, error) from error
+    return given if type(given) is bytes else arguments.binary(given, part)

@@ -1,0 +1,122 @@
+"""The loop of a consumer's poll: callbacks that are due, an automatic commit, missing positions, then records."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from coterie.client import arguments
+from coterie.client.auto_commit import AutoCommit
+from coterie.client.callbacks import Callbacks
+from coterie.client.errors import WakeupError
+from coterie.client.fetcher import Fetcher
+from coterie.client.membership import Membership
+from coterie.client.starting import StartingPositions
+from coterie.client.types import Record, TopicPartition
+
+R = TypeVar("R")
+
+
+class PollLoop:
+    """``membership`` is set while the consumer subscribes."""
+
+    def __init__(
+        self, fetcher: Fetcher, starts: StartingPositions, callbacks: Callbacks, auto_commit: AutoCommit
+    ) -> None:
+        self.membership: Membership | None = None
+        self.closed = False
+        self._fetcher, self._starts, self._callbacks, self._auto_commit = fetcher, starts, callbacks, auto_commit
+        self._lookup: asyncio.Task[None] | None = None
+        self._running = self._woken = False
+
+    def require_open(self) -> None:
+        """Raises RuntimeError after `close`."""
+        if self.closed:
+            raise RuntimeError("this consumer is closed; make a new one")
+
+    async def run(self, timeout_ms: float, take: Callable[[], R]) -> R:
+        """What ``take()`` returns once that is not empty, or at the end of the time. Raises what is due to the caller of
+        `Consumer.poll`."""
+        deadline_s = time.monotonic() + arguments.milliseconds(timeout_ms) / 1000
+        self.require_open()
+        if self._running:
+            raise RuntimeError("two tasks use this consumer at once; give each its own")
+        self._running = True
+        try:
+            while True:
+                self._fetcher.arrived.clear()  # before looking, so that nothing which comes meanwhile is missed
+                self.require_open()
+                self._raise_if_woken()
+                if self.membership is not None:
+                    self.membership.polled()
+                    await self._callbacks.run(self.membership)
+                    _raise_complaint(self.membership)
+                self._auto_commit.if_due(self.membership)
+                await self._positions_known(deadline_s)
+                if self._fetcher.error is not None:
+                    error, self._fetcher.error = self._fetcher.error, None
+                    raise error
+                self._fetcher.raise_damage()
+                polled = take()
+                left_s = deadline_s - time.monotonic()
+                if polled or left_s <= 0:
+                    return polled
+                await self._something_came(left_s)
+        finally:
+            self._running = False
+
+    def in_hand(self, partition: TopicPartition, limit: int) -> Iterator[Record[Any, Any]]:
+        """Further records of a partition for which no poll is needed: they are decoded, and no callback is due."""
+        for _ in range(limit):
+            callbacks_due = self.membership is not None and self.membership.for_poll
+            if self.closed or self._woken or self._running or callbacks_due:
+                return
+            record = self._fetcher.take_in_hand(partition)
+            if record is None:
+                return
+            yield record
+
+    async def _something_came(self, left_s: float) -> None:
+        try:
+            async with asyncio.timeout(min(left_s, self._auto_commit.due_in_s())):
+                await self._fetcher.arrived.wait()
+        except TimeoutError:
+            return
+
+    def wake(self) -> None:
+        """The run under way, or the next one, raises WakeupError."""
+        self._woken = True
+        self._fetcher.arrived.set()
+
+    def _raise_if_woken(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupError
+
+    async def _positions_known(self, deadline_s: float) -> None:
+        """Looks missing positions up, no longer than until the deadline; the next poll waits for the same lookup."""
+        task = self._lookup
+        if task is None:
+            if not self._fetcher.unknown() and not self._fetcher.out_of_range:
+                return
+            task = self._lookup = asyncio.create_task(self._starts.find())
+            task.add_done_callback(lambda t: t.cancelled() or t.exception())  # a close may come before the next poll
+        if not task.done():
+            await asyncio.wait({task}, timeout=max(deadline_s - time.monotonic(), 0))
+        if task.done():
+            self._lookup = None
+            task.result()
+
+    def cancel_lookup(self) -> None:
+        if self._lookup is not None:
+            self._lookup.cancel()
+
+
+def _raise_complaint(membership: Membership) -> None:
+    if membership.failure is not None:
+        raise membership.failure
+    if membership.complaint is not None:
+        complaint, membership.complaint = membership.complaint, None
+        raise complaint
