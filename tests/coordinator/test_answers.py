@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
+from coterie.coordinator.commands import Command
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.partitioning import java_hash, partition_for
-from coterie.coordinator.shard import Command, Decision, Shard, Step, drive
+from coterie.coordinator.shard import Decision, Shard, Step, drive
 from coterie.coordinator.stored import from_record
 from coterie.journal import CAUSES, EVENTS, JournalLine
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.shard import Command, DeleteGroup, Shard
+from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import Group, Phase
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.delete_groups import DeleteGroupsResponse

@@ -238,8 +238,9 @@ def test_records_in_words() -> None:
 
 def test_a_group_with_very_many_offsets_can_still_be_deleted() -> None:
     """A hundred thousand tombstones would not fit into one batch of message.max.bytes, so they are divided."""
+    from coterie.coordinator.commands import DeleteGroup
     from coterie.coordinator.outcome import Context
-    from coterie.coordinator.shard import DeleteGroup, drive
+    from coterie.coordinator.shard import drive
 
     log, shard = log_of(), Shard(CoordinatorConfig())
     for partition in range(30_000):

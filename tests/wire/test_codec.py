@@ -22,6 +22,7 @@ from coterie.wire.messages.consumer_offsets import (
 )
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupResponse
 from coterie.wire.primitives import WireError
 
 REQUESTS = [m for api in APIS.values() for m in (api.request, api.response)]
@@ -146,6 +147,13 @@ def test_unknown_tagged_fields_are_passed_over() -> None:
 def test_null_where_it_may_not_be() -> None:
     with pytest.raises(WireError, match="group_id must not be null"):
         HeartbeatRequest.decode(b"\xff\xff", 3)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_generation_without_a_protocol_is_empty_where_it_may_not_be_null(version: int) -> None:
+    """Kafka's JoinGroupResponse turns a null protocol name into "" below v7."""
+    data = JoinGroupResponse(protocol_name=None).encode(version)
+    assert JoinGroupResponse.decode(data, version).protocol_name == ("" if version < 7 else None)
 
 
 def test_the_generated_code_can_be_read() -> None:

@@ -19,21 +19,14 @@ from coterie.broker.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import OFFSETS_TOPIC, Partition, Topics
 from coterie.broker.turns import MAX_TURN_S
+from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, TopicsDeleted
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.offsets.delete import has_offsets_of
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, Reply
 from coterie.coordinator.partitioning import partition_for
-from coterie.coordinator.shard import (
-    Command,
-    DeadlineExpired,
-    Decision,
-    ExpireOffsets,
-    Shard,
-    Step,
-    TopicsDeleted,
-    drive,
-)
+from coterie.coordinator.refusals import refuse
+from coterie.coordinator.shard import Decision, Shard, Step, drive
 from coterie.coordinator.state import Group
 from coterie.journal import JournalLine
 from coterie.records.batch import BatchError, encode_batch
@@ -208,9 +201,13 @@ class GroupCoordinator:
         """Every group that can be told of now."""
         return (group for seat in self._seats if seat.loaded for group in seat.shard.groups.values())
 
-    def submit(self, command: Command, token: Pending | None, version: int, client_id: str, client_host: str) -> None:
-        """Carries a command out; its answer goes to ``token``. Raises Refusal while the partition is loading."""
-        seat = self._seat(command.group_id)
+    def submit(self, command: Command, token: Pending, version: int, client_id: str, client_host: str) -> None:
+        """Carries a command out; ``token`` is answered, with the refusal where the group's partition is not available."""
+        try:
+            seat = self._seat(command.group_id)
+        except Refusal as refusal:
+            token.answer(refuse(command, refusal.code))
+            return
         ctx = Context(self._clock.now_ms(), token, "", version, client_id, client_host)
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = str(uuid.uuid4())

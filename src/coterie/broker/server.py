@@ -27,7 +27,6 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import API_VERSIONS_KEY, Head, encode_response, read_head, skip_tags
 from coterie.wire.messages.api_versions import ApiVersionsResponse
-from coterie.wire.messages.join_group import JoinGroupResponse
 from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)
@@ -359,8 +358,6 @@ class Connection(asyncio.Protocol):
 
     def _put(self, head: Head, response: Message) -> None:
         """Encodes an answer, to be written with the next flush."""
-        if isinstance(response, JoinGroupResponse) and head.api_version < 7 and response.protocol_name is None:
-            response.protocol_name = ""  # could not be null before v7
         try:
             data = encode_response(head.correlation_id, response, head.api_version)
         except Exception:

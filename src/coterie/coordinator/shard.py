@@ -21,74 +21,29 @@ from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.classic.sync import decide_sync, sync_refused
-from coterie.coordinator.offsets.commit import commit_refused, decide_commit
+from coterie.coordinator.commands import Command, DeadlineExpired, DeleteGroup, ExpireOffsets, TopicsDeleted
+from coterie.coordinator.offsets.commit import decide_commit
 from coterie.coordinator.offsets.delete import (
     decide_delete_group,
     decide_expire_offsets,
     decide_offset_delete,
     decide_topics_deleted,
 )
-from coterie.coordinator.offsets.transactional import decide_txn_commit, txn_commit_refused
+from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.refusals import refuse
 from coterie.coordinator.state import Cause, CommittedOffset, Group, Member, Phase, Reservation, TopicPartition
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_record
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-
-
-@dataclass(frozen=True, slots=True)
-class DeadlineExpired:
-    """Our own command: a member's deadline has passed; "" for a deadline of the group itself. ``at_once``: whether it has
-    or not, as a test wants it."""
-
-    group_id: str
-    member_id: str = ""
-    at_once: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteGroup:
-    """DeleteGroups for one group. Refused with NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
-
-    group_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExpireOffsets:
-    """Tombstones for the group's offsets past offsets.retention.minutes (KIP-211)."""
-
-    group_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class TopicsDeleted:
-    """Tombstones for the group's offsets of deleted topics."""
-
-    group_id: str
-    topics: tuple[str, ...]
-
-
-Command = (
-    JoinGroupRequest
-    | SyncGroupRequest
-    | HeartbeatRequest
-    | LeaveGroupRequest
-    | OffsetCommitRequest
-    | OffsetDeleteRequest
-    | TxnOffsetCommitRequest
-    | DeadlineExpired
-    | DeleteGroup
-    | ExpireOffsets
-    | TopicsDeleted
-)
 
 
 @dataclass(slots=True)
@@ -151,10 +106,10 @@ class Shard:
         try:
             outcome = self._decide(group, exists, command, ctx)
         except Refusal as refusal:
-            return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, refuse(command, refusal.code, ctx))]))
+            return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, refuse(command, refusal.code))]))
         decision = self._decision(group, outcome, ctx.now_ms)
         if decision.records and not isinstance(command, _UPKEEP):
-            decision.refused, decision.token = (lambda code: refuse(command, code, ctx)), ctx.token
+            decision.refused, decision.token = (lambda code: refuse(command, code)), ctx.token
         return decision
 
     def _decide(self, group: Group, exists: bool, command: Command, ctx: Context) -> Outcome:
@@ -389,29 +344,6 @@ class Shard:
     def _forget_if_gone(self, group: Group) -> None:
         if group.phase == Phase.DEAD and not group.offsets and not group.pending_offsets:
             self.groups.pop(group.group_id, None)
-
-
-def refuse(command: Command, code: ErrorCode, ctx: Context) -> Message:
-    """The answer that carries a refusal, in the shape of the command's API."""
-    match command:
-        case JoinGroupRequest():
-            return join_refused(command, code)
-        case SyncGroupRequest():
-            return sync_refused(code)
-        case HeartbeatRequest():
-            return HeartbeatResponse(error_code=code)
-        case OffsetCommitRequest():
-            return commit_refused(command, code)
-        case TxnOffsetCommitRequest():
-            return txn_commit_refused(command, code)
-        case OffsetDeleteRequest():
-            return OffsetDeleteResponse(error_code=code)
-        case LeaveGroupRequest():
-            return LeaveGroupResponse(error_code=code)
-        case DeleteGroup():
-            return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
-        case _:
-            raise AssertionError(f"{command} has no request to refuse")
 
 
 def drive(

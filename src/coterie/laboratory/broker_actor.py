@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
+from coterie.coordinator.commands import Command
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.shard import Command, Decision, Shard, Step, drive
+from coterie.coordinator.shard import Decision, Shard, Step, drive
 from coterie.coordinator.state import Phase
 from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
 from coterie.laboratory.recording import Recorder

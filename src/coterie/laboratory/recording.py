@@ -11,8 +11,9 @@ from contextlib import suppress
 
 from coterie.assignors.blobs import decode_subscription
 from coterie.coordinator import events as e
+from coterie.coordinator.commands import Command
 from coterie.coordinator.outcome import Context
-from coterie.coordinator.shard import Command, Step
+from coterie.coordinator.shard import Step
 from coterie.laboratory.scenario import ScenarioError, ScenarioRun
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest

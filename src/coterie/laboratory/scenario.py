@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from coterie.coordinator import events as e
+from coterie.coordinator.commands import Command, ExpireOffsets, TopicsDeleted
 from coterie.coordinator.describe import describe_group
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
-from coterie.coordinator.shard import Command, Decision, ExpireOffsets, Shard, Step, TopicsDeleted, drive
+from coterie.coordinator.shard import Decision, Shard, Step, drive
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored import StoredRecord
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay

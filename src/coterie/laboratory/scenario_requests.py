@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from coterie.assignors.blobs import encode_subscription
-from coterie.coordinator.shard import Command, DeleteGroup
+from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity

@@ -14,8 +14,7 @@ from typing import Any
 from coterie.broker.calls import Call
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, Services
-from coterie.coordinator.outcome import Context
-from coterie.coordinator.shard import refuse
+from coterie.coordinator.refusals import response_with
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -123,7 +122,7 @@ def _list_offsets(request: Any, code: ErrorCode) -> Message:
 
 
 _REFUSALS: dict[str, Callable[[Any, ErrorCode], Message]] = {
-    **dict.fromkeys(_BY_THE_CORE, lambda request, code: refuse(request, code, Context(0))),
+    **dict.fromkeys(_BY_THE_CORE, response_with),
     "FindCoordinator": _find_coordinator,
     "OffsetFetch": _offset_fetch,
     "Produce": _produce,

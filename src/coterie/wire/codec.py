@@ -84,7 +84,10 @@ class _EncoderText(_Writer):
     def fields(self, shape: type[Struct], target: str) -> None:
         for spec in shape.fields:
             if _in_body(spec, self.version):
-                self.value(spec.kind, f"{target}.{spec.name}", self.version in spec.nullable, spec.name)
+                expression, nullable = f"{target}.{spec.name}", self.version in spec.nullable
+                if spec.null_as is not None and not nullable:
+                    expression = f"{spec.null_as!r} if {expression} is None else {expression}"
+                self.value(spec.kind, expression, nullable, spec.name)
         if self.flexible:
             self.tagged(shape, target)
 

@@ -74,7 +74,8 @@ def _kind(of: FieldType | type[Struct]) -> FieldType:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """One field as declared. ``tag`` is None for a field in the body, its number for a tagged one."""
+    """One field as declared. ``tag`` is None for a field in the body, its number for a tagged one; ``null_as`` what null is
+    encoded as in versions that have no null, None where null is an error there."""
 
     name: str
     kind: FieldType
@@ -82,6 +83,7 @@ class FieldSpec:
     nullable: Versions
     tag: int | None
     default: Any
+    null_as: str | None
 
 
 _NO_DEFAULT: Any = object()
@@ -95,10 +97,13 @@ def field(
     nullable: str = "",
     tag: int | None = None,
     default: Any = _NO_DEFAULT,
+    null_as: str | None = None,
 ) -> Any:
-    """Declares a field: its kind, the versions that carry it, those in which it may be null, its tag if tagged."""
+    """Declares a field: its kind, the versions that carry it, those in which it may be null, its tag if tagged, and the text
+    that stands for null in the other versions."""
     kind = _kind(kind)
-    meta = {"kind": kind, "versions": Versions.parse(versions), "nullable": Versions.parse(nullable), "tag": tag}
+    carried, null = Versions.parse(versions), Versions.parse(nullable)
+    meta = {"kind": kind, "versions": carried, "nullable": null, "tag": tag, "null_as": null_as}
     if default is _NO_DEFAULT:
         if kind.name == "array":
             return dataclasses.field(default_factory=list, metadata=meta)
@@ -153,6 +158,7 @@ def _as_dataclass(cls: type[S]) -> type[S]:
             f.metadata["nullable"],
             f.metadata["tag"],
             None if f.default is dataclasses.MISSING else f.default,
+            f.metadata["null_as"],
         )
         for f in dataclasses.fields(made)  # type: ignore[arg-type]
     )

@@ -13,9 +13,8 @@ from coterie.broker.pending import Pending
 from coterie.broker.services import GroupServices
 from coterie.broker.turns import distinct
 from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.coordinator.describe import GROUP_TYPE, describe_group, list_group
-from coterie.coordinator.outcome import Context
-from coterie.coordinator.shard import Command, DeleteGroup, refuse
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -31,23 +30,10 @@ PROTOCOL_MANDATORY_FROM = 5
 
 
 def submit(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
-    """Hands a request to the core; the answer may be there already."""
+    """Submits a request to the core; the response may be there at once."""
     pending = Pending()
-    try:
-        groups.submit(command, pending, call.api_version, call.client_id, call.host)
-    except Refusal as refusal:
-        pending.answer(refuse(command, _while_loading(command, refusal.code), Context(0)))
+    groups.submit(command, pending, call.api_version, call.client_id, call.host)
     return pending
-
-
-def _while_loading(command: Command, code: ErrorCode) -> ErrorCode:
-    """While a partition loads nobody is thrown out (scenario testRequestHandlingWhileLoadingInProgress)."""
-    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        if isinstance(command, HeartbeatRequest):
-            return ErrorCode.NONE
-        if isinstance(command, SyncGroupRequest):
-            return ErrorCode.REBALANCE_IN_PROGRESS
-    return code
 
 
 def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Call) -> Message | Pending:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coterie.coordinator.commands import Command
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.shard import Command
 from coterie.laboratory.broker_actor import Answer
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.reading_member import TOPIC, ReadingMember, Workload

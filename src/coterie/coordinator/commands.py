@@ -1,0 +1,60 @@
+"""What a shard can be asked to do: the requests of groups as they are on the wire, and commands of the coordinator's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineExpired:
+    """Our own command: a member's deadline has passed; "" for a deadline of the group itself. ``at_once``: whether it has
+    or not, as a test wants it."""
+
+    group_id: str
+    member_id: str = ""
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """DeleteGroups for one group. Refused with NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireOffsets:
+    """Tombstones for the group's offsets past offsets.retention.minutes (KIP-211)."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsDeleted:
+    """Tombstones for the group's offsets of deleted topics."""
+
+    group_id: str
+    topics: tuple[str, ...]
+
+
+Command = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | OffsetDeleteRequest
+    | TxnOffsetCommitRequest
+    | DeadlineExpired
+    | DeleteGroup
+    | ExpireOffsets
+    | TopicsDeleted
+)

@@ -1,0 +1,53 @@
+"""The one way from a refusal to a response, in the shape of the request's API."""
+
+from __future__ import annotations
+
+from coterie.coordinator.classic.join import join_refused
+from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.commands import Command, DeleteGroup
+from coterie.coordinator.offsets.commit import commit_refused
+from coterie.coordinator.offsets.transactional import txn_commit_refused
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+# A member keeps its membership while the partition loads (scenario testRequestHandlingWhileLoadingInProgress).
+_WHILE_LOADING = {HeartbeatRequest: ErrorCode.NONE, SyncGroupRequest: ErrorCode.REBALANCE_IN_PROGRESS}
+
+
+def refuse(command: Command, code: ErrorCode) -> Message:
+    """The response to a command that is refused with ``code``. COORDINATOR_LOAD_IN_PROGRESS is answered to a Heartbeat as
+    NONE and to a SyncGroup as REBALANCE_IN_PROGRESS, as Kafka's GroupCoordinatorService does."""
+    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        code = _WHILE_LOADING.get(type(command), code)
+    return response_with(command, code)
+
+
+def response_with(command: Command, code: ErrorCode) -> Message:
+    """The response to a command that has exactly this error code."""
+    match command:
+        case JoinGroupRequest():
+            return join_refused(command, code)
+        case SyncGroupRequest():
+            return sync_refused(code)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=code)
+        case OffsetCommitRequest():
+            return commit_refused(command, code)
+        case TxnOffsetCommitRequest():
+            return txn_commit_refused(command, code)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=code)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error_code=code)
+        case DeleteGroup():
+            return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
+        case _:
+            raise AssertionError(f"{command} has no request to refuse")
