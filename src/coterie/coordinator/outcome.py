@@ -1,4 +1,4 @@
-"""The values that cross the core's border: what comes in beside a command, and what is to be done after it.
+"""The values that enter and leave the core: the circumstances of a command, and its results.
 
 The order is the contract: submit -> append -> commit -> answer once durable.
 """

@@ -177,7 +177,7 @@ class Segment:
         return True
 
     def headers(self, position: int, end: int | None = None) -> list[tuple[int, BatchHeader]]:
-        """Positions and headers of the whole batches from a batch border on, without reading their records."""
+        """Positions and headers of the whole batches from a batch's start on, without reading their records."""
         end = self.size if end is None else end
         whole: list[tuple[int, BatchHeader]] = []
         window, window_at = b"", position

@@ -74,9 +74,9 @@ class GroupMember:
         return asyncio.run_coroutine_threadsafe(_awaited(work), self._loop).result()
 
     def settle(self, processed: Mapping[TopicPartition, int], patience_s: float) -> bool:
-        """The border between two batches: commits what was processed, gives up what is to be given up, takes what was
-        assigned. True when the member is part of a stable generation; False when the patience was not enough for that:
-        call again, nothing is lost. Raises KafkaError when the membership failed for good."""
+        """At a trigger boundary: commits ``processed`` and applies revocations and assignments. True when the member is part
+        of a stable generation; False when it was not within ``patience_s``: call again, nothing is lost. Raises
+        KafkaError when the membership failed for good."""
         deadline_s = time.monotonic() + patience_s
         while True:
             self._changed.clear()

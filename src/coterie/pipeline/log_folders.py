@@ -46,25 +46,25 @@ def file_ranges(folder: Path, since: int = 0) -> Iterator[FileRange]:
         if index + 1 < len(files) and int(files[index + 1].stem) <= since:
             continue
         size = file.stat().st_size
-        borders = _borders(file, size, since)
-        for first, last in zip(borders, [*borders[1:], size], strict=True):
+        starts = _range_starts(file, size, since)
+        for first, last in zip(starts, [*starts[1:], size], strict=True):
             if last > first:
                 yield FileRange(str(file.resolve()), first, last)
 
 
-def _borders(file: Path, size: int, since: int) -> list[int]:
-    """Where ranges begin, by the segment's index, which knows where batches do; a file without one is one range."""
+def _range_starts(file: Path, size: int, since: int) -> list[int]:
+    """The first positions of ranges, batch positions by the segment's index; a file without an index is one range."""
     try:
         index = file.with_suffix(".index").read_bytes()
     except OSError:
         index = b""
     entries = [e for e in _INDEX_ENTRY.iter_unpack(index[: len(index) // 8 * 8]) if 0 < e[1] < size]
     base = int(file.stem)
-    borders = [max([0, *(position for relative, position in entries if base + relative < since)])]
+    starts = [max([0, *(position for relative, position in entries if base + relative < since)])]
     for _, position in entries:
-        if position >= borders[-1] + RANGE_BYTES:
-            borders.append(position)
-    return borders
+        if position >= starts[-1] + RANGE_BYTES:
+            starts.append(position)
+    return starts
 
 
 def pieces(r: FileRange) -> Iterator[bytes]:
