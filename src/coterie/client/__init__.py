@@ -81,6 +81,7 @@ from coterie.client.serialization import (
     StringDeserializer,
     StringSerializer,
 )
+from coterie.client.typed_settings import AdminSettings, ConsumerSettings, ProducerSettings
 from coterie.client.types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -93,6 +94,7 @@ from coterie.wire.errors import ErrorCode
 
 __all__ = [
     "Admin",
+    "AdminSettings",
     "Advice",
     "AuthenticationError",
     "AuthorizationError",
@@ -108,6 +110,7 @@ __all__ = [
     "ConsumerGroupDescription",
     "ConsumerGroupMetadata",
     "ConsumerInterceptor",
+    "ConsumerSettings",
     "CorruptBatchError",
     "Delivery",
     "Deserializer",
@@ -139,6 +142,7 @@ __all__ = [
     "PartitionProgress",
     "Producer",
     "ProducerFencedError",
+    "ProducerSettings",
     "RebalanceInProgressError",
     "RebalanceListener",
     "Record",

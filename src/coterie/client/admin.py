@@ -30,6 +30,7 @@ from coterie.client.group_explanation import GroupExplanation, group_explanation
 from coterie.client.lint import Advice, lint_group
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
 from coterie.client.settings import client_settings
+from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -70,7 +71,7 @@ class Admin:
     ['__consumer_offsets', 'orders']
     """
 
-    def __init__(self, settings: Mapping[str, object]) -> None:
+    def __init__(self, settings: AdminSettings | Mapping[str, Any]) -> None:
         self._cluster = Cluster(client_settings(settings))
         self.each: Each = Each(self, self._cluster)
 

@@ -29,6 +29,7 @@ from coterie.client.serialization import DeserializerLike, RecordDeserializers, 
 from coterie.client.setting_types import made
 from coterie.client.settings import client_settings
 from coterie.client.starting import StartingPositions
+from coterie.client.typed_settings import ConsumerSettings
 from coterie.client.types import (
     ByPartition,
     ConsumerGroupMetadata,
@@ -65,7 +66,7 @@ class Consumer(Generic[K, V]):
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        settings: ConsumerSettings | Mapping[str, Any],
         *,
         key_deserializer: DeserializerLike[K] | None = None,
         value_deserializer: DeserializerLike[V] | None = None,

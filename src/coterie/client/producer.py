@@ -29,6 +29,7 @@ from coterie.client.serialization import SerializerLike, serialize_function
 from coterie.client.setting_types import Partitioner
 from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction, State, TransactionManager
+from coterie.client.typed_settings import ProducerSettings
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, K, OffsetAndMetadata, RecordMetadata, V
 from coterie.records.batch import Header
 from coterie.wire.errors import ErrorCode
@@ -52,7 +53,7 @@ class Producer(Generic[K, V]):
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        settings: ProducerSettings | Mapping[str, Any],
         *,
         key_serializer: SerializerLike[K] | None = None,
         value_serializer: SerializerLike[V] | None = None,

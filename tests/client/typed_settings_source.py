@@ -1,0 +1,89 @@
+"""The source of `coterie.client.typed_settings`, made of the table of client settings.
+
+`python -m tests.client.typed_settings_source` writes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from coterie.client import setting_types
+from coterie.client.settings import CLIENT_SETTINGS, CONSUMER, EVERY, PRODUCER, SECURITY, ClientSetting
+from coterie.configuration import Kind
+
+FILE = Path(__file__).parents[2] / "src" / "coterie" / "client" / "typed_settings.py"
+HEADER = '''"""The settings of each client as a TypedDict, so that a type checker knows their names and values.
+
+Made of the table in `coterie.client.settings` by `python -m tests.client.typed_settings_source`. Keys are Kafka's names, which
+only the functional syntax can write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Literal, TypedDict
+
+from coterie.client.listener import ConsumerInterceptor
+from coterie.client.setting_types import Partitioner
+
+_Interceptor = type[ConsumerInterceptor] | ConsumerInterceptor
+'''
+CLASSES = '''
+
+class ConsumerSettings(_Every, _Consumer, total=False):
+    """Settings of a `Consumer` by Kafka's names: ``settings: ConsumerSettings = {"group.id": "g"}`` is checked by mypy. Values
+    that are texts, such as from a file, go into a plain ``dict[str, str]``, which clients take as well."""
+
+
+class ProducerSettings(_Every, _Producer, total=False):
+    """Settings of a `Producer`, as `ConsumerSettings`."""
+
+
+class AdminSettings(_Every, total=False):
+    """Settings of an `Admin`, as `ConsumerSettings`."""
+'''
+_OF_TYPES = {
+    setting_types.ADDRESSES: "str | Sequence[str]",
+    setting_types.ASSIGNOR_NAMES: "str | Sequence[str]",
+    setting_types.OBJECTS: "_Interceptor | Sequence[_Interceptor]",
+    setting_types.PARTITIONER: "Partitioner",
+}
+_OF_KINDS = {Kind.BOOLEAN: "bool", Kind.INT: "int", Kind.LONG: "int", Kind.STRING: "str", Kind.PASSWORD: "str"}
+
+
+def annotation(setting: ClientSetting[object]) -> str:
+    """The type of a setting's Python values; of a number in a choice, such as acks=1, also the int."""
+    if setting.rule is not None and setting.rule.choices:
+        numbers = [choice for choice in setting.rule.choices if choice.lstrip("-").isdecimal()]
+        words = [f'"{choice}"' for choice in setting.rule.choices]
+        return f"Literal[{', '.join(words + numbers)}]"
+    text = _OF_TYPES.get(setting.value_type) or _OF_KINDS[setting.kind]
+    if setting.name.endswith(".location"):
+        text += " | PathLike[str]"
+    return f"{text} | None" if setting.default is None else text
+
+
+def _typed_dict(name: str, uses: set[str]) -> Iterator[str]:
+    yield f'{name} = TypedDict(\n    "{name}",\n    {{\n'
+    for setting in CLIENT_SETTINGS.values():
+        if setting.used_by in uses:
+            yield f'        "{setting.name}": {annotation(setting)},\n'
+    yield "    },\n    total=False,\n)\n"
+
+
+def source() -> str:
+    return "".join(
+        [
+            HEADER,
+            *_typed_dict("_Every", {EVERY, SECURITY}),
+            *_typed_dict("_Consumer", {CONSUMER}),
+            *_typed_dict("_Producer", {PRODUCER}),
+            CLASSES,
+        ]
+    )
+
+
+if __name__ == "__main__":
+    FILE.write_text(source(), "utf-8")
