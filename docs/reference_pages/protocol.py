@@ -38,7 +38,9 @@ def error_classes() -> str:
 
 
 def _classes(root: type[KafkaError]) -> list[type[KafkaError]]:
-    return [root, *(kind for child in root.__subclasses__() for kind in _classes(child))]
+    """The classes of its module, whatever else is imported."""
+    children = [child for child in root.__subclasses__() if child.__module__ == root.__module__]
+    return [root, *(kind for child in children for kind in _classes(child))]
 
 
 def error_codes() -> str:
