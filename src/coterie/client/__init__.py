@@ -1,13 +1,20 @@
 """Ring 3: the asyncio consumer, producer and admin, and a blocking face for scripts (`coterie.client.blocking`).
 
-    async with Producer({"bootstrap.servers": "127.0.0.1:9092"}) as producer:
-        await (await producer.send("t", b"value", key=b"k"))
+    >>> async with Admin(settings) as admin:
+    ...     await admin.create_topic("greetings", 1)
+    >>> async with Producer(settings) as producer:
+    ...     delivery = await producer.send("greetings", b"hello", key=b"world")
+    ...     print((await delivery).offset)
+    0
+    >>> async with Consumer(settings | {"group.id": "readers", "auto.offset.reset": "earliest"}) as consumer:
+    ...     consumer.subscribe(["greetings"])
+    ...     async for record in consumer:
+    ...         print(record.topic, record.offset, record.value)
+    ...         break
+    greetings 0 b'hello'
 
-    async with Consumer({"bootstrap.servers": "127.0.0.1:9092", "group.id": "g"}) as consumer:
-        consumer.subscribe(["t"])
-        async for record in consumer: ...
-
-Works against Apache Kafka as well: nothing here knows which broker it speaks to.
+``settings`` are by Kafka's names: ``{"bootstrap.servers": "127.0.0.1:9092"}``. All of it works with Apache Kafka's brokers, but
+for `Admin.explain_group`.
 """
 
 from __future__ import annotations

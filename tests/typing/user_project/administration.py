@@ -124,4 +124,5 @@ async def main() -> None:
         assert_type(admin.close(), None)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())
