@@ -20,7 +20,7 @@ class Software:
 UNNAMED_SOFTWARE = Software()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """A request's version and its client. ``local_address``: where the client connected to."""
 

@@ -13,6 +13,7 @@ import logging
 import struct
 from collections import deque
 from dataclasses import dataclass
+from time import monotonic as time_s  # the loop's clock
 from typing import Protocol
 
 from coterie.broker.calls import UNNAMED_SOFTWARE, Call, CannotAnswer, Software
@@ -37,6 +38,7 @@ READ_AHEAD_BYTES = 65_536  # of requests that are read while others of the conne
 SMALL_REQUEST_BYTES = 65_536
 CLOSE_GRACE_S = 5.0
 NOTED_S = 0.001  # shorter turns are not counted
+_SIZE = struct.Struct(">i")
 _FETCH = b"\0\x01"  # the api key
 _UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
 
@@ -106,6 +108,7 @@ class Connection(asyncio.Protocol):
         self.last_used_s = 0.0
         self.client_id = ""
         self.software = UNNAMED_SOFTWARE
+        self._calls: dict[int, Call] = {}  # by api version
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -146,7 +149,7 @@ class Connection(asyncio.Protocol):
         if len(self._buffer) < self._needed or self._in_line:
             return
         turns = self._broker.turns
-        if turns.over:
+        if turns.spent_s > MAX_TURN_S:
             self._wait_for_turn()
             self._steer()
             return
@@ -164,12 +167,11 @@ class Connection(asyncio.Protocol):
     def _take_turn(self) -> float:
         """Handles the frames in the buffer until they are done, answers pile up, or the time of a turn is over; returns
         the time it took, in seconds."""
-        time_s = self._broker.loop.time
         started_s = self.last_used_s = time_s()
         buffer, limit, at = self._buffer, self._broker.max_request_bytes, 0
         self._needed, self._frame_waits, self._in_turn = 4, False, True
         while len(buffer) - at >= 4:
-            size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
+            (size,) = _SIZE.unpack_from(buffer, at)
             if not 8 <= size <= limit:
                 self._cut_off(f"a request of {size} bytes; socket.request.max.bytes is {limit}")
                 return 0.0
@@ -292,15 +294,19 @@ class Connection(asyncio.Protocol):
             route = _ROUTES.get((head.api_key, head.api_version)) or _find_route(head.api_key, head.api_version)
             if route is None:
                 return self._not_served(head)
-            body_at = skip_tags(frame, head.body_at) if route.tagged else head.body_at
+            body_at = head.body_at
+            if route.tagged:  # nearly always without a tag
+                body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
             request, _ = route.decode(frame, body_at, self._broker.max_elements)
         except _UNREADABLE as error:
             self._cut_off(f"a request that cannot be read: {error}")
             return False
-        self.client_id = head.client_id or ""
+        call = self._calls.get(head.api_version)
+        if call is None or call.client_id != (head.client_id or ""):
+            call = self._new_call(head)
         if head.api_key == API_VERSIONS_KEY and request.client_software_name:
             self.software = Software(request.client_software_name, request.client_software_version)
-        call = Call(head.api_version, self.client_id, self._host, self._local, self.software, self._port)
+            call = self._new_call(head)
         try:
             result = self._broker.handlers[head.api_key](self._broker, request, call)
         except CannotAnswer as reason:
@@ -324,6 +330,15 @@ class Connection(asyncio.Protocol):
         else:
             self._put(head, result)
         return True
+
+    def _new_call(self, head: Head) -> Call:
+        """Kept for the next request of that version: most of a connection's requests are alike but for their bodies."""
+        if self.client_id != (head.client_id or "") or head.api_key == API_VERSIONS_KEY:
+            self._calls.clear()
+        self.client_id = head.client_id or ""
+        call = Call(head.api_version, self.client_id, self._host, self._local, self.software, self._port)
+        self._calls[head.api_version] = call
+        return call
 
     def _not_served(self, head: Head) -> bool:
         """Only ApiVersions is answered in a version that is not served: in version 0, with what is (KIP-511)."""

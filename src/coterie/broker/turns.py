@@ -21,21 +21,18 @@ R = TypeVar("R")
 
 class Turns:
     """Shares each iteration of the loop out: what asks for a further turn waits in line, and about 10 ms of the line's work
-    is done at a time. ``over`` says that new requests have had as much in this iteration and go to the line as well."""
+    is done at a time. ``spent_s`` counts what new requests have had in this iteration; beyond `MAX_TURN_S` they go to the line as
+    well."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._line: deque[Callable[[], None]] = deque()
-        self._spent_s = 0.0
+        self.spent_s = 0.0
         self._scheduled = False
-
-    @property
-    def over(self) -> bool:
-        return self._spent_s > MAX_TURN_S
 
     def spend(self, seconds: float) -> None:
         """Counts the time of new requests."""
-        self._spent_s += seconds
+        self.spent_s += seconds
         self._schedule()
 
     def add(self, work: Callable[[], None]) -> None:
@@ -49,7 +46,7 @@ class Turns:
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        self._scheduled, self._spent_s = False, 0.0
+        self._scheduled, self.spent_s = False, 0.0
         ends_s = self._loop.time() + MAX_TURN_S
         try:
             while self._line and self._loop.time() <= ends_s:

@@ -157,10 +157,10 @@ class PartitionLog:
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
 
-    def append(self, data: bytes, now_ms: int, leader_epoch: int = 0) -> Appended:
-        """Appends a client's batch. Raises Refusal with Kafka's code, `RecordsRefused` where it is for single records, or
-        OSError."""
-        header = checked_header(data, self.config)
+    def append(self, data: bytes, now_ms: int, leader_epoch: int = 0, header: BatchHeader | None = None) -> Appended:
+        """Appends a client's batch; ``header`` is its own where it was read before. Raises Refusal with Kafka's code,
+        `RecordsRefused` where it is for single records, or OSError."""
+        header = checked_header(data, self.config, header)
         batch, header = prepared(data, header, self.config, now_ms)
         if header.size > self.config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)

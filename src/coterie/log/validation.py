@@ -89,10 +89,11 @@ def _only_batch(records: bytes) -> BatchHeader:
     return whole[0]
 
 
-def checked_header(data: bytes, config: LogConfig) -> BatchHeader:
-    """The header of the one batch that ``data`` is. Raises Refusal."""
+def checked_header(data: bytes, config: LogConfig, header: BatchHeader | None = None) -> BatchHeader:
+    """The header of the one batch that ``data`` is; ``header`` where it was read before. Raises Refusal."""
     try:
-        header = read_header(data)
+        if header is None:
+            header = read_header(data)
         if header.magic != MAGIC:
             raise Refusal(ErrorCode.INVALID_RECORD, f"the batch has format {header.magic}; a log holds format {MAGIC}")
         if header.base_offset != 0:

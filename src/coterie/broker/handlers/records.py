@@ -142,11 +142,12 @@ class _Produce:
         """Appends the one batch of a partition."""
         log: PartitionLog | None = None
         try:
-            partition, batch = self._checked(topic, data)
-            if batch is None:
+            partition, produced = self._checked(topic, data)
+            if produced is None:
                 return PartitionProduceResponse(data.index, ErrorCode.NONE)
             log = partition.log
-            appended = log.append(batch, self.broker.clock.now_ms(), LEADER_EPOCH)
+            batch, header = produced
+            appended = log.append(batch, self.broker.clock.now_ms(), LEADER_EPOCH, header)
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
         except OSError as error:
@@ -161,8 +162,10 @@ class _Produce:
             data.index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
         )
 
-    def _checked(self, topic: TopicProduceData, data: PartitionProduceData) -> tuple[Partition, bytes | None]:
-        """The partition and the batch for it, None where the request has none. Raises Refusal."""
+    def _checked(
+        self, topic: TopicProduceData, data: PartitionProduceData
+    ) -> tuple[Partition, tuple[bytes, BatchHeader] | None]:
+        """The partition and the batch for it with its header, None where the request has none. Raises Refusal."""
         topics, request = self.broker.topics, self.request
         name = topics.name_of(topic.name, topic.topic_id, self.version >= TOPIC_IDS_FROM)
         if name is None:
@@ -175,7 +178,7 @@ class _Produce:
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
         if name in INTERNAL_TOPICS:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
-        return partition, None if produced is None else produced[0]
+        return partition, produced
 
     def _check_transaction(self, header: BatchHeader, partition: tuple[str, int]) -> None:
         """Transactional records need an open transaction that has their partition, which this adds for a producer of the
