@@ -21,8 +21,8 @@ R = TypeVar("R")
 
 class Turns:
     """Shares each iteration of the loop out: what asks for a further turn waits in line, and about 10 ms of the line's work
-    is done at a time. ``spent_s`` counts what new requests have had in this iteration; beyond `MAX_TURN_S` they go to the line as
-    well."""
+    is done at a time. ``spent_s`` counts what new requests have had in this iteration; beyond `MAX_TURN_S` they go to the
+    line as well."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
