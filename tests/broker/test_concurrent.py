@@ -12,7 +12,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.journal import JournalLine
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -196,18 +196,40 @@ def test_one_answer_that_cannot_be_said_costs_nobody_else_theirs() -> None:
     run(story)
 
 
-def test_a_turn_with_very_much_to_tell_is_journalled_whole(caplog: pytest.LogCaptureFixture) -> None:
-    """Thousands of members that join in one turn of the loop say more than fits into one batch."""
+def test_a_journal_that_cannot_be_created_is_reported(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The groups continue, and the broker stops in order."""
+
+    async def story() -> None:
+        broker, clients = await serving()
+
+        def refuse() -> None:
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+
+        monkeypatch.setattr(broker.topics, "journal_topic", refuse)
+        broker.groups.journal._unwritten = [JournalLine(1, "g", 1, "member_joined", "Stable", "Stable")]
+        broker.groups.journal.write()
+        await stop(broker, clients)
+
+    run(story)
+    assert "the journal cannot be written: the disk is full" in caplog.text
+
+
+def test_the_lines_of_a_turn_are_journalled_whole_in_several_batches(caplog: pytest.LogCaptureFixture) -> None:
+    """Thousands of members that join in one turn of the loop have more lines than one batch holds."""
 
     async def story() -> None:
         broker, clients = await serving()
         count = 12_000
-        broker.groups._untold = [JournalLine(1, f"g{n}", 1, "member_joined", "Stable", "Stable") for n in range(count)]
-        broker.groups._untold[7].moved = [{"topic": "x" * 100, "partition": n} for n in range(1_000)]
-        broker.groups._write_journal()
+        broker.groups.journal._unwritten = [
+            JournalLine(1, f"g{n}", 1, "member_joined", "Stable", "Stable") for n in range(count)
+        ]
+        broker.groups.journal._unwritten[7].moved = [{"topic": "x" * 100, "partition": n} for n in range(1_000)]
+        broker.groups.journal.write()
         (partition,) = broker.topics.journal_topic().partitions
         assert partition.log.end_offset == count
-        assert not broker.groups._untold
+        assert not broker.groups.journal._unwritten
         await stop(broker, clients)
 
     run(story)

@@ -59,11 +59,11 @@ def test_requests_while_the_partition_loads() -> None:
         client = Client(*await asyncio.open_connection(host, port))
         await client.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), CreateTopicsResponse, 7)
         running.groups.ready()
-        for seat in running.groups._seats:
-            seat.loaded = False
+        for hosted in running.groups._hosted:
+            hosted.loaded = False
         await check_loading(client)
-        for seat in running.groups._seats:
-            seat.loaded = True
+        for hosted in running.groups._hosted:
+            hosted.loaded = True
         assert (await client.ask(ListGroupsRequest(), ListGroupsResponse, 4)).groups == []
         client.writer.close()
         await running.stop()
@@ -88,19 +88,19 @@ def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyP
                 for name in ("t", "u")
             ]
             await client.ask(OffsetCommitRequest("g", topics=topics), OffsetCommitResponse, 8)
-        (seat,) = running.groups._seats
+        (hosted,) = running.groups._hosted
         running.groups.config.offsets_retention_ms = 0
-        seat.shard, seat.loaded = Shard(running.groups.config), False
-        pieces = running.groups._load_seat(seat)
+        hosted.shard, hosted.loaded = Shard(running.groups.config), False
+        pieces = running.groups._load_shard(hosted)
         for _ in range(5):
             next(pieces)
-        assert seat.shard.groups["g"].offsets["t", 0].offset < 19
-        end_offset = seat.log.log.end_offset
+        assert hosted.shard.groups["g"].offsets["t", 0].offset < 19
+        end_offset = hosted.log.log.end_offset
         running.groups.expire_offsets()
         running.groups.topics_deleted(("u",))
-        assert seat.log.log.end_offset == end_offset
+        assert hosted.log.log.end_offset == end_offset
         assert list(pieces)
-        assert {tp: c.offset for tp, c in seat.shard.groups["g"].offsets.items()} == {("t", 0): 19}
+        assert {tp: c.offset for tp, c in hosted.shard.groups["g"].offsets.items()} == {("t", 0): 19}
         client.writer.close()
         await running.stop()
 

@@ -49,7 +49,7 @@ class GroupMetrics(Collector):
         self._broker = broker
         self._rebalances: Counter[tuple[str, str]] = Counter()
         self._seconds: dict[str, tuple[int, float]] = {}
-        broker.groups.listeners.append(self._hear)
+        broker.groups.journal.listeners.append(self._count)
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -57,7 +57,7 @@ class GroupMetrics(Collector):
         """The exposition format."""
         return generate_latest(self._registry)
 
-    def _hear(self, line: JournalLine) -> None:
+    def _count(self, line: JournalLine) -> None:
         if line.event == "rebalance_started":
             for kind in {cause["kind"] for cause in line.causes}:
                 self._rebalances[line.group, kind] += 1

@@ -65,7 +65,7 @@ class LocalBroker:
         self.broker = Broker(BrokerSettings(self._settings))
         self.broker.handlers = self.faults.wrap(self.broker.handlers)
         address = await self.broker.start("127.0.0.1", 0)
-        self.broker.groups.listeners.append(self.journal.append)
+        self.broker.groups.journal.listeners.append(self.journal.append)
         return address
 
     def stop(self) -> None:

@@ -1,0 +1,74 @@
+"""The journal's writer: lines of what happened to groups go to listeners at once, and to `__coterie_journal` in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from coterie.broker.topics import Topics
+from coterie.coordinator.journal_lines import JournalLines
+from coterie.coordinator.shard import Decision, Step
+from coterie.coordinator.state import Group
+from coterie.journal import JournalLine
+from coterie.records.batch import encode_batch
+from coterie.wire.errors import Refusal
+
+logger = logging.getLogger(__name__)
+
+BATCH_BYTES = 256 * 1024
+_RECORD_OVERHEAD_BYTES = 20
+JournalRecord = tuple[int, bytes, bytes, tuple[()]]
+
+
+class JournalWriter:
+    """Writes one batch, or as many as are needed, for each turn of the loop. ``enabled``: coterie.journal.enable; without it
+    lines go to ``listeners`` only."""
+
+    def __init__(self, topics: Topics, loop: asyncio.AbstractEventLoop, enabled: bool) -> None:
+        self._topics, self._loop, self._enabled = topics, loop, enabled
+        self.listeners: list[Callable[[JournalLine], None]] = []
+        self._lines = JournalLines()
+        self._unwritten: list[JournalLine] = []
+
+    def loaded(self, group: Group) -> None:
+        """Takes the owners from a group that was loaded from the log."""
+        self._lines.loaded(group)
+
+    def record(self, decision: Decision, steps: list[Step]) -> None:
+        """Makes the lines of a committed decision's steps."""
+        if not steps or not (self._enabled or self.listeners):
+            return
+        every = [self._lines.line(step, decision.group, decision.now_ms) for step in steps]
+        lines = [line for line in every if line is not None]
+        for listener in self.listeners:
+            for line in lines:
+                listener(line)
+        if self._enabled and lines:
+            if not self._unwritten:
+                self._loop.call_soon(self.write)
+            self._unwritten += lines
+
+    def write(self) -> None:
+        """Appends the lines that were recorded since the last call."""
+        lines, self._unwritten = self._unwritten, []
+        batch, size = list[JournalRecord](), 0
+        for line in lines:
+            value = line.to_json().encode()
+            if batch and size + len(value) > BATCH_BYTES:
+                self._append(batch)
+                batch, size = [], 0
+            batch.append((line.time_ms, line.group.encode(), value, ()))
+            size += len(value) + len(line.group) + _RECORD_OVERHEAD_BYTES
+        if batch:
+            self._append(batch)
+
+    def _append(self, records: list[JournalRecord]) -> None:
+        try:
+            partition = self._topics.journal_topic().partitions[0]
+            partition.log.append_own(encode_batch(records), records[0][0])
+        except (OSError, Refusal) as error:
+            # The groups do not depend on the journal: they continue without these lines.
+            logger.error("the journal cannot be written: %s", error)
+            return
+        partition.appended()
