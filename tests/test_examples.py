@@ -26,6 +26,7 @@ OUTPUTS = {
         "ben: 3 revoked\nanna: 3 revoked\n"
     ),
     "explain_group.py": (r"Stable, generation 1: .+\nanna: session times out after 45000 ms of silence\n"),
+    "weighted_assignor.py": "van: 2 partitions, truck: 4\n",
     "spark_group.py": "1000 readings, lag 0\n",
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerSetting, Setting, Update, format_value
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
-from coterie.client.setting_types import ADDRESSES, ASSIGNOR_NAMES, OBJECTS, PARTITIONER
+from coterie.client.setting_types import ADDRESSES, ASSIGNOR_LIST, OBJECTS, PARTITIONER
 from coterie.client.settings import CLIENT_SETTINGS, ClientSetting
 from reference_pages.markdown import code, sentence, table, text
 
@@ -106,7 +106,7 @@ def client_settings() -> str:
         rows = []
         for s in sorted(settings, key=lambda s: s.name):
             choices = ", ".join(code(choice) for choice in s.rule.choices) if s.rule is not None else ""
-            taken = s.value_type.text if s.value_type in (ADDRESSES, ASSIGNOR_NAMES, OBJECTS, PARTITIONER) else ""
+            taken = s.value_type.text if s.value_type in (ADDRESSES, ASSIGNOR_LIST, OBJECTS, PARTITIONER) else ""
             default = _default(s) if s.default != () else "no value"
             value = _value(_kind(s), default, choices or _values(s) or text(taken))
             rows.append((code(s.name), value, text(s.documentation)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Mapping
 
+from coterie.assignors.assignor import Assignor, AssignorSpec, RebalanceProtocol
 from coterie.assignors.range import assign_range
 from coterie.assignors.round_robin import assign_round_robin
 from coterie.assignors.sticky import (
@@ -14,32 +13,7 @@ from coterie.assignors.sticky import (
     encode_cooperative_user_data,
     encode_sticky_user_data,
 )
-from coterie.assignors.subscription import AssignableTopics, Assignment, Assignor, Owned, Subscriber
-
-
-class RebalanceProtocol(IntEnum):
-    """How partitions change hands, KIP-429; the higher one is preferred where all assignors of a member have it."""
-
-    EAGER = 0  # everything is given up before a rebalance
-    COOPERATIVE = 1  # only what goes elsewhere is given up, after it
-
-
-@dataclass(frozen=True, slots=True)
-class AssignorSpec:
-    """An assignor, the protocols it can be used with, and the user data that a member puts into its subscription: made of
-    its last assignment and that one's generation (-1: none). ``withholds_claimed``: it assigns no partition that another
-    member still has, so that its assignments need no check for that (ConsumerCoordinator.validateCooperativeAssignment)."""
-
-    assign: Assignor
-    protocols: frozenset[RebalanceProtocol] = frozenset({RebalanceProtocol.EAGER})
-    user_data: Callable[[Owned, int], bytes | None] = lambda owned, generation: None
-    withholds_claimed: bool = False
-
-    @property
-    def is_cooperative(self) -> bool:
-        """Whether a group can cooperate with it."""
-        return RebalanceProtocol.COOPERATIVE in self.protocols
-
+from coterie.assignors.subscription import AssignableTopics, AssignFunction, Assignment, Owned, Subscriber
 
 _EAGER, _BOTH = frozenset({RebalanceProtocol.EAGER}), frozenset(RebalanceProtocol)
 
@@ -59,15 +33,16 @@ def is_cooperative(name: str | None) -> bool:
     return spec is not None and spec.is_cooperative
 
 
-def protocol_of(names: tuple[str, ...]) -> RebalanceProtocol | None:
+def protocol_of(names: tuple[str, ...], specs: Mapping[str, AssignorSpec] = ASSIGNORS) -> RebalanceProtocol | None:
     """The protocol in force for a member that lists these assignors: the highest that all of them have, None where
     they share none (testSelectRebalanceProtcol; ConsumerCoordinator)."""
-    shared = frozenset(RebalanceProtocol).intersection(*(ASSIGNORS[n].protocols for n in names))
+    shared = frozenset(RebalanceProtocol).intersection(*(specs[n].protocols for n in names))
     return max(shared, default=None)
 
 
 __all__ = [
     "ASSIGNORS",
+    "AssignFunction",
     "AssignableTopics",
     "COOPERATIVE_ASSIGNORS",
     "Assignment",

@@ -31,7 +31,7 @@ class AssignableTopics:
     racks: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
 
 
-Assignor = Callable[[AssignableTopics, Sequence[Subscriber]], Assignment]
+AssignFunction = Callable[[AssignableTopics, Sequence[Subscriber]], Assignment]
 
 
 def in_order(subscribers: Iterable[Subscriber]) -> list[Subscriber]:

@@ -19,6 +19,7 @@ for `Admin.explain_group`.
 
 from __future__ import annotations
 
+from coterie.assignors import AssignableTopics, Assignor, RebalanceProtocol, Subscriber
 from coterie.client.admin import Admin
 from coterie.client.admin_each import NewTopic
 from coterie.client.admin_types import (
@@ -103,6 +104,8 @@ __all__ = [
     "Admin",
     "AdminSettings",
     "Advice",
+    "AssignableTopics",
+    "Assignor",
     "AuthenticationError",
     "AuthorizationError",
     "AwaitedMember",
@@ -152,6 +155,7 @@ __all__ = [
     "ProducerSettings",
     "RebalanceInProgressError",
     "RebalanceListener",
+    "RebalanceProtocol",
     "Record",
     "RecordDeserializationError",
     "RecordMetadata",
@@ -164,6 +168,7 @@ __all__ = [
     "SslAuthenticationError",
     "StringDeserializer",
     "StringSerializer",
+    "Subscriber",
     "TimestampType",
     "TopicDescription",
     "TopicPartition",

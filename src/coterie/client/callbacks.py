@@ -30,7 +30,7 @@ class Callbacks:
                 if isinstance(effect, Revoke):
                     await self._revoke(effect, membership)
                 else:
-                    await self._assigned(effect)
+                    await self._assigned(effect, membership)
             except Exception as error:
                 first = first or error
             # Cancelled in the middle (testWakeupFromAssignmentCallback): the same callback runs again with the next poll.
@@ -53,9 +53,10 @@ class Callbacks:
         method = self.listener.on_partitions_lost if lost else self.listener.on_partitions_revoked
         await call(method(partitions))
 
-    async def _assigned(self, effect: Assigned) -> None:
+    async def _assigned(self, effect: Assigned, membership: Membership) -> None:
         self.rebalanced_s = time.monotonic()
         self._fetcher.assign(effect.partitions)
+        membership.on_assignment(effect)
         await call(self.listener.on_partitions_assigned(_named(effect.added)))
 
 

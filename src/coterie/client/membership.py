@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from coterie.assignors import ASSIGNORS, AssignableTopics
+from coterie.assignors import ASSIGNORS, AssignableTopics, Assignor
 from coterie.assignors.blobs import decode_assignment
 from coterie.client.cluster import Cluster, TopicInfo
 from coterie.client.connection import answer_type
@@ -34,7 +34,7 @@ from coterie.member.effects import (
 )
 from coterie.member.errors import leave_refusal
 from coterie.member.machine import MemberMachine
-from coterie.member.requests import heartbeat_request
+from coterie.member.requests import by_topic, heartbeat_request
 from coterie.member.stages import Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -59,6 +59,8 @@ def member_config(settings: ClientSettings, group_id: str) -> MemberConfig:
     """Raises ConfigError for settings that no member can work with."""
     if settings.heartbeat_interval_ms >= settings.session_timeout_ms:
         raise ConfigError("heartbeat.interval.ms must be lower than session.timeout.ms")
+    listed = settings.partition_assignment_strategy
+    specs = ASSIGNORS | {assignor.name: assignor.spec() for assignor in listed if isinstance(assignor, Assignor)}
     config = MemberConfig(
         group_id,
         settings.group_instance_id,
@@ -66,9 +68,10 @@ def member_config(settings: ClientSettings, group_id: str) -> MemberConfig:
         settings.heartbeat_interval_ms,
         settings.max_poll_interval_ms,
         settings.retry_backoff_ms,
-        settings.partition_assignment_strategy,
+        tuple(assignor if isinstance(assignor, str) else assignor.name for assignor in listed),
         settings.client_rack,
         settings.retry_backoff_max_ms,
+        specs,
     )
     try:
         _ = config.protocol
@@ -124,6 +127,12 @@ class Membership:
     def polled(self) -> None:
         self.machine.polled(_now_ms())
         self._wake.set()
+
+    def on_assignment(self, assigned: Assigned) -> None:
+        """Calls the assignor in force, which may be a user's."""
+        spec = self.machine.config.assignor_specs.get(self.machine.state.membership.protocol or "")
+        if spec is not None:
+            spec.on_assignment(by_topic(assigned.partitions), assigned.generation)
 
     def revoked(self) -> None:
         self.machine.revoked()
@@ -276,7 +285,9 @@ class Membership:
             self._wake.set()
             return
         topics = self._topics(infos)
-        self.machine.group_assigned(ASSIGNORS[effect.protocol].assign(topics, effect.subscribers), topics)
+        self.machine.group_assigned(
+            self.machine.config.assignor_specs[effect.protocol].assign(topics, effect.subscribers), topics
+        )
         self._wake.set()
 
     async def _look_for_unassigned(self, topics: frozenset[str]) -> None:

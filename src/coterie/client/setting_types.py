@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from coterie.assignors import ASSIGNORS
+from coterie.assignors import ASSIGNORS, Assignor
 from coterie.client.errors import ConfigError
 from coterie.configuration import LIST, Kind, UnfitValue, ValueType
 from coterie.configuration.value_types import text_of
@@ -21,7 +21,7 @@ _JAVA_ASSIGNORS = {
     "StickyAssignor": "sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
-_ASSIGNORS_TEXT = f"names of assignors ({', '.join(ASSIGNORS)}) or of Kafka's Java classes"
+_ASSIGNORS_TEXT = f"names of assignors ({', '.join(ASSIGNORS)}) or of Kafka's Java classes, or subclasses of Assignor"
 
 
 def address(item: str) -> tuple[str, int]:
@@ -42,22 +42,39 @@ def _addresses(value: object) -> tuple[str, ...]:
     return items
 
 
-def _assignors(value: object) -> tuple[str, ...]:
-    """In order, by the names that go over the wire."""
-    try:
-        items = LIST.read(value) or ("",)
-    except (TypeError, ValueError):
-        raise UnfitValue(f"takes {_ASSIGNORS_TEXT}, not {value!r}") from None
-    names: list[str] = []
-    for item in items:
-        name = _JAVA_ASSIGNORS.get(item.removeprefix(_JAVA), item)
-        if name not in ASSIGNORS:
-            there_are = f"there are {', '.join(ASSIGNORS)}"
-            raise UnfitValue(f"is wrong: there is no assignor {item or '(nothing)'}; {there_are}")
-        if name in names:
+def _assignors(value: object) -> tuple[str | Assignor, ...]:
+    """In order; names are those that go over the wire."""
+    given = value if isinstance(value, list | tuple) else [value]
+    listed: list[str | Assignor] = []
+    for item in given or [""]:
+        if isinstance(item, str):
+            listed += map(_assignor_name, item.split(","))
+        else:
+            listed.append(_assignor(item))
+    names = [item if isinstance(item, str) else item.name for item in listed]
+    for name in names:
+        if names.count(name) > 1:
             raise UnfitValue(f"is wrong: assignor {name} is listed twice")
-        names.append(name)
-    return tuple(names)
+    return tuple(listed)
+
+
+def _assignor_name(text: str) -> str:
+    item = text.strip()
+    name = _JAVA_ASSIGNORS.get(item.removeprefix(_JAVA), item)
+    if name not in ASSIGNORS:
+        there_are = f"there are {', '.join(ASSIGNORS)}"
+        raise UnfitValue(f"is wrong: there is no assignor {item or '(nothing)'}; {there_are}")
+    return name
+
+
+def _assignor(item: object) -> Assignor:
+    """A user's own, of its class or an object of that."""
+    one = item() if isinstance(item, type) and issubclass(item, Assignor) else item
+    if not isinstance(one, Assignor):
+        raise UnfitValue(f"takes {_ASSIGNORS_TEXT}, not {item!r}")
+    if not isinstance(getattr(one, "name", None), str) or one.name in ASSIGNORS:
+        raise UnfitValue(f"is wrong: {type(one).__name__}.name must be a text, and none of {', '.join(ASSIGNORS)}")
+    return one
 
 
 def _partitioner(value: Any) -> Partitioner:
@@ -76,7 +93,7 @@ def _upper(value: object) -> str:
 
 
 ADDRESSES = ValueType(Kind.LIST, "addresses, such as 127.0.0.1:9092", _addresses)
-ASSIGNOR_NAMES = ValueType(Kind.LIST, _ASSIGNORS_TEXT, _assignors)
+ASSIGNOR_LIST = ValueType(Kind.LIST, _ASSIGNORS_TEXT, _assignors)
 PARTITIONER = ValueType(Kind.CLASS, "a function of topic, key and number of partitions", _partitioner)
 OBJECTS = ValueType(Kind.LIST, "classes or objects, one or a list", _objects)
 UPPER_CASE = ValueType(Kind.STRING, "text in any case", _upper)

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from coterie.assignors import Assignor
 from coterie.client.errors import ConfigError
 from coterie.client.security import MECHANISMS, PROTOCOLS, Security, security
 from coterie.client.setting_types import (
     ADDRESSES,
-    ASSIGNOR_NAMES,
+    ASSIGNOR_LIST,
     EXACT_PASSWORD,
     EXACT_TEXT,
     OBJECTS,
@@ -122,10 +123,11 @@ class ClientSettings:
         at_least(1),
     )
     max_poll_records: int = _consumer(INT, 500, "The most records that one `poll` returns.", at_least(1))
-    partition_assignment_strategy: tuple[str, ...] = _consumer(
-        ASSIGNOR_NAMES,
+    partition_assignment_strategy: tuple[str | Assignor, ...] = _consumer(
+        ASSIGNOR_LIST,
         ("range", "cooperative-sticky"),
-        "Assignors in order of preference; the group uses one that every member lists.",
+        "Assignors in order of preference, names or subclasses of `coterie.client.Assignor`; the group uses one that every "
+        "member lists.",
     )
     auto_offset_reset: str = _consumer(
         STRING,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from coterie.assignors import RebalanceProtocol, protocol_of
+from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol, protocol_of
 
 
 @dataclass(slots=True)
 class MemberConfig:
-    """Kafka's consumer settings that membership needs; times in ms. ``assignors`` in order of preference."""
+    """Kafka's consumer settings that membership needs; times in ms. ``assignors`` in order of preference, by their names in
+    ``assignor_specs``."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -20,11 +22,12 @@ class MemberConfig:
     assignors: tuple[str, ...] = ("range", "cooperative-sticky")
     rack: str | None = None
     retry_backoff_max_ms: int = 1_000
+    assignor_specs: Mapping[str, AssignorSpec] = field(default_factory=lambda: ASSIGNORS)
 
     @property
     def protocol(self) -> RebalanceProtocol:
         """The one in force. Raises ValueError where the assignors share none."""
-        protocol = protocol_of(self.assignors)
+        protocol = protocol_of(self.assignors, self.assignor_specs)
         if protocol is None:
             raise ValueError(
                 f"the assignors {', '.join(self.assignors)} share no rebalance protocol; list fewer of them"

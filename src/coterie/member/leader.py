@@ -3,7 +3,7 @@ tests/spec/member/leader.txt)."""
 
 from __future__ import annotations
 
-from coterie.assignors import ASSIGNORS, AssignableTopics, Assignment, RebalanceProtocol
+from coterie.assignors import AssignableTopics, Assignment, RebalanceProtocol
 from coterie.assignors.cooperation import handed_over
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
@@ -22,7 +22,7 @@ def decide_group_assigned(decision: MemberDecision, assignments: Assignment, top
     assigned = sum(len(partitions) for share in assignments.values() for partitions in share.values())
     decision.record(e.GroupAssigned(topics, withholds=assigned < sum(topics.counts.values())))
     cooperative = decision.config.protocol == RebalanceProtocol.COOPERATIVE
-    if cooperative and not ASSIGNORS[name].withholds_claimed:
+    if cooperative and not decision.config.assignor_specs[name].withholds_claimed:
         moved = handed_over(decision.state.round.subscribers, assignments)
         if moved:
             text = f"assignor {name} hands {moved[0]}-{moved[1]} over in one step; a cooperative one may not"

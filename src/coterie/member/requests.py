@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coterie.assignors import ASSIGNORS, Assignment
+from coterie.assignors import Assignment
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.member.config import MemberConfig
 from coterie.member.effects import TopicPartition
@@ -30,7 +30,7 @@ def join_request(config: MemberConfig, membership: MembershipState, ownership: O
     protocols = []
     owned, (last, last_generation) = by_topic(ownership.owned), ownership.last_assignment
     for name in config.assignors:
-        user_data = ASSIGNORS[name].user_data(by_topic(last), last_generation)
+        user_data = config.assignor_specs[name].user_data(by_topic(last), last_generation)
         metadata = encode_subscription(membership.topics, owned, membership.generation, config.rack, user_data)
         protocols.append(JoinGroupRequestProtocol(name, metadata))
     return JoinGroupRequest(

@@ -3,7 +3,7 @@ tests/spec/member/rebalance.txt)."""
 
 from __future__ import annotations
 
-from coterie.assignors import ASSIGNORS, Assignment, RebalanceProtocol, Subscriber
+from coterie.assignors import Assignment, RebalanceProtocol, Subscriber
 from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
@@ -56,7 +56,7 @@ def _lead(decision: MemberDecision, response: JoinGroupResponse) -> None:
     if response.skip_assignment:
         decision.request(WatchTopics(topics))
         sync(decision, {})
-    elif response.protocol_name not in ASSIGNORS:
+    elif response.protocol_name is None or response.protocol_name not in decision.config.assignor_specs:
         fail(decision, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"there is no assignor {response.protocol_name}")
     else:
         decision.record(e.AssignmentStarted())
