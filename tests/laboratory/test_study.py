@@ -42,10 +42,10 @@ def test_every_protocol_comes_to_rest_after_everything(setting: q.Setting) -> No
     """Whatever happens, in the end each partition has one reader: the longest that one was without is bounded."""
     plans = [
         w.one_joins(MEMBERS, PARTITIONS),
-        w.one_goes(MEMBERS, PARTITIONS, "vanish"),
+        w.one_departs(MEMBERS, PARTITIONS, "vanish"),
         w.rolling_restart(MEMBERS, PARTITIONS, "kill", gap_ms=90_000),
         w.deployment(MEMBERS, PARTITIONS),
-        w.one_in_trouble(MEMBERS, PARTITIONS, "pause", 70_000),
+        w.one_held_up(MEMBERS, PARTITIONS, "pause", 70_000),
         w.unheard_join(MEMBERS, PARTITIONS),
         w.crashes(MEMBERS, PARTITIONS, 0.5, 12, 1),
     ]
@@ -68,7 +68,7 @@ def test_a_cooperative_group_goes_on_reading() -> None:
 
 
 def test_a_death_is_known_by_what_each_protocol_looks_at() -> None:
-    killed, lost = (w.one_goes(MEMBERS, PARTITIONS, kind) for kind in ("kill", "vanish"))
+    killed, lost = (w.one_departs(MEMBERS, PARTITIONS, kind) for kind in ("kill", "vanish"))
     seconds = {s.name: mean(s, killed, "longest_unowned_s") for s in (q.EAGER, q.ZOOKEEPER, q.ROCKETMQ, q.ORDERLY)}
     assert seconds["RocketMQ"] < 1 < 4 < seconds["ZooKeeper"] < 9
     assert 40 < seconds["eager"] < 52
@@ -82,7 +82,7 @@ def test_static_members_restart_without_a_rebalance() -> None:
     static, dynamic = (run(s, plan, 2) for s in (q.STATIC, q.EAGER))
     assert (static.rebalances, static.moved, static.paused_members) == (0, 0, 0)
     assert dynamic.rebalances == 2 * MEMBERS
-    assert run(q.STATIC, w.one_goes(MEMBERS, PARTITIONS, "leave"), 2).longest_unowned_s > 40
+    assert run(q.STATIC, w.one_departs(MEMBERS, PARTITIONS, "leave"), 2).longest_unowned_s > 40
 
 
 def test_the_duplicate_windows() -> None:
@@ -94,13 +94,13 @@ def test_the_duplicate_windows() -> None:
     restart = w.rolling_restart(MEMBERS, PARTITIONS)
     assert [mean(s, restart, "duplicates") for s in (*KAFKA, q.ORDERLY)] == [0, 0, 0]
     assert mean(q.ROCKETMQ, restart, "duplicates") > 0
-    killed = w.one_goes(MEMBERS, PARTITIONS, "kill")
+    killed = w.one_departs(MEMBERS, PARTITIONS, "kill")
     assert all(mean(s, killed, "duplicates") > 0 for s in (*KAFKA, q.ZOOKEEPER, q.ROCKETMQ))
 
 
 def test_cut_off_from_zookeeper_a_consumer_reads_on() -> None:
     """Split brain: its session is over and it cannot know; of Kafka's members none can."""
-    plan = w.one_in_trouble(MEMBERS, PARTITIONS, "cut", 60_000)
+    plan = w.one_held_up(MEMBERS, PARTITIONS, "cut", 60_000)
     assert mean(q.ZOOKEEPER, plan, "doubled_s") > 5
     assert mean(q.EAGER, plan, "doubled_s") < 1
 
@@ -147,10 +147,10 @@ def test_the_meter_tells_unread_from_doubly_read() -> None:
     assert meter.unowned_ms == {("t", 1): 1_000}
     assert meter.pause_ms == {"one": 1_000}
     assert meter.is_whole(2)
-    meter.stands_still("two", a, 5_000)
+    meter.stalled("two", a, 5_000)
     meter.changed("one", {("t", 1)}, b, 7_000)
     assert meter.unowned_ms == {("t", 1): 1_000, ("t", 0): 2_000}
-    meter.goes_on("two", 8_000)
+    meter.resumed("two", 8_000)
     meter.end(9_000, {"one", "two"})
     assert meter.doubled_ms == 3_000
     assert meter.moves == 2, "from one to two, and back"

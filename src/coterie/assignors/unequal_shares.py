@@ -90,7 +90,7 @@ class _Flow:
     def _way_down(self, source: int) -> _Way:
         """A way with the fewest moves to a member that has at least two fewer; empty, and what was seen closed, when
         there is none."""
-        came: dict[int, tuple[int, str]] = {source: (-1, "")}
+        reached_by: dict[int, tuple[int, str]] = {source: (-1, "")}
         seen: set[str] = set()
         here = deque([source])
         dearer: list[tuple[int, str]] = []  # (giver, topic): one move more
@@ -108,10 +108,10 @@ class _Flow:
                 if topic in seen:
                     continue
                 seen.add(topic)
-                taker = self._reach(giver, topic, came, here, self.loads[source] - 2)
+                taker = self._reach(giver, topic, reached_by, here, self.loads[source] - 2)
                 if taker >= 0:
-                    return self._traced(came, taker)
-        for index in came:
+                    return self._traced(reached_by, taker)
+        for index in reached_by:
             self._closed[index] = 1
         self._closed_topics |= seen
         return []
@@ -121,22 +121,24 @@ class _Flow:
         holders = self.claims.holders[topic]
         return any(holders[p] != giver for p in partitions)
 
-    def _reach(self, giver: int, topic: str, came: dict[int, tuple[int, str]], here: deque[int], enough: int) -> int:
+    def _reach(
+        self, giver: int, topic: str, reached_by: dict[int, tuple[int, str]], here: deque[int], enough: int
+    ) -> int:
         """Enters the topic's takers; returns the one with the fewest partitions if it has few enough, otherwise -1."""
         loads, best, step = self.loads, -1, (giver, topic)
         for taker in self.takers[topic]:
-            if taker not in came:
-                came[taker] = step
+            if taker not in reached_by:
+                reached_by[taker] = step
                 here.append(taker)
                 if loads[taker] <= enough:
                     best, enough = taker, loads[taker] - 1
         return best
 
     @staticmethod
-    def _traced(came: dict[int, tuple[int, str]], taker: int) -> _Way:
+    def _traced(reached_by: dict[int, tuple[int, str]], taker: int) -> _Way:
         way: _Way = []
         while True:
-            giver, topic = came[taker]
+            giver, topic = reached_by[taker]
             if giver < 0:
                 return way[::-1]
             way.append((giver, topic, taker))
@@ -161,7 +163,7 @@ class _Flow:
 
     # -- what need not have moved -----------------------------------------------------------------------------------------
 
-    def bring_home(self) -> None:
+    def return_moved(self) -> None:
         """A moved partition goes back to its owner where it can be exchanged for a formerly unowned one."""
         takers = {t: set(places) for t, places in self.takers.items()}
         for index, held in enumerate(self.held):
@@ -204,6 +206,6 @@ def share_unequally(topics: AssignableTopics, members: Sequence[Subscriber], cla
     flow = _Flow(topics, members, claims)
     flow.give_out()
     flow.balance()
-    flow.bring_home()
+    flow.return_moved()
     flow.release_moved()
     return [{t: sorted(ps) for t, ps in held.items()} for held in flow.held]

@@ -40,7 +40,7 @@ class RawMembers:
         self.generation = -1
         self._buffers: list[bytearray] = []
 
-    def hire(self, count: int) -> None:
+    def add_members(self, count: int) -> None:
         for _ in range(count):
             s = socket.create_connection(self.address)
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -127,7 +127,7 @@ def settled_crew(address: tuple[str, int], members: int) -> RawMembers:
     """A group of that many, all in one generation."""
     BrokerSocket(*address).request(FindCoordinatorRequest(key="g"), highest=3)
     crew = RawMembers(address, f"rebalance-{members}")
-    crew.hire(members)
+    crew.add_members(members)
     for number in range(members):
         crew.join(number)
     # The initial delay lets all of them in at once; a later member only makes a second round.
@@ -142,7 +142,7 @@ def rebalance_ms(address: tuple[str, int], members: int) -> float:
         took = []
         for _ in range(2):
             old = list(range(len(crew.sockets)))
-            crew.hire(1)
+            crew.add_members(1)
             started = time.perf_counter()
             crew.join(len(old))
             crew.wait_for_rebalance(0)

@@ -133,7 +133,7 @@ def run_soak(folder: Path, address: str, minutes: float, report: Callable[[str],
         for kind in ("producer", "consumer", "spark"):
             for name in names[kind]:
                 soak.start(name)
-        _trouble(soak, names, minutes, rng, report)
+        _faults(soak, names, minutes, rng, report)
         for name in names["producer"]:
             soak.stop(name)
         _wait_for(lambda: _lag(address) == 0, DRAIN_S, "the group does not get to the end of the topic")
@@ -145,7 +145,7 @@ def run_soak(folder: Path, address: str, minutes: float, report: Callable[[str],
     return judge(folder, ends, soak.kills, [*names["spark"]], [*names["consumer"]], [*names["producer"]])
 
 
-def _trouble(
+def _faults(
     soak: Soak, names: dict[str, list[str]], minutes: float, rng: random.Random, report: Callable[[str], None]
 ) -> None:
     """In each minute one of each kind is killed, at times of its own."""

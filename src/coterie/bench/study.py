@@ -172,7 +172,7 @@ def _simulated(question: StudyPoint) -> list[float]:
         case "join":
             plan = w.one_joins(MEMBERS, PARTITIONS)
         case "kill":
-            plan = w.one_goes(MEMBERS, PARTITIONS, "kill")
+            plan = w.one_departs(MEMBERS, PARTITIONS, "kill")
         case "restart":
             name = plan.names[1]
             plan = replace(plan, events=(Event(0, "kill", name), Event(int(DOWN_S * 1000), "join", name)))

@@ -18,7 +18,7 @@ Response = dict[str, Any]
 
 def other_leader(story: GroupStory, ours: Response, theirs: Response) -> bool:
     """Both formed the same generation under a new leader; only which one differs."""
-    if "leader" not in ours or story.ask.leader in (ours["leader"], theirs["leader"]):
+    if "leader" not in ours or story.view.leader in (ours["leader"], theirs["leader"]):
         return False
     same = {k: v for k, v in ours.items() if k not in ("leader", "members")}
     return ours["leader"] != theirs["leader"] and same == {
@@ -33,7 +33,7 @@ def tied_vote(story: GroupStory, ours: Response, theirs: Response) -> bool:
         return False
     members = {m["member_id"] for m in ours["members"]}  # in the leader's response; others may have left by now
     rejoined = [a for a in story.actors.values() if a.name in story.joining or a.member in members]
-    known = [a for a in story.actors.values() if a.member in story.ask.members or a in rejoined]
+    known = [a for a in story.actors.values() if a.member in story.view.members or a in rejoined]
     return any(_is_tie(str(names[0]), str(names[1]), [a.protocols for a in joined]) for joined in (rejoined, known))
 
 
@@ -63,7 +63,7 @@ def delete_of_a_refused_group(story: GroupStory, ours: Response, theirs: Respons
     """The same memory of a refused commit, met by a later commit, DeleteGroups or OffsetDelete."""
     asked = "Delete" in story.last_question or "OffsetCommit" in story.last_question
     unknown_here = "GROUP_ID_NOT_FOUND" in str(ours) or "ILLEGAL_GENERATION" in str(ours)
-    return (story.ask.state == "Dead" or "-nobody" in story.last_question) and unknown_here and asked
+    return (story.view.state == "Dead" or "-nobody" in story.last_question) and unknown_here and asked
 
 
 def emptied(story: GroupStory, ours: Response, theirs: Response) -> bool:

@@ -75,7 +75,7 @@ class GroupQuestion:
 
 
 @dataclass(slots=True)
-class Asking:
+class GroupView:
     """The input of the makers below: the group as both sides last described it, and the versions that both speak."""
 
     random: random.Random
@@ -121,15 +121,15 @@ class Asking:
         return actor.instance if self.chance(0.94) else self.random.choice(["i0", "i1", "i9", None])
 
 
-def join(ask: Asking, actor: GroupActor) -> GroupQuestion:
+def join(view: GroupView, actor: GroupActor) -> GroupQuestion:
     """A join: fresh, again, with other protocols, or wrong in one of the ways that are checked."""
-    rng = ask.random
-    version = ask.version(JoinGroupRequest, STATIC_FROM_JOIN if actor.instance else ask.oldest_join)
-    if ask.chance(0.15):
+    rng = view.random
+    version = view.version(JoinGroupRequest, STATIC_FROM_JOIN if actor.instance else view.oldest_join)
+    if view.chance(0.15):
         actor.protocols = rng.choices(PROTOCOLS, (6, 2, 2, 1))[0]
         actor.topics = rng.choice([(TOPIC,), (TOPIC, OTHER_TOPIC)])
-    member = actor.member if ask.chance(0.9) else rng.choice(["", "stranger", *actor.past])
-    session_ms, kind, protocols = ask.session_ms, "consumer", list(actor.protocols)
+    member = actor.member if view.chance(0.9) else rng.choice(["", "stranger", *actor.past])
+    session_ms, kind, protocols = view.session_ms, "consumer", list(actor.protocols)
     match rng.choices(["right", "session", "kind", "none"], (0.95, 0.02, 0.015, 0.015))[0]:
         case "session":
             session_ms = rng.choice([1, 4_000_000])
@@ -137,28 +137,28 @@ def join(ask: Asking, actor: GroupActor) -> GroupQuestion:
             kind = rng.choice(["connect", ""])
         case "none":
             protocols = []
-    group, subscription = ask.group_id(), encode_subscription(actor.topics)
+    group, subscription = view.group_id(), encode_subscription(actor.topics)
 
     def make(side: GroupStorySide) -> Message:
         wanted = [JoinGroupRequestProtocol(p, subscription) for p in protocols]
         return JoinGroupRequest(
-            group, session_ms, ask.rebalance_ms, side.real(member), actor.instance, kind, wanted, "because"
+            group, session_ms, view.rebalance_ms, side.real(member), actor.instance, kind, wanted, "because"
         )
 
     text = f"JoinGroup v{version} member={member!r} instance={actor.instance} {kind}:{','.join(protocols)}"
     return GroupQuestion(actor.name, make, version, f"{text} topics={'+'.join(actor.topics)} group={group!r}", member)
 
 
-def sync(ask: Asking, actor: GroupActor) -> GroupQuestion:
+def sync(view: GroupView, actor: GroupActor) -> GroupQuestion:
     """A sync; the leader assigns, sometimes without one of the members."""
-    version = ask.version(SyncGroupRequest, STATIC_FROM_OTHERS if actor.instance else 0)
-    member, generation = ask.member_id(actor), ask.generation_of(actor)
-    shares = [m for m in ask.members if ask.chance(0.95)] if actor.member == ask.leader else []
+    version = view.version(SyncGroupRequest, STATIC_FROM_OTHERS if actor.instance else 0)
+    member, generation = view.member_id(actor), view.generation_of(actor)
+    shares = [m for m in view.members if view.chance(0.95)] if actor.member == view.leader else []
     kind: str | None = "consumer"
-    protocol: str | None = ask.protocol
-    if ask.chance(0.06):
-        kind, protocol = ask.random.choice([("consumer", None), ("connect", protocol), ("consumer", "nonsense")])
-    instance, group = ask.instance(actor, version >= STATIC_FROM_OTHERS), ask.group_id()
+    protocol: str | None = view.protocol
+    if view.chance(0.06):
+        kind, protocol = view.random.choice([("consumer", None), ("connect", protocol), ("consumer", "nonsense")])
+    instance, group = view.instance(actor, version >= STATIC_FROM_OTHERS), view.group_id()
 
     def make(side: GroupStorySide) -> Message:
         assigned = [SyncGroupRequestAssignment(side.real(m), m.encode()) for m in shares]
@@ -168,29 +168,29 @@ def sync(ask: Asking, actor: GroupActor) -> GroupQuestion:
     return GroupQuestion(actor.name, make, version, f"{text} {kind}/{protocol} shares={shares} group={group!r}", member)
 
 
-def heartbeat(ask: Asking, actor: GroupActor) -> GroupQuestion:
-    version = ask.version(HeartbeatRequest)
-    member, generation, group = ask.member_id(actor), ask.generation_of(actor), ask.group_id()
-    instance = ask.instance(actor, version >= STATIC_FROM_OTHERS)
+def heartbeat(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    version = view.version(HeartbeatRequest)
+    member, generation, group = view.member_id(actor), view.generation_of(actor), view.group_id()
+    instance = view.instance(actor, version >= STATIC_FROM_OTHERS)
     text = f"Heartbeat v{version} generation={generation} member={member!r} instance={instance} group={group!r}"
     return GroupQuestion(
         SHARED, lambda side: HeartbeatRequest(group, generation, side.real(member), instance), version, text
     )
 
 
-def leave(ask: Asking, actor: GroupActor) -> GroupQuestion:
+def leave(view: GroupView, actor: GroupActor) -> GroupQuestion:
     """One member up to v2, a batch from v3."""
-    version, group = ask.version(LeaveGroupRequest), ask.group_id()
+    version, group = view.version(LeaveGroupRequest), view.group_id()
     if version < BATCH_LEAVE_FROM:
-        member = ask.member_id(actor)
+        member = view.member_id(actor)
         make: MakeRequest = lambda side: LeaveGroupRequest(group, side.real(member))  # noqa: E731
         return GroupQuestion(SHARED, make, version, f"LeaveGroup v{version} member={member!r} group={group!r}")
-    named = [actor, *ask.random.sample(list(ask.actors.values()), ask.random.choice([0, 0, 0, 1]))]
+    named = [actor, *view.random.sample(list(view.actors.values()), view.random.choice([0, 0, 0, 1]))]
     who = []
     for one in dict.fromkeys(a.name for a in named):
-        other = ask.actors[one]
-        member = "" if other.instance and ask.chance(0.4) else ask.member_id(other)
-        who.append((member, ask.instance(other, carried=True)))
+        other = view.actors[one]
+        member = "" if other.instance and view.chance(0.4) else view.member_id(other)
+        who.append((member, view.instance(other, carried=True)))
 
     def make_batch(side: GroupStorySide) -> Message:
         return LeaveGroupRequest(group, "", [MemberIdentity(side.real(m), i, "going") for m, i in who])
@@ -198,32 +198,32 @@ def leave(ask: Asking, actor: GroupActor) -> GroupQuestion:
     return GroupQuestion(SHARED, make_batch, version, f"LeaveGroup v{version} members={who} group={group!r}")
 
 
-def remove(ask: Asking, symbol: str) -> GroupQuestion:
+def remove(view: GroupView, symbol: str) -> GroupQuestion:
     """Removes a member that is no actor's any more (an older id of an actor that joined anew)."""
-    version = min(ask.versions[LeaveGroupRequest][1], BATCH_LEAVE_FROM - 1)
-    version = max(version, ask.versions[LeaveGroupRequest][0])
+    version = min(view.versions[LeaveGroupRequest][1], BATCH_LEAVE_FROM - 1)
+    version = max(version, view.versions[LeaveGroupRequest][0])
 
     def make(side: GroupStorySide) -> Message:
-        return LeaveGroupRequest(ask.group, side.real(symbol), [MemberIdentity(side.real(symbol))])
+        return LeaveGroupRequest(view.group, side.real(symbol), [MemberIdentity(side.real(symbol))])
 
     return GroupQuestion(SHARED, make, version, f"LeaveGroup v{version} member={symbol!r} (nobody's)")
 
 
-def commit(ask: Asking, actor: GroupActor) -> GroupQuestion:
+def commit(view: GroupView, actor: GroupActor) -> GroupQuestion:
     """A commit of some partitions; sometimes of a simple consumer, of no such topic, or with too long a text."""
-    rng = ask.random
-    version = ask.version(OffsetCommitRequest)
+    rng = view.random
+    version = view.version(OffsetCommitRequest)
     if version >= IDS_FROM:
         version = IDS_FROM - 1  # ids differ on the two sides; the test of every version asks v10
-    member, generation, instance = ask.member_id(actor), ask.generation_of(actor), None
+    member, generation, instance = view.member_id(actor), view.generation_of(actor), None
     if version >= INSTANCE_FROM_COMMIT:
-        instance = ask.instance(actor, carried=True)
-    if ask.chance(0.15):
+        instance = view.instance(actor, carried=True)
+    if view.chance(0.15):
         member, generation, instance = "", -1, None
     topics, committed = [], []
     names = rng.choices([TOPIC, OTHER_TOPIC, NO_TOPIC], (8, 4, 0.3), k=rng.choice([1, 1, 2]))
     for name in dict.fromkeys(names):
-        partition, offset = rng.randrange(PARTITIONS + ask.chance(0.03)), rng.randrange(1000)
+        partition, offset = rng.randrange(PARTITIONS + view.chance(0.03)), rng.randrange(1000)
         text = "x" * rng.choice([0, 0, 0, 3, METADATA_MAX_BYTES, METADATA_MAX_BYTES + 1])
         topics.append(
             OffsetCommitRequestTopic(
@@ -231,7 +231,7 @@ def commit(ask: Asking, actor: GroupActor) -> GroupQuestion:
             )
         )
         committed.append(f"{name}-{partition}={offset}/{len(text)}")
-    group = ask.group_id(ask.group)
+    group = view.group_id(view.group)
 
     def make(side: GroupStorySide) -> Message:
         return OffsetCommitRequest(group, generation, side.real(member), instance, -1, topics)
@@ -240,89 +240,93 @@ def commit(ask: Asking, actor: GroupActor) -> GroupQuestion:
     return GroupQuestion(SHARED, make, version, f"OffsetCommit v{version} {who} {' '.join(committed)} group={group!r}")
 
 
-def fetch(ask: Asking, actor: GroupActor) -> GroupQuestion:
-    version, group = min(ask.version(OffsetFetchRequest), IDS_FROM - 1), ask.group_id(ask.group)
-    everything = version >= 2 and ask.chance(0.6)
+def fetch(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    version, group = min(view.version(OffsetFetchRequest), IDS_FROM - 1), view.group_id(view.group)
+    everything = version >= 2 and view.chance(0.6)
     names = [TOPIC, NO_TOPIC]
     if version >= SEVERAL_FETCH_FROM:
         topics = None if everything else [OffsetFetchRequestTopics(n, partition_indexes=[0, 1, 7]) for n in names]
-        groups = [OffsetFetchRequestGroup(g, topics=topics) for g in dict.fromkeys([group, ask.group])]
-        request = OffsetFetchRequest(groups=groups, require_stable=ask.chance(0.5))
+        groups = [OffsetFetchRequestGroup(g, topics=topics) for g in dict.fromkeys([group, view.group])]
+        request = OffsetFetchRequest(groups=groups, require_stable=view.chance(0.5))
     else:
         asked = None if everything else [OffsetFetchRequestTopic(n, [0, 1, 7]) for n in names]
-        request = OffsetFetchRequest(group, asked, require_stable=version >= 7 and ask.chance(0.5))
+        request = OffsetFetchRequest(group, asked, require_stable=version >= 7 and view.chance(0.5))
     return GroupQuestion(
         SHARED, lambda side: request, version, f"OffsetFetch v{version} all={everything} group={group!r}"
     )
 
 
-def txn_commit(ask: Asking, actor: GroupActor) -> GroupQuestion:
+def txn_commit(view: GroupView, actor: GroupActor) -> GroupQuestion:
     """Offsets in the transaction of the actor's producer; with the member's data from v3, sometimes wrong, or none."""
-    version = min(ask.version(TxnOffsetCommitRequest), TXN_NEWEST)
+    version = min(view.version(TxnOffsetCommitRequest), TXN_NEWEST)
     member, generation, instance = "", -1, None
-    if version >= STATIC_FROM_OTHERS and ask.chance(0.7):
-        member, generation, instance = ask.member_id(actor), ask.generation_of(actor), ask.instance(actor, carried=True)
+    if version >= STATIC_FROM_OTHERS and view.chance(0.7):
+        member, generation, instance = (
+            view.member_id(actor),
+            view.generation_of(actor),
+            view.instance(actor, carried=True),
+        )
     partition, offset, length = (
-        ask.random.randrange(PARTITIONS),
-        ask.random.randrange(1000),
-        ask.random.choice([0, 3, 65]),
+        view.random.randrange(PARTITIONS),
+        view.random.randrange(1000),
+        view.random.choice([0, 3, 65]),
     )
     offsets = [TxnOffsetCommitRequestPartition(partition, offset, 1, "x" * length)]
     topics = [TxnOffsetCommitRequestTopic(TOPIC, offsets)]
 
     async def before(side: GroupStorySide) -> None:
-        await side.transactions.begin(await side.connection(SHARED), actor.name, ask.group)
+        await side.transactions.begin(await side.connection(SHARED), actor.name, view.group)
 
     def make(side: GroupStorySide) -> Message:
         name = side.transactions.transactional_id(actor.name)
         who = side.transactions.producer(actor.name)
-        return TxnOffsetCommitRequest(name, ask.group, *who, generation, side.real(member), instance, topics)
+        return TxnOffsetCommitRequest(name, view.group, *who, generation, side.real(member), instance, topics)
 
     who = f"generation={generation} member={member!r} instance={instance}"
     text = f"TxnOffsetCommit v{version} producer={actor.name} {who} {TOPIC}-{partition}={offset}/{length}"
     return GroupQuestion(SHARED, make, version, text, before=before)
 
 
-def txn_end(ask: Asking, actor: GroupActor) -> GroupQuestion:
+def txn_end(view: GroupView, actor: GroupActor) -> GroupQuestion:
     """Ends the actor's transaction, if it has one, and looks at the offsets."""
-    committed = ask.chance(0.6)
-    stable = ask.versions[OffsetFetchRequest][1] >= STABLE_FROM_FETCH
+    committed = view.chance(0.6)
+    stable = view.versions[OffsetFetchRequest][1] >= STABLE_FROM_FETCH
 
     async def before(side: GroupStorySide) -> None:
         if actor.name in side.transactions.open:
-            await side.transactions.end(await side.connection(SHARED), actor.name, ask.group, committed)
+            await side.transactions.end(await side.connection(SHARED), actor.name, view.group, committed)
 
-    request = OffsetFetchRequest(ask.group, None, require_stable=stable)
+    request = OffsetFetchRequest(view.group, None, require_stable=stable)
     text = f"end of {actor.name}'s transaction: {'commit' if committed else 'abort'}, then OffsetFetch v7 of all"
     return GroupQuestion(SHARED, lambda side: request, STABLE_FROM_FETCH if stable else 6, text, before=before)
 
 
-def describe(ask: Asking, actor: GroupActor) -> GroupQuestion:
-    version, group = ask.version(DescribeGroupsRequest), ask.group_id(ask.group)
+def describe(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    version, group = view.version(DescribeGroupsRequest), view.group_id(view.group)
     return GroupQuestion(
         SHARED, lambda side: DescribeGroupsRequest([group]), version, f"DescribeGroups v{version} group={group!r}"
     )
 
 
-def list_groups(ask: Asking, actor: GroupActor) -> GroupQuestion:
-    version = ask.version(ListGroupsRequest)
-    states = [ask.random.choice(["Stable", "EMPTY", "preparingrebalance", "Nonsense"])] if version >= 4 else []
-    types = [ask.random.choice(["classic", "Consumer"])] if version >= 5 and ask.chance(0.5) else []
+def list_groups(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    version = view.version(ListGroupsRequest)
+    states = [view.random.choice(["Stable", "EMPTY", "preparingrebalance", "Nonsense"])] if version >= 4 else []
+    types = [view.random.choice(["classic", "Consumer"])] if version >= 5 and view.chance(0.5) else []
     return GroupQuestion(
         SHARED, lambda side: ListGroupsRequest(states, types), version, f"ListGroups v{version} {states} {types}"
     )
 
 
-def delete_group(ask: Asking, actor: GroupActor) -> GroupQuestion:
-    version, group = ask.version(DeleteGroupsRequest), ask.group_id(ask.group)
+def delete_group(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    version, group = view.version(DeleteGroupsRequest), view.group_id(view.group)
     return GroupQuestion(
         SHARED, lambda side: DeleteGroupsRequest([group]), version, f"DeleteGroups v{version} group={group!r}"
     )
 
 
-def delete_offsets(ask: Asking, actor: GroupActor) -> GroupQuestion:
-    version, group = ask.version(OffsetDeleteRequest), ask.group_id()
-    names = ask.random.choice([[TOPIC], [OTHER_TOPIC], [TOPIC, NO_TOPIC]])
+def delete_offsets(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    version, group = view.version(OffsetDeleteRequest), view.group_id()
+    names = view.random.choice([[TOPIC], [OTHER_TOPIC], [TOPIC, NO_TOPIC]])
     topics = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(p) for p in (0, 1)]) for n in names]
     return GroupQuestion(
         SHARED,
@@ -333,7 +337,7 @@ def delete_offsets(ask: Asking, actor: GroupActor) -> GroupQuestion:
 
 
 # kind of question -> (its maker, how often it is asked when nothing else is called for)
-KINDS: dict[str, tuple[Callable[[Asking, GroupActor], GroupQuestion], float]] = {
+KINDS: dict[str, tuple[Callable[[GroupView, GroupActor], GroupQuestion], float]] = {
     "join": (join, 14),
     "sync": (sync, 9),
     "heartbeat": (heartbeat, 9),

@@ -16,7 +16,7 @@ from typing import Any
 from coterie.client.errors import KafkaError
 from coterie.conformance.accepted import described_as
 from coterie.conformance.differences import story_row
-from coterie.conformance.questions import KINDS, REQUESTS, Asking, GroupActor, GroupQuestion, remove
+from coterie.conformance.questions import KINDS, REQUESTS, GroupActor, GroupQuestion, GroupView, remove
 from coterie.conformance.sides import SHARED, GroupStorySide, common_version
 from coterie.conformance.transactions import StoryTransactions
 from coterie.wire.declaration import Message
@@ -81,7 +81,7 @@ class GroupStory:
     async def run(self, steps: int) -> StoryResult:
         """So many steps, or fewer when the sides part."""
         try:
-            self.ask = await self._asking()
+            self.view = await self._view()
             for _ in range(steps):
                 await self._before_step()
                 question = self._choose()
@@ -103,71 +103,71 @@ class GroupStory:
                 self.result.accepted, self.result.difference = reason, ""
         return self.result
 
-    async def _asking(self) -> Asking:
+    async def _view(self) -> GroupView:
         connections = [await side.connection(SHARED) for side in self.sides]
         versions = {r: common_version((connections[0], connections[1]), r) for r in REQUESTS}
         session_ms = SESSION_MS if self.kind == "session" else LONG_MS
         rebalance_ms = REBALANCE_MS if self.kind == "rebalance" else LONG_MS
-        asking = Asking(self.random, self.group, self.actors, session_ms, rebalance_ms, versions)
+        view = GroupView(self.random, self.group, self.actors, session_ms, rebalance_ms, versions)
         if self.kind == "rebalance":
-            asking.oldest_join = 1  # v0 has no rebalance timeout: its session timeout would serve, and be waited out
+            view.oldest_join = 1  # v0 has no rebalance timeout: its session timeout would serve, and be waited out
         if self.version < (3,) and any(a.instance for a in self.actors.values()):
-            asking.oldest_join = 5  # 2.6 fails where an older client's response would list static members
-        return asking
+            view.oldest_join = 5  # 2.6 fails where an older client's response would list static members
+        return view
 
     # -- what to ask ------------------------------------------------------------------------------------------------
 
     def _choose(self) -> GroupQuestion:
-        ask = self.ask
+        view = self.view
         if self._forced is not None:
             actor, self._forced = self.actors[self._forced], None
-            return KINDS["join"][0](ask, actor)
+            return KINDS["join"][0](view, actor)
         free = [a for a in self.actors.values() if a.name not in self.sides[0].parked]
-        nobodys = [m for m in ask.members if all(a.member != m for a in self.actors.values())]
-        if nobodys and ask.chance(0.3):
-            return remove(ask, self.random.choice(nobodys))
-        if ask.chance(0.55) and (useful := self._useful(free)) is not None:
+        nobodys = [m for m in view.members if all(a.member != m for a in self.actors.values())]
+        if nobodys and view.chance(0.3):
+            return remove(view, self.random.choice(nobodys))
+        if view.chance(0.55) and (useful := self._useful(free)) is not None:
             return useful
         names = list(KINDS)
         kind = self.random.choices(names, [KINDS[n][1] for n in names])[0]
         if kind in ("join", "sync") and not free:
             kind = "heartbeat"
         actor = self.random.choice(free if kind in ("join", "sync") else list(self.actors.values()))
-        if kind == "leave" and actor.member == ask.leader and ask.chance(0.7):
+        if kind == "leave" and actor.member == view.leader and view.chance(0.7):
             kind = "commit"  # which member leads next is a matter of chance in Kafka, so it is asked for seldom
-        return KINDS[kind][0](ask, actor)
+        return KINDS[kind][0](view, actor)
 
     def _useful(self, free: list[GroupActor]) -> GroupQuestion | None:
         """What a good member would do now: join when a rebalance waits for it, sync when it has joined."""
-        ask = self.ask
-        if ask.state == "PreparingRebalance":
-            late = [a for a in free if a.member in ask.members] or [a for a in free if a.member]
-            return KINDS["join"][0](ask, self.random.choice(late)) if late else None
-        owing = [a for a in free if a.member in ask.members and not a.synced]
-        if ask.state == "CompletingRebalance" and owing:
-            leaders = [a for a in owing if a.member == ask.leader]
-            return KINDS["sync"][0](ask, self.random.choice(leaders if leaders and ask.chance(0.4) else owing))
+        view = self.view
+        if view.state == "PreparingRebalance":
+            late = [a for a in free if a.member in view.members] or [a for a in free if a.member]
+            return KINDS["join"][0](view, self.random.choice(late)) if late else None
+        owing = [a for a in free if a.member in view.members and not a.synced]
+        if view.state == "CompletingRebalance" and owing:
+            leaders = [a for a in owing if a.member == view.leader]
+            return KINDS["sync"][0](view, self.random.choice(leaders if leaders and view.chance(0.4) else owing))
         return None
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
     async def _before_step(self) -> None:
         if self.kind == "rebalance":
-            while self.ask.state in ("PreparingRebalance", "CompletingRebalance"):
+            while self.view.state in ("PreparingRebalance", "CompletingRebalance"):
                 left_s = self.phase_ends_at - time.monotonic()
-                if left_s > MARGIN_S and not self.ask.chance(0.1):
+                if left_s > MARGIN_S and not self.view.chance(0.1):
                     return
                 self.result.log.append(f"wait {left_s + MARGIN_S:.1f} s")
                 ends_at = self.phase_ends_at
                 await asyncio.sleep(max(left_s + MARGIN_S, 0))
                 await self._agree()
                 self.phase_ends_at = ends_at + REBALANCE_MS / 1000
-                if not self.ask.members:
+                if not self.view.members:
                     return
         if self.kind == "session":
             await self._keep_alive(None)
-            if self.ask.chance(0.07) and self.ask.members:
-                victim = self.random.choice(self.ask.members)
+            if self.view.chance(0.07) and self.view.members:
+                victim = self.random.choice(self.view.members)
                 self.result.log.append(f"{victim} falls silent")
                 end = time.monotonic() + SESSION_MS / 1000 * 1.6
                 while time.monotonic() < end:
@@ -178,7 +178,7 @@ class GroupStory:
     async def _keep_alive(self, silent: str | None) -> None:
         """Every member but the silent one heartbeats, so that no session ends by chance."""
         for actor in self.actors.values():
-            if actor.member in self.ask.members and actor.member != silent:
+            if actor.member in self.view.members and actor.member != silent:
                 make = lambda side, a=actor: heartbeat_of(self.group, a, side)  # noqa: E731
                 await self._both(GroupQuestion(SHARED, make, 3, f"keep {actor.member} alive"))
 
@@ -202,8 +202,8 @@ class GroupStory:
     async def _both(self, question: GroupQuestion) -> list[Message]:
         if question.before is not None:
             await asyncio.gather(*(question.before(side) for side in self.sides))
-        asked = [side.ask(question.actor, question.make(side), question.version) for side in self.sides]
-        return list(await asyncio.gather(*asked))
+        requests = [side.ask(question.actor, question.make(side), question.version) for side in self.sides]
+        return list(await asyncio.gather(*requests))
 
     def _probe(self) -> GroupQuestion:
         return GroupQuestion(SHARED, lambda _: DescribeGroupsRequest([self.group]), DESCRIBE_VERSION, "")
@@ -264,7 +264,7 @@ class GroupStory:
             if answer.error_code == ErrorCode.NONE:
                 actor.generation, actor.synced = answer.generation_id, False
                 self.phase_ends_at = time.monotonic() + REBALANCE_MS / 1000
-                self.ask.leader, self.ask.protocol = plain["leader"], answer.protocol_name or "range"
+                self.view.leader, self.view.protocol = plain["leader"], answer.protocol_name or "range"
             elif answer.error_code == ErrorCode.MEMBER_ID_REQUIRED and self.kind == "session":
                 self._forced = actor.name
         elif isinstance(answer, SyncGroupResponse) and answer.error_code == ErrorCode.NONE:
@@ -272,9 +272,9 @@ class GroupStory:
 
     def _look(self, group: dict[str, Any]) -> None:
         members = tuple(m["member_id"] for m in group["members"])
-        if group["group_state"] != self.ask.state or members != self.ask.members:
+        if group["group_state"] != self.view.state or members != self.view.members:
             self.phase_ends_at = time.monotonic() + REBALANCE_MS / 1000
-        self.ask.state, self.ask.members = group["group_state"], members
+        self.view.state, self.view.members = group["group_state"], members
         self.joining &= set(self.sides[0].parked)
 
 

@@ -177,7 +177,7 @@ def record_text(key: bytes, value: bytes | None) -> str:
             when = f", committed at {committed.commit_timestamp_ms}"
             return f"offset {group_id} {topic}-{partition} = {committed.offset}{epoch}{note}{when}"
         case GroupStored(stored):
-            members = ", ".join(_say_member(m) for m in stored.members)
+            members = ", ".join(_member_text(m) for m in stored.members)
             text = f"group {group_id} {stored.protocol_type or 'of no type'}, generation {stored.generation}"
             text += "" if stored.protocol is None else f", protocol {stored.protocol}"
             text += "" if stored.leader is None else f", leader {stored.leader}"
@@ -186,7 +186,7 @@ def record_text(key: bytes, value: bytes | None) -> str:
             return f"group {group_id} tombstone"
 
 
-def _say_member(member: MemberMetadata) -> str:
+def _member_text(member: MemberMetadata) -> str:
     name = member.member_id + (f" ({member.group_instance_id})" if member.group_instance_id else "")
     try:
         topics = "+".join(sorted(decode_subscribed_topics(member.subscription))) or "nothing"

@@ -27,7 +27,7 @@ async def produce(address: str, topic: str, path: Path | None, key: str | None, 
         "batch.size": 131_072,
         "compression.type": "lz4",
     }
-    _say(total=total, sent=0, rejected=0)
+    _report(total=total, sent=0, rejected=0)
     started = time.monotonic()
     with rejects.open("w", encoding="utf-8", errors="surrogateescape") as kept:
         async with Producer(settings) as producer:
@@ -35,19 +35,19 @@ async def produce(address: str, topic: str, path: Path | None, key: str | None, 
                 if isinstance(row, Reject):
                     bad += 1
                     kept.write(f"{row.line}: {row.reason}: {row.text}\n")
-                    _say(reject=f"line {row.line}: {row.reason}")
+                    _report(reject=f"line {row.line}: {row.reason}")
                 else:
                     await producer.send(topic, row.value(), None if row.key is None else row.key.encode())
                     sent += 1
                 if number % CHUNK == 0:
-                    _say(total=total, sent=sent, rejected=bad)
+                    _report(total=total, sent=sent, rejected=bad)
                     ahead = started + seconds * number / total - time.monotonic()
                     await asyncio.sleep(max(ahead, 0))
             await producer.flush()
-    _say(total=total, sent=sent, rejected=bad, done=True)
+    _report(total=total, sent=sent, rejected=bad, done=True)
 
 
-def _say(**what: object) -> None:
+def _report(**what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     try:
         asyncio.run(produce(args.address, args.topic, args.input, args.key, args.rejects, args.seconds))
     except InputError as error:
-        _say(error=str(error))
+        _report(error=str(error))
         sys.exit(1)
 
 

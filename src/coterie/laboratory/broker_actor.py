@@ -203,7 +203,7 @@ class BrokerActor:
                 cleaned = clean(wanted)
                 if self.world.chance(0.05):
                     self.crash()
-                    self.world.after(1_000, self._come_back)
+                    self.world.after(1_000, self._restart)
                     return
                 assert swap(self.log.log, cleaned), "the log changed while it was compacted"
                 self.compactions += 1
@@ -212,7 +212,7 @@ class BrokerActor:
 
         self.world.after(COMPACT_EVERY_MS, compact)
 
-    def _come_back(self) -> None:
+    def _restart(self) -> None:
         if not self.up:
             self.start()
 

@@ -16,7 +16,7 @@ class Delivered:
     upto: dict[TopicPartition, int] = field(default_factory=dict)
     duplicates: int = 0
 
-    def handed_out(self, partition: TopicPartition, begin: int, end: int) -> None:
+    def delivered(self, partition: TopicPartition, begin: int, end: int) -> None:
         """The records from ``begin`` up to ``end``, not included."""
         upto = self.upto.get(partition, 0)
         self.duplicates += max(min(end, upto) - begin, 0)
@@ -43,7 +43,7 @@ class Reader:
             if count:
                 begin = self.positions[partition]
                 self.positions[partition] = begin + count
-                self._delivered.handed_out(partition, begin, begin + count)
+                self._delivered.delivered(partition, begin, begin + count)
                 self._since_ms[partition] = now_ms
 
     def skip(self) -> None:

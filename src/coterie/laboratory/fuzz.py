@@ -108,7 +108,7 @@ class _Story:
         world.faults.max_delay_ms = world.random.choice([5, 50, 400])
         for member in self.members:
             world.after(world.random.randint(0, 20_000), member.start)
-        self.world.strike_until(end_ms, 15_000, self._one_trouble)
+        self.world.strike_until(end_ms, 15_000, self._one_fault)
         if self.kind == "migration":
             for third, assignors in enumerate(BOUNCES, 1):
                 world.at(world.start_ms + length_ms * third // 3, lambda to=assignors: self._bounce(to))  # type: ignore[misc]
@@ -151,7 +151,7 @@ class _Story:
         for index, member in enumerate(self.members):
             self.world.after(index * 2_000, lambda member=member: one(member))  # type: ignore[misc]
 
-    def _one_trouble(self) -> None:
+    def _one_fault(self) -> None:
         world, rng = self.world, self.world.random
         member = rng.choice(self.members)
         kind = rng.choice(["crash", "leave", "stall", "cut", "return", "return", "broker", "disk"])
@@ -159,7 +159,7 @@ class _Story:
             self.broker.crash()
             world.after(rng.randint(100, 8_000), lambda: None if self.broker.up else self.broker.start())
         elif kind == "disk":
-            self._disk_trouble()
+            self._disk_fault()
         elif kind == "return":
             if not member.alive:
                 member.start()
@@ -172,7 +172,7 @@ class _Story:
         elif member.alive:
             member.stalled_until_ms = world.now_ms + rng.randint(1_000, 40_000)
 
-    def _disk_trouble(self) -> None:
+    def _disk_fault(self) -> None:
         rng, broker = self.world.random, self.broker
         match rng.choice(["append", "sync", "lie"]):
             case "append":

@@ -61,7 +61,7 @@ class ReadingMember(MemberActor):
 
         def again() -> None:
             if self.alive and self._life == life:
-                self._trouble(interval_ms)
+                self._fault(interval_ms)
                 if self.world.now_ms >= self.stalled_until_ms:
                     self.machine.polled(self.clock_ms())
                     self._pump()
@@ -72,7 +72,7 @@ class ReadingMember(MemberActor):
 
         self.world.after(interval_ms + self.world.between(0, interval_ms // 10), again)
 
-    def _trouble(self, interval_ms: int) -> None:
+    def _fault(self, interval_ms: int) -> None:
         world, load = self.world, self._load
         if world.chance(load.slow_polls_per_hour * interval_ms / HOUR_MS):
             self.stall(int(load.slow_poll_ms * world.random.expovariate(1)))

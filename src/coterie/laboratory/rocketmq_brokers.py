@@ -27,7 +27,7 @@ class Channel:
 
     client_id: str
     notify: Callable[[], None]
-    last_heard_ms: int
+    last_heartbeat_ms: int
     reachable: bool = True
     notice_pending: bool = False
 
@@ -84,7 +84,7 @@ class SimulatedBroker:
         """A new one makes the group change."""
         known = self._clients.channels.get(client_id)
         if known is not None:
-            known.last_heard_ms, known.reachable = self.world.now_ms, True
+            known.last_heartbeat_ms, known.reachable = self.world.now_ms, True
             return
         self._clients.channels[client_id] = Channel(client_id, notify, self.world.now_ms)
         self._changed()
@@ -131,7 +131,7 @@ class SimulatedBroker:
     def _scan(self) -> None:
         expired_ms = self.world.now_ms - CHANNEL_EXPIRED_MS
         for channel in list(self._clients.channels.values()):
-            if channel.last_heard_ms < expired_ms:
+            if channel.last_heartbeat_ms < expired_ms:
                 self.closed(channel.client_id)
         self.world.after(SCAN_INTERVAL_MS, self._scan)
 

@@ -166,11 +166,11 @@ class ScenarioRun:
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             self.generations.check(step, decision.group)
-            self._tell(step)
+            self._record_event(step)
         for reply in decision.outcome.replies:
             self._answer(reply)
 
-    def _tell(self, step: Step) -> None:
+    def _record_event(self, step: Step) -> None:
         event = step.event
         if isinstance(event, e.MemberIdReserved | e.MemberJoined | e.StaticMemberReplaced):
             self._ids_given.add(event.member_id if isinstance(event, e.MemberIdReserved) else event.member.member_id)

@@ -66,7 +66,7 @@ class _Story:
         world.faults.max_delay_ms = world.random.choice([5, 50, 400])
         for producer in self.producers:
             world.after(world.random.randint(0, 5_000), producer.start)
-        self.world.strike_until(end_ms, 10_000, self._one_trouble)
+        self.world.strike_until(end_ms, 10_000, self._one_fault)
         world.run_until(end_ms)
         world.faults.break_probability = world.faults.double_probability = 0.0
         broker = self.broker
@@ -87,7 +87,7 @@ class _Story:
             len(self.producers),
         )
 
-    def _one_trouble(self) -> None:
+    def _one_fault(self) -> None:
         world, rng, broker = self.world, self.world.random, self.broker
         producer = rng.choice(self.producers)
         match rng.choice(["crash", "stall", "return", "return", "broker", "write", "append", "disk"]):

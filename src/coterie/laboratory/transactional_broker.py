@@ -45,7 +45,7 @@ class TransactionalBroker(BrokerActor):
             super().start()
         except Died:
             self.crash()
-            self.world.after(BACK_AFTER_MS, self._come_back)
+            self.world.after(BACK_AFTER_MS, self._restart)
 
     def _new_shard(self) -> Shard:
         return Shard(self.config, self._verify)
@@ -94,7 +94,7 @@ class TransactionalBroker(BrokerActor):
 
     def _die(self) -> None:
         self.crash()
-        self.world.after(self.world.between(100, 5_000), self._come_back)
+        self.world.after(self.world.between(100, 5_000), self._restart)
 
     # -- requests -------------------------------------------------------------------------------------------------
 

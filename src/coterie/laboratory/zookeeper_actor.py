@@ -100,7 +100,7 @@ class ZooKeeperActor(ScriptActor):
 
     def _reach_again(self) -> None:
         try:
-            self.server.heard_again(self._session)
+            self.server.reconnected(self._session)
         except SessionExpired:
             self._session = self._connect(self._life)
             self.machine.expired()

@@ -54,8 +54,8 @@ class Session:
     number: int
     timeout_ms: int
     event: Callable[[str], None]
-    last_heard_ms: int
-    heard: bool = True
+    last_ping_ms: int
+    connected: bool = True
     expired: bool = False
     ephemerals: set[str] = field(default_factory=set)
     missed: list[str] = field(default_factory=list)  # watches that fired while it was not heard
@@ -96,23 +96,23 @@ class ZooKeeperServer:
 
     def unheard(self, session: Session) -> None:
         """From now on nothing comes from there: its last ping was up to a third of the timeout ago."""
-        if session.heard:
-            session.heard = False
-            session.last_heard_ms = self.world.now_ms - self.world.between(0, session.timeout_ms // 3)
-            due_ms = -(-(session.last_heard_ms + session.timeout_ms) // TICK_MS) * TICK_MS
+        if session.connected:
+            session.connected = False
+            session.last_ping_ms = self.world.now_ms - self.world.between(0, session.timeout_ms // 3)
+            due_ms = -(-(session.last_ping_ms + session.timeout_ms) // TICK_MS) * TICK_MS
             self.world.at(due_ms, lambda: self._expire(session, due_ms))
 
-    def heard_again(self, session: Session) -> None:
+    def reconnected(self, session: Session) -> None:
         """Raises SessionExpired."""
         if session.expired:
             raise SessionExpired
-        session.heard, session.last_heard_ms = True, self.world.now_ms
+        session.connected, session.last_ping_ms = True, self.world.now_ms
         for path in session.missed:
-            self._tell(session, path)
+            self._notify(session, path)
         session.missed.clear()
 
     def _expire(self, session: Session, due_ms: int) -> None:
-        if not session.heard and session.last_heard_ms + session.timeout_ms <= due_ms:
+        if not session.connected and session.last_ping_ms + session.timeout_ms <= due_ms:
             if not session.expired:
                 self.expirations += 1
                 self.on_expired(session)
@@ -258,12 +258,12 @@ class ZooKeeperServer:
     def _fire(self, path: str, *, children: bool) -> None:
         """Fires each watch once, to the sessions that are connected."""
         for session in self._watches.pop((path, children), {}).values():
-            if session.heard:
-                self._tell(session, path)
+            if session.connected:
+                self._notify(session, path)
             elif not session.expired:
                 session.missed.append(path)  # delivered at its reconnection, as to a client that sets its watches again
 
-    def _tell(self, session: Session, path: str) -> None:
+    def _notify(self, session: Session, path: str) -> None:
         self.events += 1
         self.traffic.passed(1, _EVENT_BYTES + len(path))
         self.world.after(self.world.delay_ms(), lambda: session.event(path))

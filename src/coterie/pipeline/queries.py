@@ -48,14 +48,14 @@ def progress_line(progress: Any) -> str:
     return line
 
 
-def follow(query: Any, stop: Callable[[], bool], say: Callable[[str], None] | None = None) -> None:
+def follow(query: Any, stop: Callable[[], bool], report: Callable[[str], None] | None = None) -> None:
     """Waits until ``stop`` returns True or the query ends, reporting each batch once. Raises what the query failed of."""
     reported = -1
     while query.isActive and not stop():
         progress = query.lastProgress
-        if say is not None and progress is not None and progress["batchId"] > reported and progress["numInputRows"]:
+        if report is not None and progress is not None and progress["batchId"] > reported and progress["numInputRows"]:
             reported = progress["batchId"]
-            say(progress_line(progress))
+            report(progress_line(progress))
         time.sleep(0.1)
     raise_failure(query)
 

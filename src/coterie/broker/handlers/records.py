@@ -186,7 +186,7 @@ class _Produce:
         transactional_id, transactions = self.request.transactional_id, self.broker.transactions
         assert transactional_id is not None, "records of a transaction came without its id"
         abortable = self.version >= PRODUCE_ABORTABLE_FROM
-        claim = Claim(header.producer_id, header.producer_epoch, says_fenced=False, says_abortable=abortable)
+        claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
         if self.version >= PRODUCE_ADDS_FROM:
             transactions.add_partitions(transactional_id, claim, [partition])
         else:

@@ -40,7 +40,7 @@ def decide_join(
     if not newcomer and not exists:
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
     if not _has_room(group, request.member_id, config):
-        return _turned_away(group, request, ctx)
+        return _refused(group, request, ctx)
     refuse_dead(group)
     protocols = tuple((p.name, p.metadata) for p in request.protocols)
     if not group.supports(request.protocol_type, protocols):
@@ -64,7 +64,7 @@ def _has_room(group: Group, member_id: str, config: CoordinatorConfig) -> bool:
     return member_id in group.members or len(group.members) < config.group_max_size
 
 
-def _turned_away(group: Group, request: JoinGroupRequest, ctx: Context) -> Outcome:
+def _refused(group: Group, request: JoinGroupRequest, ctx: Context) -> Outcome:
     """No room. A member or pending id that finds none is gone from the group."""
     reply = Reply(ctx.token, join_refused(request, ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER))
     cause = _cause("group_max_size", request, request.member_id, ctx)
@@ -137,9 +137,9 @@ def _known(group: Group, member: Member, request: JoinGroupRequest, protocols: P
     if group.phase == Phase.EMPTY:
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
     if group.phase == Phase.COMPLETING and unchanged:
-        return Outcome(replies=[Reply(ctx.token, current_generation(group, member.member_id, tell_members=is_leader))])
+        return Outcome(replies=[Reply(ctx.token, current_generation(group, member.member_id, with_members=is_leader))])
     if group.phase == Phase.STABLE and unchanged and not is_leader:
-        return Outcome(replies=[Reply(ctx.token, current_generation(group, member.member_id, tell_members=False))])
+        return Outcome(replies=[Reply(ctx.token, current_generation(group, member.member_id, with_members=False))])
     cause = None
     if group.phase != Phase.PREPARING:
         cause = _cause("leader_rejoined" if unchanged else "subscription_changed", request, member.member_id, ctx)
@@ -157,11 +157,11 @@ def _answer_superseded(group: Group, member_id: str, request: JoinGroupRequest, 
 
 
 def current_generation(
-    group: Group, member_id: str, *, tell_members: bool, leader: str | None = None, skip_assignment: bool = False
+    group: Group, member_id: str, *, with_members: bool, leader: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
     """The JoinGroup response of the current generation; only the leader's lists the members."""
     members: list[JoinGroupResponseMember] = []
-    if tell_members:
+    if with_members:
         assert group.protocol is not None
         members = [
             JoinGroupResponseMember(m.member_id, m.group_instance_id, m.metadata(group.protocol))
@@ -217,10 +217,10 @@ def _replace_quietly(
     is_leader = after.leader == new.member_id
     if ctx.api_version >= SKIP_ASSIGNMENT_FROM:
         # KIP-814: the restarted leader learns that it leads, and that it need not assign.
-        answer = current_generation(after, new.member_id, tell_members=is_leader, skip_assignment=is_leader)
+        answer = current_generation(after, new.member_id, with_members=is_leader, skip_assignment=is_leader)
     else:
         # With the old leader's id in the response an older client acts as a follower and computes no assignment.
-        answer = current_generation(after, new.member_id, tell_members=False, leader=old_leader)
+        answer = current_generation(after, new.member_id, with_members=False, leader=old_leader)
 
     def failed(code: ErrorCode) -> Outcome:
         refused = join_refused(JoinGroupRequest(), group_store_error(code), UNKNOWN_MEMBER)

@@ -100,7 +100,7 @@ class TransactionMachine:
             raise Refusal(ErrorCode.INVALID_REQUEST)
         known = check_producer(self._get(transactional_id), claim)
         if known.status != Status.ONGOING or partition not in known.partitions:
-            code = ErrorCode.TRANSACTION_ABORTABLE if claim.says_abortable else ErrorCode.INVALID_TXN_STATE
+            code = ErrorCode.TRANSACTION_ABORTABLE if claim.returns_abortable else ErrorCode.INVALID_TXN_STATE
             raise Refusal(code, "the partition was not added to the transaction")
 
     def end(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> None:

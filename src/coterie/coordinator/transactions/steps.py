@@ -22,14 +22,14 @@ class Claim:
 
     producer_id: int
     epoch: int
-    says_fenced: bool = True
-    says_abortable: bool = False
+    returns_fenced: bool = True
+    returns_abortable: bool = False
 
 
 def offsets_claim(request: TxnOffsetCommitRequest, version: int) -> Claim:
     """What TxnOffsetCommit of that version claims and may be answered."""
     abortable = version >= TXN_OFFSET_COMMIT_ABORTABLE_FROM
-    return Claim(request.producer_id, request.producer_epoch, says_fenced=False, says_abortable=abortable)
+    return Claim(request.producer_id, request.producer_epoch, returns_fenced=False, returns_abortable=abortable)
 
 
 def check_producer(transaction: Transaction | None, claim: Claim) -> Transaction:
@@ -37,7 +37,7 @@ def check_producer(transaction: Transaction | None, claim: Claim) -> Transaction
     if transaction is None or transaction.producer_id != claim.producer_id:
         raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.epoch != claim.epoch:
-        raise Refusal(ErrorCode.PRODUCER_FENCED if claim.says_fenced else ErrorCode.INVALID_PRODUCER_EPOCH)
+        raise Refusal(ErrorCode.PRODUCER_FENCED if claim.returns_fenced else ErrorCode.INVALID_PRODUCER_EPOCH)
     return transaction
 
 

@@ -92,8 +92,8 @@ class StudyGroup(ABC, Generic[M]):
     def still(self, name: str, owned: set[TopicPartition], ms: int) -> None:
         """For the meter: what that member owns it does not read for so long."""
         world, meter = self.load.world, self.load.meter
-        meter.stands_still(name, owned, world.now_ms)
-        world.after(ms, lambda: meter.goes_on(name, world.now_ms))
+        meter.stalled(name, owned, world.now_ms)
+        world.after(ms, lambda: meter.resumed(name, world.now_ms))
 
     @abstractmethod
     def deaf(self, ms: int) -> None:

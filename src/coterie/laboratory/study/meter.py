@@ -85,14 +85,14 @@ class Meter(Ownership):
         elif self.readers[partition] == 0:
             self.unowned_since_ms[partition] = now_ms
 
-    def stands_still(self, name: str, owned: set[TopicPartition], now_ms: int) -> None:
-        """Its partitions are stalled until `goes_on`, or until another member owns them too."""
+    def stalled(self, name: str, owned: set[TopicPartition], now_ms: int) -> None:
+        """Its partitions are stalled until `resumed`, or until another member owns them too."""
         if name not in self._still:
             self._still[name] = set(owned)
             for partition in owned:
                 self._one_reader_less(partition, now_ms)
 
-    def goes_on(self, name: str, now_ms: int) -> None:
+    def resumed(self, name: str, now_ms: int) -> None:
         for partition in self._still.pop(name, ()):
             self._one_reader_more(partition, now_ms)
 

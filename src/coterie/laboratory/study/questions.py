@@ -77,9 +77,9 @@ def blocking(seeds: int) -> Iterator[Point]:
     """1. Does a rebalance block consumption, for how long, and for whom?"""
     plans = {
         "one joins": w.one_joins(MEMBERS, PARTITIONS),
-        "one leaves": w.one_goes(MEMBERS, PARTITIONS, "leave"),
-        "one is killed": w.one_goes(MEMBERS, PARTITIONS, "kill"),
-        "one machine is lost": w.one_goes(MEMBERS, PARTITIONS, "vanish"),
+        "one leaves": w.one_departs(MEMBERS, PARTITIONS, "leave"),
+        "one is killed": w.one_departs(MEMBERS, PARTITIONS, "kill"),
+        "one machine is lost": w.one_departs(MEMBERS, PARTITIONS, "vanish"),
         "rolling restart": w.rolling_restart(MEMBERS, PARTITIONS),
     }
     for name, plan in plans.items():
@@ -103,12 +103,12 @@ def kafka_and_rocketmq(seeds: int) -> Iterator[Point]:
     """3. What are Kafka's and RocketMQ's rebalance each better and worse at?"""
     plans = {
         "rolling restart": w.rolling_restart(MEMBERS, PARTITIONS),
-        "one is killed": w.one_goes(MEMBERS, PARTITIONS, "kill"),
-        "one machine is lost": w.one_goes(MEMBERS, PARTITIONS, "vanish"),
+        "one is killed": w.one_departs(MEMBERS, PARTITIONS, "kill"),
+        "one machine is lost": w.one_departs(MEMBERS, PARTITIONS, "vanish"),
         "one joins, notices lost": w.unheard_join(MEMBERS, PARTITIONS),
-        "one stands still, 20 s": w.one_in_trouble(MEMBERS, PARTITIONS, "pause", 20_000),
-        "one stands still, 80 s": w.one_in_trouble(MEMBERS, PARTITIONS, "pause", 80_000),
-        "one is cut off, 80 s": w.one_in_trouble(MEMBERS, PARTITIONS, "cut", 80_000),
+        "one stands still, 20 s": w.one_held_up(MEMBERS, PARTITIONS, "pause", 20_000),
+        "one stands still, 80 s": w.one_held_up(MEMBERS, PARTITIONS, "pause", 80_000),
+        "one is cut off, 80 s": w.one_held_up(MEMBERS, PARTITIONS, "cut", 80_000),
     }
     for name, plan in plans.items():
         for setting in (EAGER, COOPERATIVE, ZOOKEEPER, ROCKETMQ, ORDERLY):
@@ -134,7 +134,7 @@ def timeouts(seeds: int) -> Iterator[Point]:
         yield Point(4, f"heartbeat {seconds} s", setting, MEMBERS, _always(w.one_joins(MEMBERS, PARTITIONS)), seeds)
     for seconds in (60, 300, 900):
         setting = replace(EAGER, max_poll_interval_ms=seconds * 1000)
-        slow = w.one_in_trouble(MEMBERS, PARTITIONS, "slow", 400_000)
+        slow = w.one_held_up(MEMBERS, PARTITIONS, "slow", 400_000)
         yield Point(4, f"max poll interval {seconds} s", setting, MEMBERS, _always(slow), seeds)
     for seconds in (0, 1, 3, 10):
         setting = replace(EAGER, initial_delay_ms=seconds * 1000)
@@ -149,7 +149,7 @@ def growth(seeds: int, largest: int) -> Iterator[Point]:
         few = max(min(seeds, 3_000 // members), 1)
         plans = {
             "one joins": w.one_joins(members, partitions, tail_ms=60_000),
-            "one is killed": w.one_goes(members, partitions, "kill", tail_ms=90_000),
+            "one is killed": w.one_departs(members, partitions, "kill", tail_ms=90_000),
         }
         for name, plan in plans.items():
             for setting in (EAGER, COOPERATIVE, ZOOKEEPER, ROCKETMQ):

@@ -47,7 +47,7 @@ def one_joins(members: int, partitions: int, tail_ms: int = 120_000) -> Plan:
     return Plan(members, partitions, (Event(0, "join", "newcomer"),), tail_ms=tail_ms)
 
 
-def one_in_trouble(members: int, partitions: int, kind: str, ms: int) -> Plan:
+def one_held_up(members: int, partitions: int, kind: str, ms: int) -> Plan:
     """``kind``: pause, cut or slow; the one in the middle. It ends long after it."""
     plan = Plan(members, partitions)
     return Plan(members, partitions, (Event(0, kind, plan.names[members // 2], ms),), tail_ms=ms + 160_000)
@@ -58,7 +58,7 @@ def unheard_join(members: int, partitions: int) -> Plan:
     return Plan(members, partitions, (Event(0, "deaf", ms=60_000), Event(1_000, "join", "newcomer")))
 
 
-def one_goes(members: int, partitions: int, kind: str, tail_ms: int = 240_000) -> Plan:
+def one_departs(members: int, partitions: int, kind: str, tail_ms: int = 240_000) -> Plan:
     """``kind``: leave, kill or vanish; the one in the middle."""
     plan = Plan(members, partitions)
     return Plan(members, partitions, (Event(0, kind, plan.names[members // 2]),), tail_ms=tail_ms)

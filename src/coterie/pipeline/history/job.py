@@ -163,7 +163,7 @@ def _make_tables(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
     write("ownership", ownership.ownership(assignments, generations))
     tenures = write("tenures", ownership.tenures(members, generations))
     write("flapping", ownership.flapping(tenures))
-    write("rebalances", rebalances.best_told(_rebalances(spark, sources, out, group_log)))
+    write("rebalances", rebalances.from_best_source(_rebalances(spark, sources, out, group_log)))
     write("groups", state.groups(state.entries(commits, group_log)))
     counting = c.counting(commits, group_log)
     progress = c.progress(counting).persist()

@@ -155,7 +155,7 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
 # -- together -----------------------------------------------------------------------------------------------------------------
 
 
-def best_told(rebalances: Any) -> Any:
+def from_best_source(rebalances: Any) -> Any:
     """REBALANCES of several sources -> one row per rebalance, from the best source; what only another one knows (moved,
     members, the assignor) is taken from there."""
     from pyspark.sql import Window
