@@ -1,5 +1,5 @@
-"""Builds the compiled part (`records/_unfold.pyx`) where there is a C compiler; without one, or with COTERIE_PURE=1, the
-package is pure Python and does the same more slowly."""
+"""Builds the compiled part (`records/_unfold.pyx`) where there is a C compiler (CC, else the one that built Python); without
+one, or with COTERIE_PURE=1, the package is pure Python and does the same more slowly."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def compile_extension(source: Path, built: Path) -> None:
         if found.num_errors:
             raise OSError("Cython found errors")
         made = Path(folder) / built.name
-        compiler = str(sysconfig.get_config_var("CC") or "cc").split()
+        compiler = (os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")).split()
         shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
         include = sysconfig.get_path("include")
         command = [*compiler, "-O3", "-fPIC", *shared, "-w", f"-I{include}", c_file, "-o", str(made)]

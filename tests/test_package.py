@@ -3,11 +3,9 @@ a fresh environment, is a whole coterie."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import shutil
+import sysconfig
 import tarfile
-import venv
 import zipfile
 from email.message import Message
 from email.parser import Parser
@@ -17,21 +15,30 @@ import pytest
 
 import coterie
 from coterie.extras import EXTRAS
-from tests.broker_process import free_port
+from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, CommandFailed, FreshEnvironment
 
-ROOT = Path(__file__).parent.parent
 NOT_PACKAGED = {".pyc", ".so"}
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the pure wheel, the wheel built out of the sdist."""
-    out = tmp_path_factory.mktemp("dist")
-    environment = os.environ | {"COTERIE_PURE": "1"}
-    command = [sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+def builder(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
+    """A fresh environment with what pyproject.toml requires for a build, and nothing else."""
+    made = FreshEnvironment(tmp_path_factory.mktemp("builder") / "environment")
+    made.install("build", *BUILD_REQUIRES)
+    return made
+
+
+def build(builder: FreshEnvironment, source: Path, out: Path, *options: str, variables: dict[str, str]) -> Path:
+    """The folder with what was built."""
+    command = [builder.python, "-m", "build", "--no-isolation", *options, "--outdir", out, source]
+    builder.run(*command, variables=variables)
     return out
+
+
+@pytest.fixture(scope="module")
+def built(builder: FreshEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the pure wheel, which is built out of the sdist without a compiler."""
+    return build(builder, ROOT, tmp_path_factory.mktemp("dist"), variables=NO_COMPILER)
 
 
 @pytest.fixture(scope="module")
@@ -77,34 +84,42 @@ def test_the_metadata_is_complete(wheel: Path) -> None:
     assert "Typing :: Typed" in found.get_all("Classifier", [])
 
 
-def test_the_wheel_alone_is_a_whole_coterie(wheel: Path, tmp_path: Path) -> None:
-    home = tmp_path / "environment"
-    venv.create(home, with_pip=False)
-    python = home / "bin" / "python"
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
+    """A fresh environment of this Python with the pure wheel and pytest alone."""
+    made = FreshEnvironment(tmp_path_factory.mktemp("fresh") / "environment")
+    made.install(str(wheel), "pytest")
+    return made
 
-    def run(*command: str, text: str | None = None) -> str:
-        done = subprocess.run(
-            command, cwd=tmp_path, input=text, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        return done.stdout
 
-    constraints = str(ROOT / "constraints.txt")
-    run(sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "-c", constraints, str(wheel))
-    assert coterie.__version__ in run(str(home / "bin" / "coterie"), "--version")
-    address = f"127.0.0.1:{free_port()}"
-    broker = subprocess.Popen(
-        [python, "-m", "coterie", "broker", "--memory", "--listen", address], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert broker.stdout is not None
-        assert broker.stdout.readline().startswith("listening on")
-        coterie_command = [str(python), "-m", "coterie"]
-        at = ["--bootstrap-server", address]
-        run(*coterie_command, "topics", "create", "t", "--partitions", "1", *at)
-        run(*coterie_command, "produce", "t", *at, text="one\ntwo\n")
-        lines = run(*coterie_command, "consume", "t", "--from-beginning", "-n", "2", *at).splitlines()
-        assert [line.split()[-1] for line in lines] == ["one", "two"]
-    finally:
-        broker.terminate()
-        assert broker.wait(10) == 0
+def test_the_wheel_alone_is_a_whole_coterie(environment: FreshEnvironment) -> None:
+    assert coterie.__version__ in environment.coterie("--version")
+    assert environment.produce_and_consume() == ["one", "two"]
+    assert not environment.is_compiled()
+
+
+def test_the_wheel_brings_the_fixture(environment: FreshEnvironment) -> None:
+    assert environment.run_fixture_test().startswith("1 passed")
+
+
+def test_a_missing_extra_is_one_sentence_in_the_fresh_environment(environment: FreshEnvironment) -> None:
+    with pytest.raises(CommandFailed, match=r"coterie demo needs pyspark .*pip install 'coterie\[spark\]'"):
+        environment.coterie("demo")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_with_a_compiler_the_wheel_is_compiled(
+    builder: FreshEnvironment, built: Path, environment: FreshEnvironment, tmp_path: Path
+) -> None:
+    """Installed over the pure one, it is what is used. COTERIE_PURE=1 makes the pure one in spite of a compiler."""
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    source = tmp_path / sdist.name.removesuffix(".tar.gz")
+    (pure,) = build(builder, source, tmp_path / "pure", "--wheel", variables={"COTERIE_PURE": "1"}).iterdir()
+    assert pure.name == f"coterie-{coterie.__version__}-py3-none-any.whl"
+    (compiled,) = build(builder, source, tmp_path / "compiled", "--wheel", variables={}).iterdir()
+    assert sysconfig.get_platform().replace("-", "_").replace(".", "_") in compiled.name
+    environment.install("--force-reinstall", "--no-deps", str(compiled))
+    assert environment.is_compiled()
+    assert environment.produce_and_consume() == ["one", "two"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -253,6 +254,30 @@ def _beside(part: str, folder: Path) -> Iterable[Measurement]:
     from coterie.bench import beside
 
     return beside.PARTS[part](folder)
+
+
+def results_of(rows: Sequence[Measurement], command: str) -> dict[str, Any]:
+    """The rows as `docs/results` keeps them, with what they depend on: command, date (UTC), cores, system and Python."""
+    return {
+        "command": command,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": {
+            "cores": os.cpu_count(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "python": platform.python_version(),
+        },
+        "rows": [
+            {
+                "name": r.name,
+                "value": round(r.value, 3),
+                "unit": r.unit,
+                "aim": r.aim,
+                "ratio": r.ratio and round(r.ratio, 2),
+                "peer": r.peer or None,
+            }
+            for r in rows
+        ],
+    }
 
 
 def run_parts(names: list[str], done: Callable[[Measurement], None]) -> list[Measurement]:

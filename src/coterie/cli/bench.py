@@ -31,7 +31,7 @@ ON_SPARK = frozenset({"columnar", "spark", "history"})  # the parts that need th
     epilog="""\b
 Examples:
   coterie bench
-  coterie bench --part groups --json
+  coterie bench --part groups --json           with command, date and machine, as docs/results keeps them
   coterie bench --part clients                 our client beside aiokafka, kafka-python, confluent-kafka
   coterie bench --part load                    ten million records of __consumer_offsets
   coterie bench --part history                 group history over 5 and 50 million commits
@@ -48,7 +48,7 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
 
     Takes about a minute and a half.
     """
-    from coterie.bench.measure import Measurement, run_parts
+    from coterie.bench.measure import Measurement, results_of, run_parts
     from coterie.conformance.kafka import CannotRun
     from coterie.extras import require
 
@@ -67,15 +67,5 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
         write_line(f"SKIPPED the comparison with Apache Kafka: {reason}", color="red", bold=True, err=True)
         raise SystemExit(3) from reason
     if as_json:
-        results = [
-            {
-                "name": r.name,
-                "value": round(r.value, 3),
-                "unit": r.unit,
-                "aim": r.aim,
-                "ratio": r.ratio and round(r.ratio, 2),
-                "peer": r.peer or None,
-            }
-            for r in rows
-        ]
-        write_json(results, indent=2)
+        chosen = "".join(f"--part {part} " for part in parts)
+        write_json(results_of(rows, f"./run bench {chosen}--json"), indent=1)
