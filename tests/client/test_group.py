@@ -10,6 +10,7 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -25,8 +26,10 @@ from coterie.client import (
 from coterie.client.membership import JOIN_GRACE_S, member_config
 from coterie.client.settings import client_settings
 from coterie.member.errors import leave_refusal
+from coterie.member.stages import Stage
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
+from tests.client.awaiting import until
 from tests.client.group import member, polled, settled
 
 
@@ -522,6 +525,73 @@ def test_unsubscribing_revokes_or_loses(broker: LocalBroker, member_still: bool)
             assert heard == ["revoked" if member_still else "lost"]
             assert (one.assignment(), one.subscription()) == (set(), set())
             await settled(one, 2)
+
+    asyncio.run(story())
+
+
+async def holds(condition: Callable[[], object], what: str) -> None:
+    async def once() -> bool:
+        return bool(condition())
+
+    await until(once, what)
+
+
+@pytest.mark.parametrize("how", ["removed", "too late"])
+def test_a_revocation_that_waits_for_a_poll_while_the_membership_ends(broker: LocalBroker, how: str) -> None:
+    """ConsumerCoordinator.onJoinPrepare decides at the poll: the partitions are lost by then. The listener was called with
+    revoked, and its automatic commit refused."""
+    heard: list[tuple[str, int]] = []
+
+    class Listener(RebalanceListener):
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            heard.append(("revoked", len(partitions)))
+
+        def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+            heard.append(("lost", len(partitions)))
+
+    async def story() -> None:
+        async with member(broker, max_poll_interval_ms=1_000) as one:
+            one.subscribe(["t"], Listener())
+            await polled(one, lambda: len(one.assignment()) == 2)
+            membership = one._membership
+            assert membership is not None
+            membership.machine.rejoin("the test asked for it")
+            membership.wake()
+            await holds(lambda: membership.for_poll, "the revocation waits for a poll")
+            if how == "removed":
+                broker.expire("g", "one")
+            await holds(lambda: membership.machine.generation < 0, "the membership has ended")
+            await polled(one, lambda: one.generation > 0 and len(one.assignment()) == 2)
+            assert heard == [("lost", 2)]
+
+    asyncio.run(story())
+
+
+def test_a_revocation_is_reported_once_although_its_callback_ran_twice(broker: LocalBroker) -> None:
+    """testWakeupFromAssignmentCallback, of a revocation: cancelled in the middle it runs again, and only its end counts."""
+    started, going = asyncio.Event(), asyncio.Event()
+
+    class Listener(RebalanceListener):
+        async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            started.set()
+            await going.wait()
+
+    async def story() -> None:
+        async with member(broker) as one:
+            one.subscribe(["t"], Listener())
+            await polled(one, lambda: len(one.assignment()) == 2)
+            membership = one._membership
+            assert membership is not None
+            membership.machine.rejoin("the test asked for it")
+            membership.wake()
+            await holds(lambda: membership.for_poll, "the revocation waits for a poll")
+            poll = asyncio.create_task(one.poll(1_000))
+            await started.wait()
+            poll.cancel()
+            await asyncio.wait({poll})
+            assert membership.machine.stage == Stage.REVOKING, "the listener has not returned"
+            going.set()
+            await polled(one, lambda: one.generation == 2)
 
     asyncio.run(story())
 

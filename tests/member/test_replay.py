@@ -49,6 +49,7 @@ class Walk:
         self.sent: list[Message] = []
         self.lookups = self.checks = 0
         self.revocations: list[Revoke] = []
+        self.to_revoke: set[tuple[str, int]] = set()  # assigned, and not revoked yet
         self.assignments: list[AssignGroup] = []
 
     def step(self, action: str, number: int) -> None:
@@ -59,15 +60,20 @@ class Walk:
                     case FindCoordinator():
                         self.lookups += 1
                     case Send(request):
+                        joins = isinstance(request, JoinGroupRequest)
+                        assert not joins or not self.revocations, "joins while its listener revokes"
                         self.sent.append(request)
-                    case Revoke():
+                    case Revoke(partitions):
                         self.revocations.append(effect)
+                        assert self.to_revoke.issuperset(partitions), f"{partitions} revoked twice, or never assigned"
+                        self.to_revoke.difference_update(partitions)
                     case AssignGroup():
                         self.assignments.append(effect)
                     case LookForUnassigned():
                         self.checks += 1
                     case Assigned(partitions, _, added):
-                        assert set(added) <= set(partitions)
+                        assert self.to_revoke == set(partitions) - set(added), "not the rest and what is new"
+                        self.to_revoke = set(partitions)
         self.checker.check(self.machine)
         check_settled(self.machine, self.now_ms)
 
@@ -91,6 +97,8 @@ class Walk:
     def leave(self, number: int) -> None:
         if number % 8 == 0:  # ends most of what is of interest
             self.machine.leave("closing")
+            self.revocations.clear()
+            self.to_revoke.clear()
 
     def commit(self, number: int) -> None:
         may_commit(self.machine)

@@ -39,14 +39,19 @@ class Callbacks:
             raise first
 
     async def _revoke(self, effect: Revoke, membership: Membership) -> None:
-        partitions = _named(effect.partitions)
+        """Reported to the member once, when the callback has ended: not where it is cancelled and runs again."""
+        partitions, failure = _named(effect.partitions), None
+        lost = effect.lost or membership.machine.lost  # the membership may have ended since
         try:
-            if not effect.lost:
+            if not lost:
                 await self._auto_commit.now(self._revoke_timeout_s)
-            await self.notify(partitions, lost=effect.lost)
-        finally:
-            self._fetcher.drop(partitions)
-            membership.revoked()
+            await self.notify(partitions, lost=lost)
+        except Exception as error:
+            failure = error
+        self._fetcher.drop(partitions)
+        membership.revoked()
+        if failure is not None:
+            raise failure
 
     async def notify(self, partitions: list[TopicPartition], *, lost: bool) -> None:
         """Calls the listener for partitions that are revoked or lost."""

@@ -50,7 +50,11 @@ def _check_parts(state: MemberState) -> None:
         assert (membership.member_id, membership.generation) == ("", -1), f"out of the group as {membership}"
     if stage in (Stage.REVOKING, Stage.RELEASING):
         assert ownership.revoking, f"{stage.name} of nothing"
-        assert set(ownership.revoking) <= set(ownership.owned), f"revokes {ownership.revoking} of {ownership.owned}"
+    elif stage not in (Stage.UNJOINED, Stage.REJOIN_NEEDED, Stage.FAILED):
+        assert not ownership.revoking, f"{stage.name} while the listener revokes {ownership.revoking}"
+    revoking = [tp for partitions in ownership.revoking for tp in partitions]
+    assert len(revoking) == len(set(revoking)), f"revoked twice: {ownership.revoking}"
+    assert set(revoking) <= set(ownership.owned), f"revokes {ownership.revoking} of {ownership.owned}"
     if ownership.owned and membership.generation < 0:
         assert ownership.lost, f"owns {ownership.owned} without a generation"
     assert ownership.owned or not ownership.lost, "nothing is owned, and yet lost"

@@ -25,7 +25,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Commit if that is automatic, tell the listener, then call `revoked`. ``lost``: they may have new owners already."""
+    """Commit if that is automatic, call the listener, then `revoked`. ``lost``: they may have new owners already; where the
+    listener is called later, `MemberMachine.lost` at that time counts as well."""
 
     partitions: tuple[TopicPartition, ...]
     lost: bool

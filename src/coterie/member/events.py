@@ -158,6 +158,11 @@ class RevocationStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class RevocationAwaited:
+    """Before the JoinGroup: the listener has not returned from an earlier `Revoke`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseStarted:
     """Cooperative: after the SyncGroup, what other members are to have."""
 
@@ -167,7 +172,7 @@ class ReleaseStarted:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsRevoked:
-    """The listener returned."""
+    """The listener returned from the earliest `Revoke` under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +201,9 @@ class GenerationLost:
 
 @dataclass(frozen=True, slots=True)
 class MembershipFailed:
-    """An error without a remedy: the owned partitions are lost."""
+    """An error without a remedy: the owned partitions are lost. ``partitions``: the ones that no `Revoke` names yet."""
+
+    partitions: tuple[TopicPartition, ...]
 
 
 # -- the leader's watch -----------------------------------------------------------------------------------------------------
@@ -241,6 +248,7 @@ Event = (
     | SyncSent
     | AssignmentReceived
     | RevocationStarted
+    | RevocationAwaited
     | ReleaseStarted
     | PartitionsRevoked
     | AssignmentTaken

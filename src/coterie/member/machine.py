@@ -84,6 +84,11 @@ class MemberMachine:
         return self.state.ownership.owned
 
     @property
+    def lost(self) -> bool:
+        """Whether the owned partitions may have new owners."""
+        return self.state.ownership.lost
+
+    @property
     def coordinator_known(self) -> bool:
         return self.state.coordinator.known
 
@@ -127,7 +132,7 @@ class MemberMachine:
         self._decide(decide)
 
     def revoked(self) -> None:
-        """The listener returned from the last `Revoke`."""
+        """The listener returned from the first `Revoke` that has not been reported yet."""
         self._decide(rounds.decide_revoked)
 
     def group_assigned(self, assignments: Assignment, topics: AssignableTopics) -> None:

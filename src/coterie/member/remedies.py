@@ -34,10 +34,10 @@ def apply_remedy(decision: MemberDecision, request: Message, code: ErrorCode, no
 
 def fail(decision: MemberDecision, code: ErrorCode, message: str) -> None:
     """Ends the membership; the owned partitions are lost."""
-    owned = decision.state.ownership.owned
-    decision.record(e.MembershipFailed())
-    if owned:
-        decision.request(Revoke(owned, lost=True))
+    partitions = decision.state.ownership.kept()
+    decision.record(e.MembershipFailed(partitions))
+    if partitions:
+        decision.request(Revoke(partitions, lost=True))
     decision.request(Failed(code, message))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.member import events as e
+from coterie.member.effects import TopicPartition
 from coterie.member.stages import IN_A_ROUND, LEGAL_SUCCESSORS, SETTLED, Stage
 from coterie.member.state import NO_GENERATION, UNKNOWN_MEMBER, MemberState
 
@@ -67,7 +68,7 @@ def _out_of_the_group(state: MemberState) -> MemberState:
 
 
 def _group_left(state: MemberState, event: e.GroupLeft) -> MemberState:
-    return _ownership(_membership(_out_of_the_group(state), topics=frozenset()), owned=(), lost=False)
+    return _ownership(_membership(_out_of_the_group(state), topics=frozenset()), owned=(), lost=False, revoking=())
 
 
 def _poll_interval_exceeded(state: MemberState, event: e.PollIntervalExceeded) -> MemberState:
@@ -153,21 +154,28 @@ def _assignment_received(state: MemberState, event: e.AssignmentReceived) -> Mem
     return _coordinator(_ownership(state, pending_assignment=event.partitions), failures=0)
 
 
+def _revoking(state: MemberState, partitions: tuple[TopicPartition, ...]) -> MemberState:
+    return _ownership(state, revoking=(*state.ownership.revoking, partitions))
+
+
 def _revocation_started(state: MemberState, event: e.RevocationStarted) -> MemberState:
-    return _to(_ownership(state, revoking=event.partitions), Stage.REVOKING)
+    return _to(_revoking(state, event.partitions), Stage.REVOKING)
+
+
+def _revocation_awaited(state: MemberState, event: e.RevocationAwaited) -> MemberState:
+    return _to(state, Stage.REVOKING)
 
 
 def _release_started(state: MemberState, event: e.ReleaseStarted) -> MemberState:
-    state = _ownership(_membership(state, reason=event.reason), revoking=event.partitions)
-    return _to(state, Stage.RELEASING)
+    return _to(_revoking(_membership(state, reason=event.reason), event.partitions), Stage.RELEASING)
 
 
 def _partitions_revoked(state: MemberState, event: e.PartitionsRevoked) -> MemberState:
-    gone = set(state.ownership.revoking)
-    left = tuple(tp for tp in state.ownership.owned if tp not in gone)
-    state = _ownership(state, owned=left, revoking=(), lost=state.ownership.lost and bool(left))
+    first, *others = state.ownership.revoking
+    owned = tuple(tp for tp in state.ownership.owned if tp not in first)
+    state = _ownership(state, owned=owned, revoking=tuple(others), lost=state.ownership.lost and bool(owned))
     # Back to where it is decided whether anything else must be revoked.
-    return _to(state, Stage.REJOIN_NEEDED) if state.stage == Stage.REVOKING else state
+    return _to(state, Stage.REJOIN_NEEDED) if state.stage == Stage.REVOKING and not others else state
 
 
 def _assignment_taken(state: MemberState, event: e.AssignmentTaken) -> MemberState:
@@ -196,8 +204,10 @@ def _generation_lost(state: MemberState, event: e.GenerationLost) -> MemberState
 
 
 def _membership_failed(state: MemberState, event: e.MembershipFailed) -> MemberState:
-    state = _ownership(_round(state, request=None), revoking=state.ownership.owned)
-    return _to(state, Stage.FAILED)
+    state = (
+        _revoking(_round(state, request=None), event.partitions) if event.partitions else _round(state, request=None)
+    )
+    return _to(_ownership(state, lost=bool(state.ownership.owned)), Stage.FAILED)
 
 
 # -- the leader's watch -----------------------------------------------------------------------------------------------------
@@ -239,6 +249,7 @@ _APPLY: dict[type, Callable[[MemberState, Any], MemberState]] = {
     e.SyncSent: _sync_sent,
     e.AssignmentReceived: _assignment_received,
     e.RevocationStarted: _revocation_started,
+    e.RevocationAwaited: _revocation_awaited,
     e.ReleaseStarted: _release_started,
     e.PartitionsRevoked: _partitions_revoked,
     e.AssignmentTaken: _assignment_taken,

@@ -120,8 +120,10 @@ def _take_assignment(decision: MemberDecision) -> None:
 
 
 def decide_revoked(decision: MemberDecision) -> None:
-    """The listener returned from the last `Revoke`. A release ends the round: the rest of its assignment is taken, unless
-    the generation was lost meanwhile."""
+    """The listener returned. A release ends the round: the rest of its assignment is taken, unless the generation was lost
+    meanwhile. Ignored where the member has left since."""
+    if not decision.state.ownership.revoking:
+        return
     decision.record(e.PartitionsRevoked())
     if decision.state.stage == Stage.RELEASING:
         if decision.state.membership.generation >= 0:

@@ -69,6 +69,8 @@ def _settle_prepare(decision: MemberDecision) -> None:
     if partitions:
         decision.record(e.RevocationStarted(partitions))
         decision.request(Revoke(partitions, decision.state.ownership.lost))
+    elif decision.state.ownership.revoking:
+        decision.record(e.RevocationAwaited())
     else:
         decision.record(e.PrepareCompleted())
 
@@ -76,8 +78,8 @@ def _settle_prepare(decision: MemberDecision) -> None:
 def _to_revoke(state: MemberState, config: MemberConfig) -> tuple[TopicPartition, ...]:
     """Before a rebalance: everything where it is eager or lost, else what is no longer subscribed to (KIP-429)."""
     if state.ownership.lost or config.protocol == RebalanceProtocol.EAGER:
-        return state.ownership.owned
-    return tuple(tp for tp in state.ownership.owned if tp[0] not in state.membership.topics)
+        return state.ownership.kept()
+    return tuple(tp for tp in state.ownership.kept() if tp[0] not in state.membership.topics)
 
 
 def _settle_join(decision: MemberDecision, now_ms: int) -> None:

@@ -65,15 +65,20 @@ class RoundState:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipState:
-    """Partitions. ``lost``: the owned ones may have new owners. ``revoking``: those of the last `Revoke`, until the
-    listener returns. ``pending_assignment``: taken once the rest is released. ``last_assignment``: with its generation,
-    which eager sticky sends after everything was revoked."""
+    """Partitions. ``lost``: the owned ones may have new owners. ``revoking``: those of every `Revoke` that the
+    listener has not returned from, in order. ``pending_assignment``: taken once the rest is released. ``last_assignment``:
+    with its generation, which eager sticky sends after everything was revoked."""
 
     owned: tuple[TopicPartition, ...] = ()
     lost: bool = False
-    revoking: tuple[TopicPartition, ...] = ()
+    revoking: tuple[tuple[TopicPartition, ...], ...] = ()
     pending_assignment: tuple[TopicPartition, ...] = ()
     last_assignment: tuple[tuple[TopicPartition, ...], int] = ((), NO_GENERATION)
+
+    def kept(self) -> tuple[TopicPartition, ...]:
+        """The owned ones that no `Revoke` names yet."""
+        revoking = {tp for partitions in self.revoking for tp in partitions}
+        return tuple(tp for tp in self.owned if tp not in revoking)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,9 @@ class GroupMember:
 
     def _commit(self, processed: Mapping[TopicPartition, int]) -> bool:
         """Never back, never what is not owned. False while the round of a rebalance forbids it."""
-        lost = {tp for e in self._member.for_poll if isinstance(e, Revoke) and e.lost for tp in e.partitions}
+        membership, waiting = self._member, self._member.for_poll
+        revoked = [e for e in waiting if isinstance(e, Revoke) and (e.lost or membership.machine.lost)]
+        lost = {tp for e in revoked for tp in e.partitions}
         new = {
             tp: offset
             for tp, offset in processed.items()
