@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -12,13 +13,15 @@ import pytest
 
 from coterie.cli import main
 from coterie.cli.study import write_page
+from coterie.console import study_answers
 from coterie.console.growth_chart import Growth, growth_chart
+from coterie.console.study_page import TITLES
 from coterie.laboratory.churn import read_trace
 from coterie.laboratory.study import questions as q
 from coterie.laboratory.study import workload as w
 from coterie.laboratory.study.meter import Measures, Meter
 from coterie.laboratory.study.run import run
-from coterie.laboratory.study.spread import Study, run_job, summarise
+from coterie.laboratory.study.spread import Cell, Study, run_job, summarise
 
 DOCS = Path(__file__).parents[2] / "docs"
 MEMBERS, PARTITIONS = 6, 24
@@ -221,6 +224,46 @@ def test_the_results_in_docs_are_what_the_code_gives() -> None:
     for cell in cells:
         found = recorded[1, cell.workload, cell.setting]
         assert {name: list(values) for name, values in cell.measures.items()} == found
+
+
+def test_the_texts_take_their_figures_from_the_cells() -> None:
+    """Each named cell is filled, and with another figure where the results are others; one that is missing is an error."""
+    answer = study_answers.answer
+    results = json.loads((DOCS / "study" / "results.json").read_text())
+    for question in range(1, 6):
+        cells = [Cell.from_json(c) for c in results["cells"] if c["question"] == question]
+        grown = [
+            replace(c, measures={n: m if n == "formed" else tuple(v + 1000 for v in m) for n, m in c.measures.items()})
+            for c in cells
+        ]
+        shown, other = answer(question, cells), answer(question, grown)
+        assert "$" not in shown.sentence + shown.details
+        template = (Path(study_answers.__file__).parent / "study_text" / f"{question}.md").read_text()
+        named = len(re.findall(r"\$\{[^}]*\|[^}]*\}", template))
+        words = zip(
+            f"{shown.sentence} {shown.details}".split(), f"{other.sentence} {other.details}".split(), strict=True
+        )
+        assert sum(a != b for a, b in words) >= named > 2
+        with pytest.raises(KeyError):
+            answer(question, [c for c in cells if c.workload != cells[0].workload])
+
+
+def test_the_page_has_the_answers_first_one_summary_and_the_method_last() -> None:
+    page = (DOCS / "study.md").read_text()
+    headings = re.findall(r"^## (.*)$", page, re.M)
+    assert headings[:2] == ["Answers", "Summary"]
+    assert headings[-2:] == ["Compared with real processes", "Method"]
+    for title in TITLES.values():
+        if title in headings or any(h.endswith(title) for h in headings):
+            answers = [line for line in page.split("## Summary")[0].splitlines() if title in line]
+            assert len(answers) == 1
+            assert answers[0].endswith(".")
+    summary = page.split("## Summary")[1].split("## ")[0]
+    assert {line.split("|")[1].strip() for line in summary.strip().splitlines()[2:]} >= {
+        "eager",
+        "cooperative",
+        "RocketMQ",
+    }
 
 
 def test_measures_are_all_told() -> None:

@@ -79,7 +79,7 @@ QUESTIONS = (
     ),
 )
 _SAID = {"join": "one joins", "kill": "one is killed", "restart": "one is restarted"}
-_MEASURES = {"unowned_s": "unread per partition", "longest_unowned_s": "longest unread"}
+_MEASURES = {"unowned_s": "unowned per partition", "longest_unowned_s": "longest unowned"}
 
 
 class ProcessMembers:

@@ -1,7 +1,8 @@
-"""The study as a page: what was asked, how it was measured, each question's answer with its pictures and its table.
+"""The study as a page: the answers in a sentence each, one summary table, then each question with its details, pictures and
+table, and the method at the end.
 
-The page is a function of the study's cells (and of what was measured with real processes): every figure in its sentences
-is taken from there.
+The page is a function of the study's cells and of the points measured with real processes; its texts take their figures from
+them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coterie.console.growth_chart import Growth, growth_chart
-from coterie.console.study_answers import ANSWERS, Cells
+from coterie.console.study_answers import answer, text
 from coterie.console.svg import Spread, small_multiples
 from coterie.laboratory.study.questions import SIZES
 from coterie.laboratory.study.spread import Cell
@@ -29,12 +30,12 @@ MEASURES = {
     "rebalances": ("rebalances", ""),
     "pause_s": ("pause per member", "s"),
     "paused_members": ("members paused", ""),
-    "unowned_s": ("unread per partition", "s"),
-    "longest_unowned_s": ("longest unread", "s"),
-    "doubled_s": ("read twice per partition", "s"),
-    "duplicates": ("records twice", ""),
+    "unowned_s": ("unowned per partition", "s"),
+    "longest_unowned_s": ("longest unowned", "s"),
+    "doubled_s": ("two readers per partition", "s"),
+    "duplicates": ("duplicates", ""),
     "moved": ("partitions moved", ""),
-    "agree_s": ("time to agree", "s"),
+    "agree_s": ("time to converge", "s"),
     "caused": ("messages beyond rest", ""),
     "messages": ("messages", ""),
     "kilobytes": ("kB", ""),
@@ -151,24 +152,49 @@ def _formed(cell: Cell) -> bool:
     return cell.mean("formed") == 1
 
 
+# The summary: workload, measure, heading.
+SUMMARY = (
+    ("one joins", "pause_s", "one joins: pause per member, s"),
+    ("one is killed", "longest_unowned_s", "one is killed: unowned for, s"),
+    ("one machine is lost", "longest_unowned_s", "one machine is lost: unowned for, s"),
+    ("rolling restart", "unowned_s", "rolling restart: unowned per partition, s"),
+    ("rolling restart", "duplicates", "rolling restart: duplicates"),
+    ("rolling restart", "kilobytes", "rolling restart: kB"),
+)
+
+
 def markdown(cells: Sequence[Cell], real: Sequence[RealPoint], command: str, folder: str) -> str:
     """The whole page; its pictures are in ``folder``."""
-    seeds = max((c.seeds for c in cells), default=0)
-    parts = [_INTRODUCTION.format(command=command, seeds=seeds)]
+    by_question = {question: [c for c in cells if c.question == question] for question in TITLES}
+    answers = {question: answer(question, mine) for question, mine in by_question.items() if mine}
     drawn = pictures(cells)
-    for question, title in TITLES.items():
-        mine = [c for c in cells if c.question == question]
-        if not mine:
-            continue
-        parts.append(f"## {question}. {title}\n")
-        parts += [f"{paragraph}\n" for paragraph in ANSWERS[question](Cells(mine))]
-        wanted = f"question-{question}" if question != 5 else "growth-"
-        parts += [f"![{name}]({folder}/{name}.svg)\n" for name in drawn if name.startswith(wanted)]
-        parts.append(_table(mine, COLUMNS[question], sizes=question == 5))
+    parts = [text("introduction", {}), "## Answers\n"]
+    parts += [f"**{question}. {TITLES[question]}** {a.sentence}\n" for question, a in answers.items()]
+    if by_question[1]:
+        parts += ["## Summary\n", _summary(by_question[1])]
+    for question, an_answer in answers.items():
+        parts.append(f"## {question}. {TITLES[question]}\n")
+        parts += [f"{an_answer.details}\n"] if an_answer.details else []
+        name = f"question-{question}" if question != 5 else "growth-"
+        parts += [f"![{picture}]({folder}/{picture}.svg)\n" for picture in drawn if picture.startswith(name)]
+        parts.append(_table(by_question[question], COLUMNS[question], sizes=question == 5))
     if real:
         parts.append(_real(real))
-    parts.append(_LIMITS)
+    parts.append(text("method", {"seeds": str(max((c.seeds for c in cells), default=0)), "command": command}))
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _summary(cells: Sequence[Cell]) -> str:
+    """One row for each protocol, the mean of each measure."""
+    by_name = {(c.workload, c.setting): c for c in cells}
+    lines = [f"| protocol | {' | '.join(heading for _, _, heading in SUMMARY)} |", f"|---|{'---:|' * len(SUMMARY)}"]
+    for setting in dict.fromkeys(c.setting for c in cells):
+        shown = [by_name.get((workload, setting)) for workload, _, _ in SUMMARY]
+        figures = [
+            "-" if c is None else number(c.mean(measure)) for c, (_, measure, _) in zip(shown, SUMMARY, strict=True)
+        ]
+        lines.append(f"| {setting} | {' | '.join(figures)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _table(cells: Sequence[Cell], measures: Sequence[str], *, sizes: bool) -> str:
@@ -198,7 +224,7 @@ def number(value: float) -> str:
 
 def _real(points: Iterable[RealPoint]) -> str:
     lines = [
-        "## Beside the real thing\n",
+        "## Compared with real processes\n",
         (
             "Where the model could be wrong: the same point measured with real processes on loopback (`coterie lab study "
             "--real`: coterie's own broker and consumers, a real ZooKeeper, a real RocketMQ name server and two brokers) "
@@ -212,42 +238,3 @@ def _real(points: Iterable[RealPoint]) -> str:
         simulated = f"{number(p.simulated)} ({number(p.simulated_low)} to {number(p.simulated_high)}) {p.unit}"
         lines.append(f"| {p.protocol} | {p.what} | {p.measure} | {real} | {simulated} | {p.note} |")
     return "\n".join(lines) + "\n"
-
-
-_INTRODUCTION = """# How the field rebalances, measured
-
-Five protocols share out a topic's partitions among consumers: the ZooKeeper high-level consumer of Kafka 0.8, Kafka's
-classic protocol in its eager and its cooperative form and with static members, and RocketMQ's client-side rebalance. The
-articles that this project began from compare them in words; this page does it by measurement. Server-side assignment
-(KIP-848) will join when coterie speaks it.
-
-**How it was measured.** Every consumer runs the very code that coterie runs for real, driven by a clock that is only
-a number: a group of 10,000 is a program, not a data centre, and an hour passes in seconds. The network takes 1 to 20
-ms each way; the clocks of the consumers run up to 1 % apart, so that their heartbeats do not stay in step, as they do
-not in a group that has been at rest for hours; each change comes at a random moment. Where not said otherwise 12
-consumers read 48 partitions at 100 records a second each, settings are each system's own defaults, and offsets are
-kept every 5 s. Each figure is the mean over up to {seeds} seeds; the thin line in a bar, or the range in a table,
-goes from the lowest to the highest. To make this page again, pictures and all: `{command}`.
-
-**Words.** *Eager*: everybody gives everything back, then all is given out anew. *Cooperative*: only what moves is given
-back, in a second round. *Static*: a member has a name and may be away for its session timeout without being missed.
-*Unread*: a partition that nobody reads, because nobody owns it or because its owner stands still. *Pause*: a consumer that
-owns nothing though it did before and will again. *Records twice*: delivered a second time, because the next owner began
-from an older offset, or because two read at once. A consumer is *killed* when its process ends (its connections close);
-its *machine is lost* when nobody closes them.
-"""
-
-_LIMITS = """## What the model leaves out
-
-- Servers answer one request after the other, at 20,000 a second (Kafka's coordinator, each RocketMQ broker) or 40,000
-  (ZooKeeper), whatever the request; disks, processors and full networks are not modelled. In groups of thousands that is
-  what decides, so read those figures as orders of magnitude.
-- ZooKeeper's consumers read all registrations at once; Kafka 0.8's own read them one after the other, and took longer.
-- A group's record in `__consumer_offsets` is larger than the default message.max.bytes of 1 MB from some 4,500 members on:
-  Apache Kafka's coordinator cannot write it then, and neither can coterie's; all members beyond fail with
-  UNKNOWN_SERVER_ERROR (the laboratory found it so). The figures for 10,000 are with that limit raised.
-- Requests of one consumer may overtake each other here; with Kafka's client they do not. The few records that an eager
-  group delivers twice in a rolling restart are commits that were overtaken: with a network that keeps the order there are none.
-- Records are read at a steady rate and there are always more; a consumer that comes to the end of its partition would
-  deliver fewer twice.
-"""
