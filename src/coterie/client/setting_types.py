@@ -43,7 +43,7 @@ def _addresses(value: object) -> tuple[str, ...]:
 
 
 def _assignors(value: object) -> tuple[str | Assignor, ...]:
-    """In order; names are those that go over the wire."""
+    """In order; the names go over the wire."""
     given = value if isinstance(value, list | tuple) else [value]
     listed: list[str | Assignor] = []
     for item in given or [""]:
