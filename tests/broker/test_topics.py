@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import OFFSETS_TOPIC, Topics
+from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.topics import Topics
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.records.batch import encode_batch
 

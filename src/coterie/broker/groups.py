@@ -19,7 +19,8 @@ from coterie.broker.flusher import Flusher
 from coterie.broker.journal_writer import JournalWriter
 from coterie.broker.pending import Pending
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import OFFSETS_TOPIC, Partition, Topics
+from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.broker.topics import Topics
 from coterie.broker.turns import MAX_TURN_S
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, TopicsDeleted
 from coterie.coordinator.offsets.delete import has_offsets_of

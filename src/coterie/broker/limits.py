@@ -10,7 +10,7 @@ from coterie.broker.handlers.topics import MAX_PARTITIONS_PER_REQUEST
 from coterie.broker.log_lines import LINES_PER_SECOND
 from coterie.broker.server import CLOSE_GRACE_S, MAX_WAITING, SMALL_REQUEST_BYTES
 from coterie.broker.settings import BROKER_SETTINGS, format_value
-from coterie.broker.topics import MAX_PARTITIONS
+from coterie.broker.topic import MAX_PARTITIONS
 from coterie.broker.turns import MAX_TURN_S, REPEATED_AT_MOST
 from coterie.records.walking import MAX_STORED_BYTES
 from coterie.wire.framing import MAX_HEADER_TAGS

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from coterie.broker.clock import Clock
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topics
+from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coterie.broker.topics import Topics
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds

@@ -13,7 +13,7 @@ from coterie.broker.services import ConfigServices
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_setting
-from coterie.broker.topics import check_name
+from coterie.broker.topic import check_name
 from coterie.configuration import UnfitValue
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_configs import (

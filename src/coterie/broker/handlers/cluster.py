@@ -11,7 +11,7 @@ from coterie.broker.calls import Call
 from coterie.broker.features import FINALIZED_EPOCH, finalized_features, supported_features
 from coterie.broker.pending import Pending
 from coterie.broker.services import ClusterServices
-from coterie.broker.topics import INTERNAL_TOPICS, Topic, is_legal_name
+from coterie.broker.topic import INTERNAL_TOPICS, Topic, is_legal_name
 from coterie.broker.turns import distinct
 from coterie.wire.apis import advertised_versions
 from coterie.wire.declaration import Message

@@ -21,7 +21,7 @@ from coterie.broker.settings import (
     format_value,
 )
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
-from coterie.broker.topics import check_name
+from coterie.broker.topic import check_name
 from coterie.broker.turns import distinct
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

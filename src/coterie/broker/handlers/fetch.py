@@ -10,7 +10,8 @@ from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_cons
 from coterie.broker.handlers.records import LEADER_EPOCH, TOPIC_IDS_FROM, check_leader_epoch
 from coterie.broker.pending import Pending
 from coterie.broker.services import FetchServices
-from coterie.broker.topics import Partition, Topics
+from coterie.broker.topic import Partition
+from coterie.broker.topics import Topics
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set
 from coterie.records.compression import ZSTD

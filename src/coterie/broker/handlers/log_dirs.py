@@ -6,7 +6,8 @@ import shutil
 
 from coterie.broker.calls import Call
 from coterie.broker.services import LogDirServices
-from coterie.broker.topics import Topics, is_legal_name
+from coterie.broker.topic import is_legal_name
+from coterie.broker.topics import Topics
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

@@ -11,7 +11,7 @@ from coterie.broker.calls import Call, CannotAnswer
 from coterie.broker.flusher import Flusher
 from coterie.broker.pending import Pending
 from coterie.broker.services import RecordServices
-from coterie.broker.topics import INTERNAL_TOPICS, Partition
+from coterie.broker.topic import INTERNAL_TOPICS, Partition
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_ADDS_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before

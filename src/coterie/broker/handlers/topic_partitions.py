@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie.broker.authorized_operations import TOPIC_OPERATIONS
 from coterie.broker.calls import Call
 from coterie.broker.services import TopicServices
-from coterie.broker.topics import Topic, is_legal_name
+from coterie.broker.topic import Topic, is_legal_name
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.describe_topic_partitions import (
     Cursor,

@@ -10,7 +10,7 @@ from coterie.broker.calls import Call
 from coterie.broker.handlers.configs import describe_topic
 from coterie.broker.pending import Pending
 from coterie.broker.services import TopicServices
-from coterie.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
+from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
 from coterie.broker.turns import finish
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

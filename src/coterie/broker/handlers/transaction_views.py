@@ -8,7 +8,7 @@ import re2
 
 from coterie.broker.calls import Call
 from coterie.broker.services import TransactionServices
-from coterie.broker.topics import check_name
+from coterie.broker.topic import check_name
 from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.errors import ErrorCode, Refusal

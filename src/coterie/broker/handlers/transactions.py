@@ -9,7 +9,7 @@ from coterie.broker.handlers.groups import submit
 from coterie.broker.handlers.offsets import after_refused
 from coterie.broker.pending import Pending
 from coterie.broker.services import TransactionServices
-from coterie.broker.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
+from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC
 from coterie.coordinator.transactions.steps import FENCED_FROM, Claim
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

@@ -1,0 +1,164 @@
+"""Topics on the disk: `topics.json`, the logs of their partitions, and the checkpoints beside them.
+
+A folder without `topics.json` is one that Apache Kafka wrote: its topics are made of the directories of logs.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import uuid
+from collections.abc import Collection, Iterable, Iterator
+
+from coterie.broker.checkpoints import LogCheckpoints
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import Partition, Topic, internal_configs
+from coterie.log import checked_files
+from coterie.log.filesystem import FileSystem
+from coterie.log.findings import Finding, Report, UnreadableFile
+from coterie.log.loading import ClosedLog
+from coterie.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+_KAFKA_METADATA = "__cluster_metadata"
+_FILE = "topics.json"
+_CLEAN = ".kafka_cleanshutdown"
+_REMEDY = "restore it from a backup, or move it away: topics are then made of the folders, with new ids and settings"
+
+
+class TopicStore:
+    """Loads and saves all topics of a data folder; what does not fit in the folder is reported."""
+
+    def __init__(self, fs: FileSystem, settings: BrokerSettings, report: Report) -> None:
+        self._fs, self._settings, self._report = fs, settings, report
+        self._checkpoints = LogCheckpoints(fs, report)
+
+    def load(self) -> list[Topic]:
+        """Every topic, with its logs open. After a crash each log's last segment is read and its torn tail cut off. Raises
+        OSError, or UnreadableFile for `topics.json` where it cannot be read."""
+        clean = self._checkpoints.load(clean=self._fs.exists(_CLEAN))
+        topics = self._load_kept(clean) if self._fs.exists(_FILE) else self._adopt(clean)
+        if self._fs.exists(_CLEAN):
+            self._fs.remove(_CLEAN)
+        return topics
+
+    def _load_kept(self, clean: bool) -> list[Topic]:
+        counts = self._read_file()
+        listed = {f"{topic.name}-{index}" for topic, count in counts for index in range(count)}
+        for directory, _, _ in self._directories(listed):
+            action = "it is left alone; move it away before a topic of that name is created"
+            self._report(Finding(directory, None, f"no topic in {_FILE} has this partition", action))
+        for topic, count in counts:
+            self._open(topic, count, clean=clean)
+        return [topic for topic, _ in counts]
+
+    def _read_file(self) -> list[tuple[Topic, int]]:
+        """Each topic, without its partitions, and the number of them. Raises UnreadableFile."""
+        try:
+            kept = checked_files.read_json(self._fs, _FILE, _REMEDY)
+            counts = [
+                (Topic(name, base64.urlsafe_b64decode(t["id"]), dict(t["configs"])), int(t["partitions"]))
+                for name, t in kept.items()
+            ]
+            for topic, _ in counts:
+                self._settings.log_config(topic.configs)  # an invalid value is reported before a log is opened
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, UnreadableFile):
+                raise
+            raise UnreadableFile(_FILE, "it does not hold topics", _REMEDY) from error
+        return counts
+
+    def _directories(self, known: Collection[str] = ()) -> Iterator[tuple[str, str, int]]:
+        """(directory, topic, partition) of every folder that holds a log, but for those ``known``."""
+        for name in self._fs.names(""):
+            if name in known:
+                continue
+            topic_name, dash, index = name.rpartition("-")
+            is_log = dash and index.isdigit() and any(file.endswith(".log") for file in self._fs.names(name))
+            if is_log and topic_name != _KAFKA_METADATA:
+                yield name, topic_name, int(index)
+
+    def _adopt(self, clean: bool) -> list[Topic]:
+        """Takes over a folder that Apache Kafka wrote: a directory a partition, topic ids from `partition.metadata`.
+        Settings of topics are in Kafka's own metadata, so they begin as the broker's."""
+        counts: dict[str, int] = {}
+        for _, topic_name, index in self._directories():
+            counts[topic_name] = max(counts.get(topic_name, 0), index + 1)
+        topics = []
+        for topic_name, count in counts.items():
+            topic = Topic(topic_name, self._adopted_id(topic_name), internal_configs(topic_name, self._settings))
+            self._open(topic, count, clean=clean)
+            topics.append(topic)
+        if topics:
+            logger.info("took over %d topics of a folder without topics.json", len(topics))
+            self.save(topics)
+        return topics
+
+    def _adopted_id(self, topic_name: str) -> bytes:
+        path = f"{topic_name}-0/partition.metadata"
+        if self._fs.exists(path):
+            lines = dict(line.split(": ", 1) for line in self._fs.read_file(path).decode().splitlines() if ": " in line)
+            if "topic_id" in lines:
+                return base64.urlsafe_b64decode(lines["topic_id"] + "==")
+        return uuid.uuid4().bytes
+
+    def _open(self, topic: Topic, count: int, *, clean: bool) -> None:
+        config = self._settings.log_config(topic.configs)
+        for index in range(len(topic.partitions), count):
+            directory = f"{topic.name}-{index}"
+            log = PartitionLog.open(
+                self._fs,
+                directory,
+                config,
+                clean=clean,
+                start_offset=self._checkpoints.starts.get(directory, 0),
+                closed=self._checkpoints.closed.get(directory),
+                report=self._report,
+            )
+            log.cleaned_until = min(self._checkpoints.cleaned.get(directory, 0), log.end_offset)
+            topic.partitions.append(Partition(topic.name, index, log))
+
+    def save(self, topics: Iterable[Topic]) -> None:
+        """Writes `topics.json`. Raises OSError."""
+        kept = {
+            t.name: {
+                "id": base64.urlsafe_b64encode(t.topic_id).decode(),
+                "partitions": len(t.partitions),
+                "configs": t.configs,
+            }
+            for t in topics
+        }
+        self._fs.write_file(_FILE, checked_files.to_json(kept))
+
+    def save_start_offsets(self, topics: Iterable[Topic]) -> None:
+        """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention. Raises OSError."""
+        self._checkpoints.save_starts(_logs(topics))
+
+    def save_cleaned_offsets(self, topics: Iterable[Topic]) -> None:
+        """Kafka's checkpoint of how far each log is compacted. Raises OSError."""
+        self._checkpoints.save_cleaned(_logs(topics))
+
+    def close(self, topics: Collection[Topic]) -> None:
+        """Fsyncs and closes all logs and marks the folder as cleanly shut down; where the disk fails, it is not marked."""
+        closed: dict[str, ClosedLog] = {}
+        failed: OSError | None = None
+        for _, _, log in _logs(topics):
+            try:
+                closed[log.directory] = log.close()
+            except OSError as error:
+                failed = error
+        try:
+            if failed is not None:
+                raise failed
+            self.save_start_offsets(topics)
+            self._checkpoints.save_closed(closed)
+            self._fs.write_file(_CLEAN, b'{"version":0}')
+        except OSError as error:
+            logger.error(
+                "the logs could not be closed in order: %s; the next start treats them as after a crash", error
+            )
+
+
+def _logs(topics: Iterable[Topic]) -> Iterator[tuple[str, int, PartitionLog]]:
+    return ((p.topic, p.index, p.log) for t in topics for p in t.partitions)
