@@ -76,7 +76,7 @@ class Topics:
         self.on_change()
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
-        """The settings of a new topic, checked. Raises Refusal for a name, number of partitions or setting that is not allowed."""
+        """The settings of a new topic, checked. Raises Refusal for an invalid name, number of partitions or setting."""
         check_name(name)
         if name in self.by_name or name in self._creating:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
