@@ -29,7 +29,8 @@ autodoc_preserve_defaults = True
 autodoc_use_type_comments = False
 add_module_names = False
 # Types in signatures that the reference has no entry for, Python's own among them (an inventory would need the network).
-nitpick_ignore_regex = [("py:class", r".*")]
+# Type variables have no entry either.
+nitpick_ignore_regex = [("py:class", r".*"), ("py:obj", r"coterie\..*\.(K|V|T|T_co|T_contra)")]
 
 html_theme = "furo"
 html_title = "coterie"
