@@ -1,4 +1,4 @@
-"""What an assignor is: to the group protocol a row of functions, to a user a class of one's own (Kafka's
+"""An assignor: to the group protocol a row of functions, to a user a class of one's own (Kafka's
 ConsumerPartitionAssignor, KIP-429)."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from coterie.assignors.subscription import AssignableTopics, AssignFunction, Ass
 
 
 class RebalanceProtocol(IntEnum):
-    """How partitions change hands, KIP-429; the higher one is preferred where all assignors of a member have it."""
+    """How partitions change owners, KIP-429; the higher one is preferred where all assignors of a member have it."""
 
     EAGER = 0  # everything is given up before a rebalance
     COOPERATIVE = 1  # only what goes elsewhere is given up, after it

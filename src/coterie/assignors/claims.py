@@ -38,7 +38,7 @@ class Claims:
                 self._release_unsubscribed(member, index)
 
     def _release_unsubscribed(self, member: Subscriber, index: int) -> None:
-        """What it owns and no longer wants; it has to give that up before another may have it."""
+        """Releases owned partitions of topics that it no longer subscribes to; it revokes them before another may own them."""
         for topic in (member.owned.keys() - member.topics) & self.holders.keys():
             holders = self.holders[topic]
             for partition in member.owned[topic]:
@@ -74,7 +74,7 @@ class Claims:
         self.holders[topic][partition] = NOBODY
 
     def kept_by(self, index: int, owned: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-        """Those of its claims that hold."""
+        """The member's valid claims: topic -> partitions."""
         if not self._partly[index]:
             return {topic: [*partitions] for topic, partitions in owned.items()}
         kept: dict[str, list[int]] = {}

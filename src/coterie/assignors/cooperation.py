@@ -1,4 +1,4 @@
-"""What a cooperative assignor must not do: give a partition to one member while another still has it (KIP-429)."""
+"""The check of a cooperative assignment: no partition goes to one member while another still owns it (KIP-429)."""
 
 from __future__ import annotations
 

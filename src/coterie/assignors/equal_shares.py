@@ -51,7 +51,7 @@ def _first(share: dict[str, list[int]], most: int, claims: Claims) -> dict[str, 
 
 
 def _takers(counts: list[int], each: int, extra: int) -> list[int]:
-    """Who takes the next free partition, in turn: always one that has fewest, in the members' order."""
+    """The takers of free partitions in turn: always a member with the fewest, in the members' order."""
     takers: list[int] = []
     waiting: dict[int, list[int]] = {}
     for index, count in enumerate(counts):

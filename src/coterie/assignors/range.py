@@ -23,7 +23,7 @@ class _Topic:
         self.close_matters = racks_matter(members, self._racks)
 
     def room(self, member: Subscriber) -> int:
-        """How many more this member may take."""
+        """The number of further partitions that this member may get."""
         return self.each + (self.extra > 0) - self.taken[member.member_id]
 
     def close(self, member: Subscriber, partition: int) -> bool:

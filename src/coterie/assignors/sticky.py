@@ -60,7 +60,7 @@ def _assign(topics: AssignableTopics, members: Sequence[Subscriber], claims: Cla
 
 
 def encode_sticky_user_data(owned: Owned, generation: int) -> bytes | None:
-    """What an eager sticky member sends: the partitions of its last assignment, and that assignment's generation."""
+    """The user data of an eager sticky member: the partitions of its last assignment, and that assignment's generation."""
     return None if generation < 0 else StickyAssignorUserData.of(owned, generation).encode(1)
 
 

@@ -1,4 +1,4 @@
-"""What an assignor is given and what it gives back (Kafka's ConsumerPartitionAssignor)."""
+"""The input and the result of an assignor (Kafka's ConsumerPartitionAssignor)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True)
 class AssignableTopics:
-    """What there is to assign: ``counts`` of partitions by topic, and where racks are known, those of each partition's
+    """The assignable partitions: ``counts`` by topic, and where racks are known, those of each partition's
     replicas: topic -> one set per partition. Topics that do not exist are left out."""
 
     counts: Mapping[str, int]

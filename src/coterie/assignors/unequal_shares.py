@@ -20,7 +20,7 @@ _Way = list[tuple[int, str, int]]  # (giver, topic, taker), from the one that ha
 
 
 class _Flow:
-    """Who holds what while it moves."""
+    """The owners of partitions while they are moved, with the members' loads."""
 
     def __init__(self, topics: AssignableTopics, members: Sequence[Subscriber], claims: Claims) -> None:
         self.claims = claims

@@ -1,4 +1,4 @@
-"""How long the assignors take with very large groups, and the memory it needs: in a process of its own.
+"""The assignors' time and memory with very large groups: in a process of its own.
 
 `./run conformance --part assignors` has the same groups beside Apache Kafka's Java classes.
 """

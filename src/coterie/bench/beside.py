@@ -51,7 +51,7 @@ def kafka(folder: Path, delay_ms: int) -> Iterator[Address]:
 
 
 def _rates(address: Address) -> dict[str, float]:
-    """What the groups' requests come to per second."""
+    """The groups' requests per second."""
     load.create_topic(address)
     rates: dict[str, float] = {}
     members = load.groups_of_one(address, max(CONNECTIONS))
@@ -91,7 +91,7 @@ def beside(folder: Path) -> Iterator[Measurement]:
 
 
 def memory(folder: Path) -> Iterator[Measurement]:
-    """What a member and a committed offset cost in a broker's memory."""
+    """The broker's memory per member and per committed offset."""
     members, partitions, groups = 5000, 1000, 100
     with coterie(folder / "members", 3000) as (address, process):
         empty = resident_mb(process.pid)

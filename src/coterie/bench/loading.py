@@ -1,4 +1,4 @@
-"""How long a coordinator takes to load a partition of `__consumer_offsets`: a log as commits leave it, read from disk."""
+"""The time in which a coordinator loads a partition of `__consumer_offsets`: a log as commits leave it, read from disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a rebalance takes with many members: raw sockets and a selector, so that the driver costs little and the same
+"""The duration of a rebalance with many members: raw sockets and a selector, so that the driver costs little and the same
 for every broker.
 
 A settled group of N; one more joins, and as soon as heartbeats return REBALANCE_IN_PROGRESS every member joins again, as

@@ -1,4 +1,4 @@
-"""What a shard can be asked to do: the requests of groups as they are on the wire, and commands of the coordinator's own."""
+"""The inputs of a shard: the requests of groups as they are on the wire, and commands of the coordinator's own."""
 
 from __future__ import annotations
 

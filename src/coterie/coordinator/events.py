@@ -1,4 +1,4 @@
-"""What can happen to a group. `replay` applies these and nothing else changes a group.
+"""The events of a group. `replay` applies them, and nothing else changes a group.
 
 Hard events are records of `__consumer_offsets`: appended first, and all that is left after a failover. Soft events
 live in memory and in the journal.

@@ -57,7 +57,7 @@ def _member(group: Group, member: Member, now_ms: int, config: CoordinatorConfig
 
 
 def _waiting_for(group: Group) -> list[dict[str, Any]]:
-    """Who holds up the present phase, and what is owed."""
+    """The members that hold up the present phase, with the request each still owes."""
     if group.phase == Phase.PREPARING:
         late = [(m, "has not sent JoinGroup again") for m in group.members if m not in group.waiting_joins]
         late += [(m, "was given a member id and has not joined with it") for m in group.reservations]

@@ -54,7 +54,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a decision comes to. ``deadlines`` maps member ids to new session deadlines (ms); it needs no event.
+    """The result of a `decide` function. ``deadlines`` maps member ids to new session deadlines (ms); it needs no event.
 
     ``divisible``: its records may go into several batches, since each stands for itself (tombstones).
     ``producer`` (id, epoch) marks the records as those of its transaction.

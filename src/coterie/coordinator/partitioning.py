@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` holds a group (Kafka's GroupCoordinator.partitionFor)."""
+"""The partition of `__consumer_offsets` for a group (Kafka's GroupCoordinator.partitionFor)."""
 
 from __future__ import annotations
 

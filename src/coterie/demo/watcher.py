@@ -1,4 +1,4 @@
-"""What the demo sees while it runs: samples of both groups, and the journal as it is written."""
+"""The demo's observations while it runs: samples of both groups, and the journal as it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fuzz target is, the property that it keeps, and how inputs are changed.
+"""Fuzz targets, their property, and the mutation of inputs.
 
 The property: whatever the bytes, a decoder returns or raises one of its declared errors, within bounds on processor time and
 on memory.

@@ -41,7 +41,7 @@ from coterie.wire.primitives import WireError
 
 UNFOLDED_BYTES = 8 * 1024 * 1024  # the bound of targets that decompress, so that a bomb is found cheaply
 _UNREADABLE = (BatchError, compression.CompressionError)
-# What the server takes for a request that cannot be read (`broker.server`).
+# The errors that the server reports as an unreadable request (`broker.server`).
 _REQUEST_ERRORS = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
 
 

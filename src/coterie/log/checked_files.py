@@ -27,7 +27,7 @@ def _of_json(content: Any) -> int:
 
 
 def read_json(fs: FileSystem, path: str, remedy: str) -> Any:
-    """What `to_json` was given. Raises UnreadableFile, FileNotFoundError."""
+    """The value of a file by `to_json`. Raises UnreadableFile, FileNotFoundError."""
     data = fs.read_file(path)
     try:
         kept = json.loads(data)
@@ -47,7 +47,7 @@ def to_lines(text: str) -> bytes:
 
 
 def read_lines(fs: FileSystem, path: str, remedy: str) -> str:
-    """What `to_lines` was given. Raises UnreadableFile, FileNotFoundError."""
+    """The lines of a file by `to_lines`. Raises UnreadableFile, FileNotFoundError."""
     try:
         text, mark, checksum = fs.read_file(path).decode().rpartition(_CHECKSUM_LINE)
     except UnicodeDecodeError as error:

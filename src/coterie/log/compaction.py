@@ -35,7 +35,7 @@ KEYS_AT_ONCE = 2_000_000
 
 @dataclass(slots=True)
 class CompactionPlan:
-    """What one compaction will read: the closed segments, and from which offset on they are new to it."""
+    """The input of one compaction: the closed segments, and the first offset that no earlier one has processed."""
 
     fs: FileSystem
     segments: list[Segment]
@@ -47,7 +47,7 @@ class CompactionPlan:
 
 @dataclass(slots=True)
 class Cleaned:
-    """What `clean` made: for each group of old segments the file that takes their place, under the first one's name."""
+    """The result of `clean`: for each group of old segments the file that replaces them, under the first one's name."""
 
     plan: CompactionPlan
     until: int
@@ -135,7 +135,7 @@ def swap(log: PartitionLog, cleaned: Cleaned) -> bool:
 
 
 def _undo_unfinished(log: PartitionLog) -> None:
-    """What an exchange that failed could not take back, since that failed too. Raises OSError."""
+    """Undoes a failed exchange whose undoing failed too. Raises OSError."""
     names = log.fs.names(log.directory)
     unfinished = [name for name in names if name.endswith(SWAP)]
     for segment in log.segments if unfinished else []:
@@ -229,7 +229,7 @@ def _batches(plan: CompactionPlan) -> Iterator[tuple[Segment, int, BatchHeader]]
 
 
 def _headers(segment: Segment) -> list[tuple[int, BatchHeader]]:
-    """Those of the whole segment. Raises BatchError."""
+    """The batches of the whole segment. Raises BatchError."""
     headers = segment.headers(0)
     end = headers[-1][0] + headers[-1][1].size if headers else 0
     if end != segment.size:
@@ -252,7 +252,7 @@ def _cleaned_batch(
     newest: dict[bytes, int],
     cleaned: Cleaned,
 ) -> bytes:
-    """What stays of a batch; nothing for none of it."""
+    """The bytes kept of a batch; empty where all its records go."""
     cleaned.records_before += header.record_count
     if header.base_offset >= until:
         cleaned.records_after += header.record_count

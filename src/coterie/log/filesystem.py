@@ -143,7 +143,7 @@ class MemoryFileSystem:
         file.sync()
 
     def crash(self, keep: int = 0) -> None:
-        """What a power cut leaves: every file is cut to its synced length plus up to ``keep`` bytes of the rest.
+        """A power cut: every file is cut to its synced length plus up to ``keep`` bytes of the rest.
         What is left lies on the disk, and outlives the next power cut."""
         for file in self.files.values():
             reserved = file.reserved

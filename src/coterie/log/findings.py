@@ -1,4 +1,4 @@
-"""What does not fit in a data folder, as data: the log's loading makes findings, a driver reports them."""
+"""Defects of a data folder, as data: the log's loading makes findings, a driver reports them."""
 
 from __future__ import annotations
 

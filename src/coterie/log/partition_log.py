@@ -40,7 +40,7 @@ MAX_TIMESTAMP = -3
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append answers: the offsets it got, the append time (-1 for CreateTime), and whether it was a repeat (then
+    """The result of an append: its offsets, the append time (-1 for CreateTime), and whether it was a repeat (then
     the time is that of the first batch)."""
 
     base_offset: int

@@ -1,4 +1,4 @@
-"""What a log remembers of idempotent producers: epoch and the last five batches of each (KIP-98, KIP-360).
+"""A log's state of idempotent producers: epoch and the last five batches of each (KIP-98, KIP-360).
 
 A batch seen before is answered with the offset it got then; a gap in the sequence is refused.
 """

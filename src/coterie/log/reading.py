@@ -1,4 +1,4 @@
-"""What readers of a log get beyond its batches as they lie: only decided transactions, or message sets of an old format.
+"""Reads of a log beyond its stored batches: only decided transactions, or message sets of an old format.
 
 Source: KIP-98 for isolation levels; Kafka's KafkaApis.handleFetchRequest and KIP-283 for Fetch 0 to 3.
 """
@@ -49,7 +49,7 @@ def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int,
 
 
 def cut_short(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
-    """What Fetch 0 to 2, whose limit also holds for the first batch, return instead of a larger one: a message that is cut
+    """The response of Fetch 0 to 2, whose limit also holds for the first batch, in place of a larger one: a message that is cut
     short; nothing where no batch is larger."""
     if max_bytes > 0 and any(header.size > max_bytes for _, header in batches(log.read(offset, 1))):
         return OVERSIZED
@@ -57,7 +57,7 @@ def cut_short(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
 
 
 def offsets_before(log: PartitionLog, timestamp: int, limit: int, now_ms: int) -> list[int]:
-    """What ListOffsets 0 returns: up to ``limit`` of the segments' start offsets and the log's end, the newest first, of
+    """The response of ListOffsets 0: up to ``limit`` of the segments' start offsets and the log's end, the newest first, of
     the segments last written at ``timestamp`` (ms) or before; -1 stands for the end, -2 for the start. Raises Refusal
     for a negative limit. Source: Kafka 2.6's Log.legacyFetchOffsetsBefore."""
     if limit < 0:

@@ -132,7 +132,7 @@ def _damage(source: _Bytes, position: int, end: int, problem: str) -> Damage:
 
 
 def _next_batch(source: _Bytes, position: int, next_offset: int, limit: int) -> int:
-    """Where the next undamaged batch begins after the damage at ``position``; the size of the file if there is none."""
+    """The position of the next undamaged batch after the damage at ``position``; the size of the file if there is none."""
     data, at = source.at(position, HEADER_BYTES)
     if len(data) - at >= HEADER_BYTES:
         claimed = read_header(data, at)
@@ -295,7 +295,7 @@ def _mended(
 
 
 def _missing_offsets(result: Survey, damage: Damage, base_offset: int, bound: int | None) -> str:
-    """Which offsets the damage took, by what is before and after it."""
+    """The offsets that the damage took, by the batches before and after it."""
     before = [h.last_offset + 1 for p, h in result.batches if p < damage.position]
     after = [h.base_offset for p, h in result.batches if p > damage.position]
     first, end = before[-1] if before else base_offset, after[0] if after else bound

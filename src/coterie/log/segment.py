@@ -199,7 +199,7 @@ class Segment:
         try:
             self.file.append(batch)
         except OSError:
-            # What was torn is cut off, or lies beyond the file's end until the next append.
+            # A torn batch is cut off, or lies beyond the file's end until the next append.
             self._untidy = True
             with suppress(OSError):
                 self.trim()
@@ -274,7 +274,7 @@ class Segment:
         return self.start_of_stretch(self.index.time_offsets[slot])
 
     def end_of_stretch(self, position: int) -> int:
-        """Where the index entry after ``position`` is, or the segment's end."""
+        """The position of the index entry after ``position``, or the segment's end."""
         positions = self.index.positions
         slot = bisect_right(positions, position)
         return positions[slot] if slot < len(positions) else self.size

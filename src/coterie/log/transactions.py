@@ -59,7 +59,7 @@ class PartitionTransactions:
         return min(self.open.values(), default=end_offset)
 
     def aborted_between(self, first: int, last: int) -> list[Aborted]:
-        """Those with records from offset ``first`` up to, not including, ``last``."""
+        """Aborted transactions with records from offset ``first`` up to, not including, ``last``."""
         return [a for a in self.aborted if a.last_offset >= first and a.first_offset < last]
 
     def forget_before(self, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""What a log checks of the batch that a client produces, and the batch as the topic's settings want it.
+"""The checks of a client's batch, and its conversion by the topic's settings.
 
 Every batch is walked over (`records.walking`); records are made only where some are refused or the batch is written anew:
 a compacted topic, limits on timestamps, another compression than the producer's. Source: Kafka's LogValidator; KIP-467 for

@@ -1,4 +1,4 @@
-"""How much a micro-batch may take: at most so many rows or bytes, and not before there are so many (maxOffsetsPerTrigger,
+"""The size of a micro-batch: at most so many rows or bytes, and not before there are so many (maxOffsetsPerTrigger,
 minOffsetsPerTrigger and maxTriggerDelay as in Spark's KafkaMicroBatchStream; the bytes are ours)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coterie.pipeline.options import SourceOptions
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What Spark allows in this trigger; None for no limit. ``at_once``: it does not wait for a minimum."""
+    """Spark's limits for this trigger; None for no limit. ``at_once``: it does not wait for a minimum."""
 
     rows: int | None = None
     size_bytes: int | None = None
@@ -38,7 +38,7 @@ class Admission:
     def admit(
         self, start: Mapping[TopicPartition, int], ends: dict[TopicPartition, int], limits: Limits, *, now: bool = False
     ) -> dict[TopicPartition, int]:
-        """How far the next batch goes, partition by partition; ``start`` itself when it is to wait for more. ``now``: it
+        """The end of the next batch, partition by partition; ``start`` itself when it is to wait for more. ``now``: it
         does not wait."""
         available = _available(start, ends)
         total = sum(available.values())

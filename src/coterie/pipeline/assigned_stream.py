@@ -34,7 +34,7 @@ class AssignedStream:
         self._goal = self.reader.ends()
 
     def latest(self, start: Offset, limits: Limits) -> Offset:
-        """Where the next batch ends, or ``start`` itself. By now Spark has finished everything before ``start``: the one
+        """The end of the next batch, or ``start`` itself. By now Spark has finished everything before ``start``: the one
         place to commit."""
         before = from_json(parse(start))
         self.commit(start)
@@ -47,7 +47,7 @@ class AssignedStream:
         # Of a topic that was made anew, with failOnDataLoss=false: from where it is now.
         begin = {tp: min(begin[tp], self._ends[tp]) for tp in ends}
         taken = self._admission.admit(begin, ends, limits, now=self._goal is not None)
-        # Nothing new must be the same text, or Spark makes an empty batch.
+        # Without new records the text must be the same, or Spark makes an empty batch.
         return start if taken == before else as_json(taken)
 
     def _bounded(self, goal: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -75,7 +75,7 @@ class GroupStream:
         return self.member.settle({tp: end for tp, (_, end) in processed.items()}, patience_s)
 
     def _reach(self) -> dict[TopicPartition, int]:
-        """How far each owned partition can be read; one whose records are gone begins where there are some again."""
+        """The end offset of each owned partition; a partition whose records were deleted resumes at its log start offset."""
         owned = self.member.positions
         self._ends = self.reader.offsets_of(dict.fromkeys(owned, LATEST))
         for tp, position in list(owned.items()):
@@ -104,7 +104,7 @@ class GroupStream:
         }
 
     def report(self) -> Offset:
-        """What is left, for the query's progress."""
+        """Records not yet in a batch, for the query's progress."""
         lag = {tp: max(end - self.member.positions.get(tp, end), 0) for tp, end in self._ends.items()}
         generation = self.member.identity[1] if self._joined else -1
         return {"generation": generation, "lag": as_json(lag)}

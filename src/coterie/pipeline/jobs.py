@@ -107,7 +107,7 @@ def _run(writer: Any, source: JobSource, out: Path, control: Control) -> None:
 
 
 def checkpoint(out: Path) -> Path:
-    """Where a job of that folder keeps how far it has read."""
+    """The checkpoint folder of a job with this output folder."""
     return out / "checkpoint"
 
 

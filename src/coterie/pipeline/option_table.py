@@ -33,7 +33,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Use(enum.Enum):
-    """What a batch read, a stream or a write makes of an option."""
+    """The effect of an option in a batch read, a stream or a write."""
 
     USED = "yes"
     IGNORED = "ignored, with a warning"
@@ -259,7 +259,7 @@ REFUSED_BY_SINK = {
 
 
 def _taken(option: Option[object]) -> str:
-    """What it takes, JSON as code."""
+    """The option's accepted values, JSON as code."""
     return re.sub(r"\{.*\}", r"`\g<0>`", option.value_type.text)
 
 

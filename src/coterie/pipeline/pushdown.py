@@ -18,7 +18,7 @@ from coterie.pipeline.offsets import TopicPartition
 
 @dataclass(slots=True)
 class Bounds:
-    """What the filters leave; ``topics`` and ``partitions`` None for all."""
+    """The bounds that the filters leave; ``topics`` and ``partitions`` None for all."""
 
     topics: set[str] | None = None
     partitions: set[int] | None = None

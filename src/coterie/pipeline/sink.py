@@ -39,7 +39,7 @@ from coterie.pipeline.options import OptionError, SinkOptions, sink_options, war
 _DEFAULTS = {"batch.size": "500000", "linger.ms": "20", "client.id": "coterie-spark-sink"}
 _ANY_TOPIC = "__consumer_offsets"  # an offset needs a topic that exists, and rows may name theirs themselves
 TRANSACTION_TIMEOUT_MS = "900000"  # the default of transaction.max.timeout.ms at the broker
-# What a column may be, as Spark's simpleString has it; other columns are left out, as in Spark's Kafka sink (KafkaWriter).
+# The allowed types of a column, as Spark's simpleString; other columns are left out, as in Spark's Kafka sink (KafkaWriter).
 _COLUMNS = {
     "key": ("string", "binary"),
     "value": ("string", "binary"),
@@ -55,7 +55,7 @@ class WriteAborted(Exception):
 
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has written; ``left``: its transaction, for the driver to end."""
+    """A task's result; ``left``: its transaction, for the driver to end."""
 
     records: int
     left: OpenTransaction | None = None
@@ -63,7 +63,7 @@ class Written(WriterCommitMessage):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class SinkTarget:
-    """Where rows go, and what of them; plain data that travels to the tasks."""
+    """The target of a write and its columns; plain data that travels to the tasks."""
 
     client: dict[str, str] = field(repr=False)
     topic: str | None
@@ -85,7 +85,7 @@ class SinkTarget:
 
 @dataclass(frozen=True, slots=True)
 class TaskId:
-    """Which part of which write a task is; ``batch_id`` -1 for a batch write."""
+    """A task of a write; ``batch_id`` -1 for a batch write."""
 
     query_id: str
     batch_id: int
@@ -257,7 +257,7 @@ async def abort_write(to: SinkTarget, messages: Sequence[Any], query_id: str | N
 
 
 class _Writer:
-    """What both writers do."""
+    """The part of both writers."""
 
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
         parsed = sink_options(options)

@@ -76,7 +76,7 @@ class CoterieDataSource(DataSource):  # type: ignore[misc]
 
 
 class Task(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+    """The range that one task reads."""
 
     def __init__(self, offsets: OffsetRange) -> None:
         super().__init__(None)
@@ -127,7 +127,7 @@ class CoterieReader(DataSourceReader):  # type: ignore[misc]
 
 
 class Files(InputPartition):  # type: ignore[misc]
-    """What one task reads of a log folder."""
+    """The range of a log folder that one task reads."""
 
     def __init__(self, topic: str, partition: int, ranges: list[FileRange], first: int, end: int) -> None:
         super().__init__(None)

@@ -1,4 +1,4 @@
-"""What a streaming read does, in either mode (`assigned_stream`, `group_stream`); `source.py` wraps it for Spark."""
+"""A streaming read, in either mode (`assigned_stream`, `group_stream`); `source.py` wraps it for Spark."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class QueryStream(Protocol):
     for an offset of the other mode."""
 
     def initial(self) -> Offset:
-        """Where a query without a checkpoint begins; the same at each call."""
+        """The first offset of a query without a checkpoint; the same at each call."""
 
     def until_now(self) -> None:
         """Trigger.AvailableNow: read no further than what there is now."""
 
     def latest(self, start: Offset, limits: Limits) -> Offset:
-        """Where the next batch ends; ``start`` itself when there is none yet. Spark has finished all before ``start``."""
+        """The end of the next batch; ``start`` itself when there is none yet. Spark has finished all before ``start``."""
 
     def plan(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """A batch's tasks."""
 
     def report(self) -> Offset:
-        """What is available, for the query's progress."""
+        """The available records, for the query's progress."""
 
     def leave(self) -> None:
         """Closes connections, and leaves the group."""

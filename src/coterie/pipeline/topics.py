@@ -107,7 +107,7 @@ class TopicReader:
     # -- topics and offsets -----------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[TopicPartition]:
-        """What there is to read now. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for a topic that is missing."""
+        """The partitions to read now. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for a topic that is missing."""
         return self._patiently(self._partitions)
 
     def _partitions(self) -> list[TopicPartition]:
@@ -163,7 +163,7 @@ class TopicReader:
         return self.offsets_of(dict.fromkeys(self.partitions(), LATEST))
 
     def starting(self) -> dict[TopicPartition, int]:
-        """Where to begin, by the options: timestamps, the group's commits, or offsets. Raises OptionError, DataLossError."""
+        """The first offsets, by the options: timestamps, the group's commits, or offsets. Raises OptionError, DataLossError."""
         o, partitions = self.options, self.partitions()
         if o.starting_timestamps is None and o.starting == "committed":
             known = {tp: offset for tp, offset in self.committed(partitions).items() if offset >= 0}

@@ -71,7 +71,7 @@ def decompress_lz4_format_0(data: bytes) -> bytes:
 
 
 def _lz4_header_bytes(frame: bytearray) -> int:
-    """Where the header's checksum stands: after magic, flags, block size, and the content's size if there is one."""
+    """The position of the header's checksum: after magic, flags, block size, and the content's size if there is one."""
     return 14 if frame[4] & 0x08 else 6
 
 

@@ -14,7 +14,7 @@ HOP = 64  # records that are hopped over one by one before that is tried again
 
 
 def record_bounds(bodies: Sequence[bytes], counts: Sequence[int]) -> tuple[Any, Any]:
-    """Where each record's attributes byte stands in the joined bodies, and where the record ends. Raises ValueError,
+    """The positions of each record's attributes byte in the joined bodies, and of the record's end. Raises ValueError,
     IndexError."""
     bounds: list[tuple[Any, Any]] = []
     base = 0

@@ -14,7 +14,7 @@ from coterie.records.fields import BatchError, skip_headers
 from coterie.wire.primitives import java_long, read_varint, read_varlong
 
 MAX_TIMESTAMP = 2**63 - 1
-# What is stored unfolds to less than readers take (MAX_UNCOMPRESSED_BYTES): a megabyte must not cost a broker its memory.
+# A stored batch unfolds to less than readers accept (MAX_UNCOMPRESSED_BYTES): a megabyte must not cost a broker its memory.
 MAX_STORED_BYTES = 64 * 1024 * 1024
 
 

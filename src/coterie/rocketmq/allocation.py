@@ -33,11 +33,11 @@ Strategy = Callable[[str, Queues, Sequence[str]], list[MessageQueue]]
 
 
 class AllocationError(ValueError):
-    """Nothing can be allocated out of that."""
+    """Client id, queues or clients do not allow an allocation."""
 
 
 def _index(client_id: str, queues: Queues, clients: Sequence[str]) -> int | None:
-    """Where a client stands; None where the others do not know it (yet). Raises AllocationError for empty lists."""
+    """The client's index among the sorted clients; None where it is not among them. Raises AllocationError for empty lists."""
     if not client_id or not queues or not clients:
         raise AllocationError("a client id, queues and clients are needed")
     index = bisect_left(clients, client_id)
@@ -130,7 +130,7 @@ def consistent_hash(virtual_nodes: int = VIRTUAL_NODES) -> Strategy:
 
 @lru_cache(maxsize=64)
 def _ring(clients: tuple[str, ...], virtual_nodes: int) -> tuple[list[int], list[str]]:
-    """Where the virtual nodes lie, in order, and whose they are. Of two in one place the later counts."""
+    """The sorted hashes of the virtual nodes, and the client of each. Of two equal hashes the later client counts."""
     ring: dict[int, str] = {}
     for client in clients:
         for number in range(virtual_nodes):

@@ -96,7 +96,7 @@ class ClientMachine(ScriptMachine):
     # -- its life -------------------------------------------------------------------------------------------------------
 
     def _life(self) -> Steps[None]:
-        """What is due first comes first; at the beginning routes, then heartbeats, then the first rebalance."""
+        """The earliest due step first; at the beginning routes, then heartbeats, then the first rebalance."""
         c = self.config
         work = {
             "route": (self._fetch_routes, c.poll_name_server_interval_ms),

@@ -35,6 +35,6 @@ class QueueLocks:
                 del self._held[group, queue]
 
     def holder(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
-        """Who has it now."""
+        """The client that holds the lock at ``now_ms``; None where it is free or expired."""
         client_id, since_ms = self._held.get((group, queue), (None, 0))
         return client_id if now_ms - since_ms <= LOCK_MAX_LIVE_MS else None

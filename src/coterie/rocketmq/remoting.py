@@ -101,7 +101,7 @@ class StoredMessage(NamedTuple):
 
 
 def read_messages(data: bytes) -> Iterator[StoredMessage]:
-    """Those of a pull's answer. Raises FrameError for a broken one."""
+    """The messages of a pull's response. Raises FrameError for a broken one."""
     at = 0
     while at < len(data):
         size = int.from_bytes(data[at : at + 4], "big", signed=True)

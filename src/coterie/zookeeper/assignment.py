@@ -1,4 +1,4 @@
-"""Who reads what: a topic's partitions over all threads of all members with that topic (Kafka 0.8's RangeAssignor).
+"""The assignment: a topic's partitions over all threads of all members with that topic (Kafka 0.8's RangeAssignor).
 
 Partitions by number, threads by name; partitions / threads each, the remainder one each to the first threads. Every
 member computes it for itself, out of what it read: they agree when they read the same.
@@ -27,7 +27,7 @@ def threads_by_topic(subscriptions: Mapping[str, Mapping[str, int]]) -> dict[str
 
 
 def share(partitions: Sequence[int], threads: Sequence[str], thread: str) -> Sequence[int]:
-    """What of a topic's sorted partitions that one of its sorted threads reads; nothing if it is not among them."""
+    """The share of one of a topic's sorted threads in its sorted partitions; empty if it is not among them."""
     index = bisect_left(threads, thread)
     if index == len(threads) or threads[index] != thread:
         return ()

@@ -205,7 +205,7 @@ class ConsumerMachine(ScriptMachine):
         return True
 
     def _wait_for_brokers(self) -> Steps[bool]:
-        """Nothing to read from: the coming of a broker is the next change."""
+        """Without a broker: the first registration of one is the next change."""
         brokers = yield from self._ask(List(paths.BROKERS, watch=True))
         self._changed = self._changed or bool(brokers)
         return True

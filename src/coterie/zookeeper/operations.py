@@ -43,7 +43,7 @@ class Corrupt(ZooKeeperError):
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """What `Read` answers. ``mine``: ephemeral, and of this very session."""
+    """The result of `Read`. ``mine``: ephemeral, and of this very session."""
 
     data: str
     mine: bool = False

@@ -1,4 +1,4 @@
-"""What happens when a member's deadline passes (scenarios: tests/spec/timers.txt)."""
+"""The end of a member's session, reservation or rebalance deadline (scenarios: tests/spec/timers.txt)."""
 
 from __future__ import annotations
 

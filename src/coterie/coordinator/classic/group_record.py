@@ -38,7 +38,7 @@ def group_stored(group: Group, assignments: Mapping[str, bytes], now_ms: int) ->
 
 
 def group_store_error(code: ErrorCode) -> ErrorCode:
-    """How a failed append of a group's record sounds to a member (scenario testStoreGroupErrorMapping)."""
+    """The error in a member's response where the append of a group's record failed (scenario testStoreGroupErrorMapping)."""
     return _STORE_ERRORS.get(code, code)
 
 

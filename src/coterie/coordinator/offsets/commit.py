@@ -87,7 +87,7 @@ def _validate(group: Group, exists: bool, request: OffsetCommitRequest, ctx: Con
 def validate_commit(
     group: Group, generation: int, member_id: str, group_instance_id: str | None, *, transactional: bool = False
 ) -> Member | None:
-    """Who commits, None for a simple consumer or for a transaction without a member's data. Raises Refusal."""
+    """The committing member, None for a simple consumer or for a transaction without a member's data. Raises Refusal."""
     refuse_dead(group)
     if generation < 0 and group.phase == Phase.EMPTY:
         return None

@@ -27,7 +27,7 @@ def txn_commit_refused(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnO
     )
 
 
-# How a refused append, or a transaction that turned out not to be its sender's, sounds to a producer: as something to
+# The error of a refused append, or of a transaction that is not its sender's, as a producer gets it: as something to
 # try again where that helps, else as it is (scenario testVerificationErrorsForTxnOffsetCommits).
 _RETRIED = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -31,7 +31,7 @@ NO_PRODUCER = (-1, -1)
 
 
 class TransactionLog(Protocol):
-    """What a coordinator writes to. Each raises Refusal when it cannot be written."""
+    """The logs that a coordinator writes to. Each method raises Refusal where the write fails."""
 
     def keep(self, transaction: Transaction) -> None:
         """Appends a state to `__transaction_state`."""
@@ -131,7 +131,7 @@ class TransactionMachine:
         return aborted
 
     def complete_prepared(self, now_ms: int) -> None:
-        """What was decided before a crash, or before the disk failed, gets its markers."""
+        """Writes the markers of transactions that were prepared before a crash or a failure of the disk."""
         for transaction in [t for t in self.by_id.values() if t.status in PREPARED]:
             self._complete(transaction, now_ms)
 

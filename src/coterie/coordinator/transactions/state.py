@@ -1,4 +1,4 @@
-"""Where a transactional id stands, and how that is stored in `__transaction_state`, byte for byte as Apache Kafka does."""
+"""The state of a transactional id, and its record in `__transaction_state`, byte for byte Apache Kafka's."""
 
 from __future__ import annotations
 

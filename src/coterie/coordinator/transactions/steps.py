@@ -1,4 +1,4 @@
-"""What may happen to a transactional id, each step a function: from the state and a request to the next state."""
+"""The transitions of a transactional id, each a function from state and request to the next state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Claim:
 
 
 def offsets_claim(request: TxnOffsetCommitRequest, version: int) -> Claim:
-    """What TxnOffsetCommit of that version claims and may be answered."""
+    """The claim of a TxnOffsetCommit, with the errors that its version allows."""
     abortable = version >= TXN_OFFSET_COMMIT_ABORTABLE_FROM
     return Claim(request.producer_id, request.producer_epoch, returns_fenced=False, returns_abortable=abortable)
 

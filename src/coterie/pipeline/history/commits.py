@@ -80,7 +80,7 @@ def _progress(commit_ms: Any, offset: Any) -> dict[str, Any]:
     pauses: Any = np.diff(commit_ms)
     seconds = float(commit_ms.max() - commit_ms.min()) / 1000
     median, p95 = np.percentile(pauses, [50, 95]).tolist() if pauses.size else (None, None)
-    # What did not move on is one pause, however often it was committed meanwhile.
+    # Commits of one unchanged offset are one pause.
     steps: Any = np.concatenate(([0], np.nonzero(np.diff(offset))[0] + 1))
     stalled_ms = np.diff(commit_ms[steps])
     long = np.nonzero((stalled_ms >= STALL_AT_LEAST_MS) & (stalled_ms >= STALL_FACTOR * (median or 0)))[0]
@@ -155,7 +155,7 @@ def committed_by_time(commits: Any, grid: Grid) -> Any:
 
 
 def lag(committed: Any, ends: Any) -> Any:
-    """What `committed_by_time` makes, ends (topic, partition, time_ms, end_offset) -> LAG."""
+    """The result of `committed_by_time`, ends (topic, partition, time_ms, end_offset) -> LAG."""
     from pyspark.sql import functions as f
 
     behind = f.greatest(f.col("end_offset") - f.col("committed"), f.lit(0)).alias("lag")

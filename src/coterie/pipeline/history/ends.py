@@ -1,4 +1,4 @@
-"""How far topics reached at a time, for the lag: requested from a broker, or read from the batch headers of log folders."""
+"""End offsets of topics at a time, for the lag: requested from a broker, or read from the batch headers of log folders."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ JOURNAL = "value binary, offset bigint"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What to read; any of them. ``client``: settings of the broker's client; ``folders``: log folders instead."""
+    """The inputs of a run; any of them. ``client``: settings of the broker's client; ``folders``: log folders instead."""
 
     client: Mapping[str, str] | None = field(default=None, repr=False)
     folders: tuple[Path, ...] = ()

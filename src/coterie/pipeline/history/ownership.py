@@ -1,4 +1,4 @@
-"""Who had what from when to when, and how long members live. DataFrame -> DataFrame.
+"""The owner of each partition over time, and the lifetimes of members. DataFrame -> DataFrame.
 
 From the offsets alone: a generation begins when its assignment is stored. What a rebalance itself took is in `rebalances`.
 """

@@ -1,4 +1,4 @@
-"""Where the records of `__consumer_offsets` come from: log folders, in byte ranges that begin with a batch, or a broker's
+"""The sources of `__consumer_offsets`' records: log folders, in byte ranges that begin with a batch, or a broker's
 topic, in ranges of offsets. Each task reads its range in pieces and decodes them; nothing passes through the JVM but rows.
 """
 

@@ -33,7 +33,7 @@ _EMPTY = re.compile(r"Group (?P<group>\S+) with generation (?P<generation>\d+) i
 _FAILED = re.compile(rf"Member (?P<member>\S+) in {_OF} has failed")
 _DELETED = re.compile(r"The following groups were deleted: (?P<groups>[^.]+)\.")
 
-# What a reason means (coterie.journal.CAUSES); the first that is found counts.
+# The cause (coterie.journal.CAUSES) for a text in a reason; the first match counts.
 _CAUSES = (
     (re.compile(r"adding new member", re.I), "member_joined"),
     (re.compile(r"heartbeat expiration", re.I), "session_timeout"),
@@ -57,7 +57,7 @@ def cause_of(reason: str) -> str:
 
 @dataclass(slots=True)
 class _Story:
-    """What is known of one group's rebalance under way."""
+    """The lines so far of one group's current rebalance."""
 
     started_ms: int | None = None
     formed_ms: int | None = None

@@ -26,14 +26,14 @@ GENERATIONS = (
     "time_ms bigint, log_partition int, log_offset bigint"
 )
 
-# Who was in it, with what settings, and what it subscribed to.
+# The members of a generation, with their settings and subscribed topics.
 MEMBERS = (
     "group string, generation int, member_id string, group_instance_id string, client_id string, client_host string, "
     "session_timeout_ms int, rebalance_timeout_ms int, topics array<string>, time_ms bigint, log_partition int, "
     "log_offset bigint"
 )
 
-# Who was to read what in it.
+# The assignment of a generation: member and partition.
 ASSIGNMENTS = (
     "group string, generation int, member_id string, client_id string, topic string, partition int, time_ms bigint, "
     "log_partition int, log_offset bigint"
