@@ -1,4 +1,4 @@
-"""What recognises the known differences of group stories; their names and reasons stand in `differences.STORY_ROWS`.
+"""Functions that recognise the known differences of group stories; names and reasons are in `differences.STORY_ROWS`.
 
 Each takes the story and how its sides parted: what coterie and Kafka last answered. One difference is not even asked for,
 since waiting for it would take minutes: a second JoinGroup or SyncGroup of a member whose first still waits. Kafka never

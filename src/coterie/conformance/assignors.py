@@ -35,7 +35,7 @@ class AssignmentCase:
     members: tuple[Subscriber, ...]
 
     def lines(self) -> Iterator[str]:
-        """What `Assign.java` reads."""
+        """The case as the input line of `Assign.java`."""
         yield f"assignor {self.assignor}"
         for name, count in self.topics.counts.items():
             racks = self.topics.racks.get(name, ())
@@ -52,7 +52,7 @@ class AssignmentCase:
 
 @dataclass(slots=True)
 class AssignmentComparison:
-    """What came of many cases."""
+    """The result of many cases."""
 
     cases: int = 0
     same: int = 0
@@ -280,7 +280,7 @@ def moves(case: AssignmentCase, assignment: Assignment) -> int:
 
 
 def invalid(case: AssignmentCase, assignment: Assignment) -> str:
-    """What is wrong with an assignment by itself; "" when nothing is."""
+    """The problem of an assignment by itself; "" without one."""
     given: set[tuple[str, int]] = set()
     for member in case.members:
         if member.member_id not in assignment:

@@ -99,7 +99,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def wrong(command: CommandCase, version: str, code: int, output: str) -> str:
-    """What is wrong with a command's end on that version of Kafka ("" for nothing); ``output`` is both streams'."""
+    """The problem of a command's end on that version of Kafka ("" without one); ``output`` is both streams'."""
     text = output.strip()
     if TRACEBACK in output:
         return f"a traceback: {text}"

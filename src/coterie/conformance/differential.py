@@ -39,7 +39,7 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class DifferentialReport:
-    """What a run against one version came to."""
+    """The result of a run against one version."""
 
     version: str
     steps: int = 0

@@ -1,4 +1,4 @@
-"""What clients from before record batches read from coterie, beside Apache Kafka 2.6.3, the last line that registers in
+"""The reads of clients from before record batches from coterie, beside Apache Kafka 2.6.3, the last line that registers in
 ZooKeeper and serves every version: Fetch 0 to 3 and ListOffsets 0 message by message, and what the console consumer of
 1.1.1 prints of the same records when it finds the broker through ZooKeeper.
 """

@@ -1,4 +1,4 @@
-"""What a story asks: one function per kind of request, half of them what a good member would ask, half of them wrong.
+"""A story's requests: one function per kind, half of them requests of a correct member, half of them wrong.
 
 A question is a request made anew for each side, since member ids differ; symbols stand for them until then.
 """

@@ -1,4 +1,4 @@
-"""What recognises one known difference between two answers; the names and reasons stand in `differences.ROWS`."""
+"""Functions that recognise a known difference between two responses; names and reasons are in `differences.ROWS`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DifferingPart:
 
 
 Recognise = Callable[[DifferingPart], bool]
-# What Kafka serves and coterie does not, by api key.
+# The APIs that Kafka serves and coterie does not, by key.
 NOT_SERVED = {
     **dict.fromkeys((4, 5, 6, 7), "between ZooKeeper's controller and its brokers"),
     **dict.fromkeys(

@@ -26,7 +26,7 @@ VERSIONS = ("4.9.5", "5.5.0")
 QUEUES, MESSAGES, CONSUMERS = 8, 800, 4
 PATIENCE_S = 60.0
 _QUIET = '<configuration><root level="OFF"/></configuration>\n'
-# What RocketMQ's own start scripts open of the JDK for it.
+# The JDK's packages that RocketMQ's own start scripts open.
 _OPENS = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/jdk.internal.ref", "java.base/java.lang")
 
 
@@ -132,7 +132,7 @@ class Worker:
 
 @dataclass(slots=True)
 class RocketMQStory:
-    """What came of four consumers of which one was killed. ``gap_ms``: from the kill until all queues had owners again."""
+    """The result of four consumers of which one was killed. ``gap_ms``: from the kill until all queues had owners again."""
 
     wrong: list[str] = field(default_factory=list)
     gap_ms: int = 0

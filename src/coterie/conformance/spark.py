@@ -75,7 +75,7 @@ def run_spark(address: str, fill: Callable[[str, int, int], None], folder: Path,
 
 
 def _connector_results(python: Path, address: str, folder: Path, jars: str) -> list[dict[str, Any]]:
-    """What the connector gives for each case of `spark_cases`, in their order. Raises CannotRun."""
+    """The connector's result for each case of `spark_cases`, in their order. Raises CannotRun."""
     make_topics(address, (OURS, THEIRS))
     (folder / "cases.txt").write_text(repr([as_dict(case) for case in CASES]))
     _run_peer(python, "spark_case_runner.py", address, str(folder), jars)

@@ -1,4 +1,4 @@
-"""What the options of a Spark source and sink do, as data: reads and writes with options, and what each gives. Tests ask
+"""The options of a Spark source and sink, as data: reads and writes with options, and the result of each. Tests ask
 coterie's source and sink; conformance's part `spark` asks Spark's own connector as well, and compares."""
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class GroupStory:
         return KINDS[kind][0](view, actor)
 
     def _useful(self, free: list[GroupActor]) -> GroupQuestion | None:
-        """What a good member would do now: join when a rebalance waits for it, sync when it has joined."""
+        """The request of a correct member now: join when a rebalance waits for it, sync when it has joined."""
         view = self.view
         if view.state == "PreparingRebalance":
             late = [a for a in free if a.member in view.members] or [a for a in free if a.member]

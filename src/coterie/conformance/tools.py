@@ -41,7 +41,7 @@ ATTEMPTS = 3  # of a command that only reads: Kafka's metadata follows a change 
 ATTEMPT_PAUSE_S = 0.5
 _READING = ("--describe", "--list", "describe", "list", "--verify", "kafka-get-offsets")
 
-# What differs by nature, in the order in which it is masked: (what, pattern, its mask).
+# Texts that differ on every run, in the order in which they are masked: (name, pattern, mask).
 MASKS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("stack frames", re.compile(r"(?m)^\s+(at .*|\.\.\. \d+ more)\n?"), ""),
     ("member ids", re.compile(r"\b([\w.-]+)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), r"\1-{uuid}"),
@@ -71,7 +71,7 @@ _NUMBER = re.compile(r"-?\b\d+([.,]\d+)*\b")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command printed and how it ended; ``exit_code`` is "-" where it was still running at its limit."""
+    """A command's output and end; ``exit_code`` is "-" where it was still running at its limit."""
 
     exit_code: str
     out: str

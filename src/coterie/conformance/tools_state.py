@@ -1,4 +1,4 @@
-"""What part `tools` has on a broker before the first command: topics with records, groups and transactions."""
+"""The state of a broker before part `tools`' first command: topics with records, groups and transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What part `tools` runs: Apache Kafka's command-line tools, their commands in the order they are run, and which of
+"""The commands of part `tools`: Apache Kafka's command-line tools, their commands in the order they are run, and which of
 coterie's outputs may differ from Apache Kafka's.
 
 A command is written as it would be typed, without the server's address. The topics `records` (3 partitions, 10 records
@@ -32,7 +32,7 @@ class Tool:
 
 
 class Compare(Flag):
-    """How two outputs are compared, once what differs by nature is masked: line by line, unless a flag changes it.
+    """The comparison of two outputs after the masks: line by line, unless a flag changes it.
     SHARED_KEYS leaves out the lines whose first word (up to =) only one side prints."""
 
     LINES = 0

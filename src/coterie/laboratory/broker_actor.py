@@ -111,7 +111,7 @@ class BrokerActor:
         return Shard(self.config)
 
     def _recover(self) -> None:
-        """What else a broker loads, once its groups are there."""
+        """The broker's loading after its groups; for subclasses."""
 
     def crash(self) -> None:
         """The process ends, or the machine; sometimes with half of a write on the disk."""

@@ -1,4 +1,4 @@
-"""What must hold after every step of a group, whatever happened.
+"""The invariants of a group after every step.
 
 A violation is an AssertionError: a bug of the core, never of a scenario.
 """
@@ -91,7 +91,7 @@ def check_group(group: Group) -> None:
 
 
 def persisted(shard: Shard) -> dict[str, tuple[object, object]]:
-    """What of a shard must come back from its log: groups with their generation and members, and offsets."""
+    """The state that a shard must recover from its log: groups with their generation and members, and offsets."""
     kept: dict[str, tuple[object, object]] = {}
     for group in shard.groups.values():
         settled = group.phase in (Phase.STABLE, Phase.EMPTY) and (group.members or group.generation)

@@ -47,7 +47,7 @@ class Reader:
                 self._since_ms[partition] = now_ms
 
     def skip(self) -> None:
-        """Nothing was read since the last time: the process stood still."""
+        """Skips the time since the last call without reading: the process was stalled."""
         self._since_ms = dict.fromkeys(self._since_ms, self._world.now_ms)
 
     def skip_one(self, partition: TopicPartition) -> None:

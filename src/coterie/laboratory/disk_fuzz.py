@@ -160,7 +160,7 @@ class DiskRun:
         self.acknowledged = later | {o: stored for o, stored in read_all(log).items() if o < wanted.end}
 
     def _compacted_elsewhere(self) -> dict[int, AcknowledgedRecord]:
-        """What compaction leaves where the disk does not fail: the next start may finish one that failed."""
+        """The records after a compaction without faults: the next start may finish one that failed."""
         log = PartitionLog.open(self.fs.copy(), DIRECTORY, self.config, clean=False)
         wanted = plan(log, self.sent, force=True)
         if wanted is not None:

@@ -24,7 +24,7 @@ PATIENCE_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What it cost to let one more member in: partitions that were without an owner, for how long in sum, at most and one
+    """The cost of one more member: partitions that were without an owner, for how long in sum, at most and one
     by one, how many changed hands, how many members had to stop reading something, and how many rebalances it took."""
 
     assignor: str
@@ -88,7 +88,7 @@ class ExperimentGroup:
         return self.broker.shard.groups[GROUP].protocol or "-"
 
     def protocol(self) -> str:
-        """What the members go by."""
+        """The rebalance protocols of the live members, joined by +."""
         return "+".join(sorted({m.machine.rebalance_protocol.name.lower() for m in self.members if m.alive}))
 
 

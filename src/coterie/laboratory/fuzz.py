@@ -21,7 +21,7 @@ from coterie.member.config import MemberConfig
 from coterie.wire.errors import ErrorCode
 
 SETTLE_MS = 120_000
-# What the members of one story may list: eager, cooperative, or one after the other in two rolling bounces. All list the
+# The assignors of one story's members: eager, cooperative, or one after the other in two rolling bounces. All list the
 # same in one order or another, since a group that was loaded from its log knows only the protocol it had chosen.
 ASSIGNORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "range": (("range", "roundrobin"), ("roundrobin", "range")),
@@ -35,7 +35,7 @@ BOUNCES = (("cooperative-sticky", "range"), ("cooperative-sticky",))
 
 @dataclass(frozen=True, slots=True)
 class FuzzReport:
-    """What one seed came to."""
+    """The result of one seed."""
 
     seed: int
     events: int

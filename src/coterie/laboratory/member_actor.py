@@ -80,7 +80,7 @@ class MemberActor:
         self._poll()
 
     def clock_ms(self) -> int:
-        """What this process takes the time to be."""
+        """The time (ms) by this process's clock."""
         world = self.world
         return world.start_ms + self._clock_offset_ms + int((world.now_ms - world.start_ms) * self._clock_rate)
 

@@ -1,4 +1,4 @@
-"""What must hold of a member after every input, whatever happened. A violation is an AssertionError."""
+"""The invariants of a member after every input. A violation is an AssertionError."""
 
 from __future__ import annotations
 

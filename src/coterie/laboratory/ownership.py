@@ -1,4 +1,4 @@
-"""Who reads which partition when: how long each was without a reader, and who had to pause."""
+"""The readers of partitions over time: how long each was without a reader, and the members that paused."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the members do. A slow poll keeps the heartbeats going; a pause stops the whole process, as a collector of
+    """The members' faults. A slow poll keeps the heartbeats going; a pause stops the whole process, as a collector of
     garbage or a suspended machine does; both are of random length around the mean."""
 
     partitions: int = 24
@@ -86,7 +86,7 @@ class ReadingMember(MemberActor):
         self.world.after(ms, self._read_again)
 
     def pause(self, ms: int) -> None:
-        """Nothing is read, and nothing goes through either way: the process stands still, or its network is gone."""
+        """Reads and sends nothing: the process is stalled, or its network is cut."""
         self._read()
         self.cut_off_until_ms = self.world.now_ms + ms
         self.world.after(ms, self._read_again)

@@ -113,7 +113,7 @@ def _subscription(metadata: bytes) -> str:
 
 
 def failure_of(lines: list[str]) -> str:
-    """What a story breaks when it is run as a scenario; "" when it breaks nothing."""
+    """The failure of a story when it is run as a scenario; "" without one."""
     run = ScenarioRun()
     try:
         for line in lines:

@@ -103,7 +103,7 @@ class RocketMQActor(ScriptActor):
         self.cut_off = False
 
     def _read(self) -> None:
-        """What cannot be pulled is not consumed."""
+        """Consumes nothing while pulls cannot reach the broker."""
         if self.cut_off or self.paused:
             self.reader.skip()
         else:

@@ -105,7 +105,7 @@ class SimulatedBroker:
             channel.reachable = False
 
     def clients(self) -> tuple[str, ...]:
-        """Those it knows, in no order that means anything; the same tuple until they change."""
+        """The registered client ids, in no significant order; the same tuple until they change."""
         group = self._clients
         if group.sorted_ids is None:
             group.sorted_ids = tuple(sorted(group.channels))

@@ -88,7 +88,7 @@ class RocketMQScenario(ScriptScenario):
             self.trace.append(f"{_short(queue)}: {' and '.join(readers.get(partition_of(queue), ['nobody']))}")
 
     def _locks(self, words: list[str], _: dict[str, str]) -> None:
-        """Who holds a queue's lock, and who consumes it under one that is young enough."""
+        """The holder of a queue's lock, and the clients that consume it under a valid lock."""
         for queue in self._every_queue():
             holder = self.cluster.of(queue).locks.holder(GROUP, queue, self.world.now_ms)
             consuming = [

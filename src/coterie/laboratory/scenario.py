@@ -120,7 +120,7 @@ class ScenarioRun:
         check_replay(self.shard, self._loaded())
 
     def _loaded(self) -> Shard:
-        """What a failover would find."""
+        """The state that a failover would load."""
         shard = Shard(self.config, self.transactions.verify)
         for entry, producer_id, epoch in self.log:
             if isinstance(entry, StoredRecord):

@@ -43,7 +43,7 @@ class ScriptActor(ABC):
 
     @abstractmethod
     def unreachable(self) -> Exception:
-        """What a request comes to that cannot get there."""
+        """The error of a request that cannot reach its server."""
 
     @abstractmethod
     def ended(self) -> None:

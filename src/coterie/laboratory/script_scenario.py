@@ -21,7 +21,7 @@ Verb = Callable[[list[str], dict[str, str]], None]
 
 
 class ScriptConsumer(Protocol):
-    """What every kind of consumer can have happen to it."""
+    """The faults that every kind of consumer supports."""
 
     @property
     def owned(self) -> set[TopicPartition]: ...
@@ -68,7 +68,7 @@ class ScriptScenario(ABC):
         return printed + self.trace
 
     def readers(self) -> dict[TopicPartition, list[str]]:
-        """Who reads what."""
+        """The readers of each partition, by name."""
         readers: dict[TopicPartition, list[str]] = {}
         for name, actor in sorted(self.consumers.items()):
             for where in actor.owned:

@@ -1,4 +1,4 @@
-"""What must hold of producers and transactions, judged by what was appended and answered, not by what the machine thinks.
+"""The invariants of producers and transactions, judged by appends and responses, not by the machine's state.
 
 - No two answers to InitProducerId without transactional id share a producer id, nor one with a transactional producer.
 - No TxnOffsetCommit is accepted outside an ongoing transaction of its producer that has the group's partition.

@@ -22,7 +22,7 @@ ORPHANS_PRODUCER = 10**9
 
 @dataclass(frozen=True, slots=True)
 class TransactionReport:
-    """What one seed came to. ``refused``: offsets that were sent outside a transaction."""
+    """The result of one seed. ``refused``: offsets that were sent outside a transaction."""
 
     seed: int
     events: int

@@ -1,4 +1,4 @@
-"""What would have happened: a churn trace replayed under other settings, in virtual time, by the real coordinator and the
+"""What-if: a churn trace replayed under other settings, in virtual time, by the real coordinator and the
 real member machines. A run is a function of (trace, workload, setting, seed) and of nothing else.
 
 The consumers read at a steady rate and commit at an interval, so that what is delivered twice can be counted: what a former
@@ -49,7 +49,7 @@ class WhatIfSetting:
 
 @dataclass(slots=True)
 class Costs:
-    """What it came to. Times in ms; ``unowned_ms`` summed over partitions while the group had members; ``detection_ms``:
+    """The costs of a run. Times in ms; ``unowned_ms`` summed over partitions while the group had members; ``detection_ms``:
     from a kill until the coordinator knew, summed over ``detected`` of the ``kills``; ``false_alarms``: removals of members
     that were alive."""
 
@@ -68,7 +68,7 @@ class Costs:
 
 
 def quiet_ms(setting: WhatIfSetting, load: Workload) -> int:
-    """How long a stretch without changes must be for everything to come to rest in it."""
+    """The length (ms) of a stretch without changes in which a group surely converges."""
     longest_ms = max(setting.session_timeout_ms, 2 * load.auto_commit_interval_ms)
     if load.slow_polls_per_hour or load.pauses_per_hour:
         return HOUR_MS  # trouble is a matter of time: hardly anything may be cut

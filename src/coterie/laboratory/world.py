@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """How bad the network is. Every message has a delay of its own, so that those of different connections overtake
+    """The faults of the network. Every message has a delay of its own, so that those of different connections overtake
     each other. A broken connection loses the request or its answer, and the client notices later; a doubled request
     reaches the broker twice, as when a client sends again what had arrived."""
 

@@ -111,7 +111,7 @@ class ZooKeeperScenario(ScriptScenario):
         self.server.apply(self._admin, Write(path, words[1]))
 
     def _owners(self, words: list[str], _: dict[str, str]) -> None:
-        """Who owns what in ZooKeeper, and who else reads it."""
+        """The owners of partitions in ZooKeeper, and their readers."""
         reads = {f"{topic}/{partition}": names for (topic, partition), names in self.readers().items()}
         base = f"{paths.CONSUMERS}/{GROUP}/owners"
         owned: dict[str, str] = {}

@@ -75,7 +75,7 @@ class GroupStream:
         return self.member.settle({tp: end for tp, (_, end) in processed.items()}, patience_s)
 
     def _reach(self) -> dict[TopicPartition, int]:
-        """The end offset of each owned partition; a partition whose records were deleted resumes at its log start offset."""
+        """The end offset of each owned partition, bounded by the goal; a position beyond the end is reported lost and reset."""
         owned = self.member.positions
         self._ends = self.reader.offsets_of(dict.fromkeys(owned, LATEST))
         for tp, position in list(owned.items()):

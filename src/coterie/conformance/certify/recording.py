@@ -67,7 +67,7 @@ _OWN_NAMES = {"IncrementalAlterConfigs": ("resource_type", "resource_name"), "Al
 
 
 def story_prefix(run: str, number: int) -> str:
-    """What replaces ``$``: as long when a story is recorded as when it is replayed, since sizes are compared."""
+    """The text in place of ``$``: as long when a story is recorded as when it is replayed, since sizes are compared."""
     return f"cert-{run:.4}-{number:05d}-"
 
 
@@ -101,7 +101,7 @@ class RecordedStory:
 
 @dataclass(slots=True)
 class Recording:
-    """What one version of Kafka answered."""
+    """The responses of one version of Kafka."""
 
     version: str
     stories: list[RecordedStory]
@@ -214,7 +214,7 @@ NOT_COMPARED = {
 
 
 def compared_parts(api: str, one: Tree, other: Tree) -> list[Part]:
-    """Where two answers to a request of that API differ, but for `NOT_COMPARED`; error codes first, as the most telling."""
+    """The differences of two responses of that API, but for `NOT_COMPARED`; error codes first, as the most telling."""
     parts = [part for part in differences(one, other) if not _is_left_out(f"{api}.{part.general()}")]
     return sorted(parts, key=lambda part: not part.path.endswith("error_code"))
 

@@ -55,7 +55,7 @@ class DifferingResponse:
 
 @dataclass(slots=True)
 class StoryOutcome:
-    """What one story showed. ``before``: the questions up to the first difference, that one last."""
+    """The result of one story. ``before``: the questions up to the first difference, that one last."""
 
     story: RecordedStory
     outcome: str = HOLDS
@@ -127,7 +127,7 @@ async def certify(
 
 
 async def _look_at(address: tuple[str, int]) -> tuple[dict[str, tuple[int, int]], int]:
-    """What the broker serves, and its id."""
+    """The broker's APIs with their versions, and its id."""
     connection = await Connection.connect(*address, "certify", ANSWER_S)
     try:
         assert connection.versions is not None

@@ -1,4 +1,4 @@
-"""What a rule is, and the requests that rules are written with.
+"""Rules, and the requests that rules are written with.
 
 A rule is a story of a few requests with a title and its source. Its expectation is not written down: it is what Apache
 Kafka answered when the rule was recorded (`recording`). Texts with ``$`` and the forms with ``@`` are those of

@@ -18,7 +18,7 @@ from coterie.conformance.kafka import CannotRun
 LIMIT_S = 300.0
 ENDED = "the script's end"
 HERE = Path(__file__).parent
-# What a script in another language than Python reads on its standard input.
+# The standard input of a script in another language than Python.
 WORDS = {
     "topic": TOPIC,
     "group": GROUP,
@@ -119,7 +119,7 @@ def environment(program: Program) -> list[str]:
 
 
 def run_script(command: list[str], address: str) -> list[dict[str, Any]]:
-    """What a script prints on that broker: {step, returned} or {step, raised} each, the last one its end."""
+    """The output of a script on that broker: {step, returned} or {step, raised} each, the last one its end."""
     process = subprocess.run(
         [*command, address],
         capture_output=True,
@@ -135,7 +135,7 @@ def run_script(command: list[str], address: str) -> list[dict[str, Any]]:
 
 
 def compare(version: str, theirs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> list[ProgramDifference]:
-    """Where what a client returned on coterie differs from what it returned on that Apache Kafka, step by step."""
+    """The differences of a client's results on coterie and on that Apache Kafka, step by step."""
     differences: list[ProgramDifference] = []
     by_step = {step["step"]: step for step in ours}
     for step in theirs:

@@ -1,4 +1,4 @@
-"""What the Python scripts share: steps with a name, each of which prints one JSON line with what the client returned.
+"""The shared part of the Python scripts: steps with a name, each of which prints one JSON line with what the client returned.
 
 Needs nothing but the standard library, since the scripts run in environments of their own.
 """
@@ -68,7 +68,7 @@ def step(name: str, work: Callable[[], Any]) -> Any:
 
 
 def until(ask: Callable[[], Any], text: str) -> Any:
-    """What it returns once that holds the text, or after some seconds: a change reaches the brokers of Apache Kafka a moment
+    """The result once it holds the text, or after some seconds: a change reaches the brokers of Apache Kafka a moment
     after its answer."""
     end_s = time.monotonic() + SETTLED_S
     while True:

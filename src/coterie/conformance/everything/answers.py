@@ -74,7 +74,7 @@ def fields_of(value: Struct, version: int) -> Iterator[tuple[FieldSpec, Any]]:
 
 
 def element_name(item: Tree) -> str:
-    """What a list's element is called in a path; "" where it has no name."""
+    """The name of a list's element in a path; "" where it has none."""
     if not isinstance(item, dict):
         return ""
     names = [item[n] for n in _NAMES if isinstance(item.get(n), str)][:1]

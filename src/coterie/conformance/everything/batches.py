@@ -109,7 +109,7 @@ def _message(magic: int, codec: int, at_ms: int, *rest: Any) -> bytes:
 
 
 def describe_bytes(data: bytes | None, producer: Callable[[int], Any], time: Callable[[int], Any]) -> Any:
-    """What a Fetch brought: whole batches only, since a broker may cut the last one short; None stays None."""
+    """The records of a Fetch response: whole batches only, since a broker may cut the last one short; None stays None."""
     if data is None:
         return None
     try:

@@ -199,7 +199,7 @@ def _codes(tree: Tree) -> Iterator[str]:
 
 
 def _to_ask_again(question: Question, answers: list[Tree], left: list[Part]) -> tuple[bool, bool]:
-    """Which sides may answer otherwise in a moment."""
+    """The sides whose response may change in a moment."""
     if question.api in READING:
         return True, True
     unacknowledged = question.api == "Produce" and not question.body.get("acks", 0)

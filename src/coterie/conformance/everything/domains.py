@@ -1,4 +1,4 @@
-"""What may stand in a field: the right value, and the wrong ones by class. By the field's name, else by its kind.
+"""The values of a field: the right one, and the wrong ones by class. By the field's name, else by its kind.
 
 A key of `DOMAINS` is the end of a field's path, its api in front where that matters: "Produce.topic_data.name" before
 "topic_data.name" before "name". A list of scalars has its elements' domain under its own name.
@@ -21,7 +21,7 @@ LONG_TEXT = {"@": "text", "after": "$", "of": "x", "times": 300}
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a question is about. ``member`` and ``producer`` are the questions whose answers gave the ids."""
+    """The names in a question. ``member`` and ``producer`` are the questions whose responses have the ids."""
 
     topic: str = "$t"
     group: str = "$g"

@@ -1,4 +1,4 @@
-"""What a story stands on: topics with records, members, offsets, transactions, and which of them each api's cases need."""
+"""The prerequisites of a story: topics with records, members, offsets, transactions, by the needs of each api's cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coterie.wire.declaration import Versions
 
 Common = Mapping[str, Versions]  # api -> the versions that both sides and we speak
 PRODUCER = {"@": "id", "of": "producer@{producer}", "or": -1}
-# What a piece of a story is made of: (api, newest version used, body), with the names' fields in braces.
+# The requests of a piece of a story: (api, newest version used, body), with the names' fields in braces.
 PIECES: dict[str, list[tuple[str, str, int, dict[str, Value]]]] = {
     "topic": [
         (

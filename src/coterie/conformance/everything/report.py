@@ -78,7 +78,7 @@ def _rows(verdict: Verdict) -> dict[str, dict[str, Any]]:
 
 
 def _not_asked() -> dict[str, str]:
-    """What no question of this part is about -> why."""
+    """The fields and APIs without a question in this part -> the reason."""
     shared = {f"{api}, {name}": reason for (api, name), reason in SHARED.items()}
     bounded = {
         f"{api or 'every API'}, {field}: any value but its own": reason for (api, field), reason in BOUNDED.items()

@@ -1,4 +1,4 @@
-"""What hostile, broken and careless clients do, each as a function of the broker's address and an amount.
+"""The attacks of hostile, broken and careless clients, each as a function of the broker's address and an amount.
 
 An attack uses plain sockets, closes them when it is done, deletes the topics that it made, and returns a few words about what
 came back. A connection that the broker closes is no failure: the bystander and the broker's process are what counts.

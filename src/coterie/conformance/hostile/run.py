@@ -22,7 +22,7 @@ SETTLED_AFTER = 5  # looks in a row
 
 @dataclass(frozen=True, slots=True)
 class AttackOutcome:
-    """What an attack cost. ``wrong`` names the bounds that it broke; empty where it broke none."""
+    """The cost of an attack. ``wrong`` names the bounds that it broke; empty where it broke none."""
 
     attack: str
     amount: int
@@ -72,7 +72,7 @@ def carry_out(
 
 
 def _left_open(target: AttackedBroker, before: int) -> int:
-    """How many more descriptors are open than before, once they have settled: the broker may still have connections to
+    """The number of descriptors opened since before, once they have settled: the broker may still have connections to
     accept and to close."""
     ends_s, settled, more = time.monotonic() + SETTLE_S, 0, 0
     while settled < SETTLED_AFTER and time.monotonic() < ends_s:

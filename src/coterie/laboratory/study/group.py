@@ -37,7 +37,7 @@ class StudySetting:
 
 @dataclass(slots=True)
 class Load:
-    """What all members of a run have in common."""
+    """The shared state of a run's members."""
 
     world: World
     setting: StudySetting
@@ -105,7 +105,7 @@ class StudyGroup(ABC, Generic[M]):
 
     @abstractmethod
     def actor_name(self, name: str) -> str:
-        """What the meter knows a member by."""
+        """The member's name in the meter."""
 
     def partitions(self) -> list[TopicPartition]:
         """All that there is to read."""

@@ -1,4 +1,4 @@
-"""What a run costs, measured the same way whatever the protocol: who reads what when, and what goes over the wire."""
+"""The costs of a run, measured alike for every protocol: readers of partitions over time, and traffic."""
 
 from __future__ import annotations
 

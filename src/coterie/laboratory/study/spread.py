@@ -16,7 +16,7 @@ DECIMALS = 3
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is to be run. ``questions``: only these; all if empty."""
+    """The runs of a study. ``questions``: only these; all if empty."""
 
     seeds: int
     largest: int

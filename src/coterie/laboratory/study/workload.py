@@ -1,4 +1,4 @@
-"""What happens to a group in a run: who comes and goes when, who stands still; synthetic, or read from a trace."""
+"""The course of a run: when members join, leave and stall; synthetic, or read from a trace."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ZooKeeperGroup(StudyGroup[ZooKeeperActor]):
         actor.start()
 
     def _keep(self, former: ZooKeeperActor) -> None:
-        """What a former life of the same name had done."""
+        """Adds the counts of a former process of the same name."""
         self._rebalances += former.machine.rebalances
         self._failures += len(former.failures)
 
