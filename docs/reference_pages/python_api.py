@@ -42,9 +42,4 @@ def python_testing() -> str:
 
 
 def python_blocking() -> str:
-    parts = []
-    for name, value in inspect.getmembers(coterie.client.blocking, inspect.isclass):
-        if not name.startswith("_") and value.__module__ == coterie.client.blocking.__name__:
-            directive = _directive(coterie.client.blocking.__name__, name, "autoclass", (":members:",))
-            parts.append(f"### {name}\n\n{directive}")
-    return "\n".join(parts)
+    return _exported(coterie.client.blocking)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from coterie.client import Admin, Consumer, ErrorCode, Producer, TopicPartition
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.errors import ConfigError, KafkaError
+from coterie.testing import LocalBroker
 from tests.broker_process import BrokerProcess
+from tests.client import blocking_source
 
 
 @pytest.fixture
@@ -24,8 +30,9 @@ def test_a_script(broker: BrokerProcess) -> None:
     address = {"bootstrap.servers": broker.address}
     with BlockingAdmin(address) as admin, BlockingProducer(address) as producer:
         admin.create_topic("t", 2)
-        assert producer.send("t", b"one", partition=1)[1:3] == (1, 0)
-        assert len(producer.send_all([("t", b"two", b"k"), ("t", b"three", b"k")])) == 2
+        assert producer.send_and_wait("t", b"one", partition=1)[1:3] == (1, 0)
+        futures = [producer.send("t", value, b"k") for value in (b"two", b"three")]
+        assert {future.result(10).topic for future in futures} == {"t"}
         with BlockingConsumer(
             address
             | {
@@ -36,7 +43,7 @@ def test_a_script(broker: BrokerProcess) -> None:
             }
         ) as consumer:
             consumer.subscribe(["t"])
-            values: set[bytes] = set()
+            values: set[bytes | None] = set()
             while len(values) < 3:
                 values |= {r.value for records in consumer.poll(1000).values() for r in records}
             assert values == {b"one", b"two", b"three"}
@@ -58,3 +65,91 @@ def test_nobody_there() -> None:
         pytest.raises(KafkaError, match="no broker answers"),
     ):
         admin.list_groups()
+
+
+# -- the same methods as the asyncio clients --------------------------------------------------------------------------
+
+PAIRS = [(Consumer, BlockingConsumer), (Producer, BlockingProducer), (Admin, BlockingAdmin)]
+# Other results than the asyncio method's: a future of this thread's world, a plain context manager.
+OTHER_RESULTS = {
+    "BlockingProducer.send": "Future[RecordMetadata]",
+    "BlockingConsumer.commit_async": "Future[None]",
+    "BlockingProducer.transaction": "Iterator[None]",
+}
+
+
+def public_methods(owner: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(owner).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("client", "blocking"), PAIRS)
+def test_every_public_method_has_the_same_parameters_and_the_awaited_result(client: type, blocking: type) -> None:
+    assert public_methods(client).keys() == public_methods(blocking).keys()
+    for name, method in {**public_methods(client), "__init__": client.__init__}.items():
+        other = vars(blocking)[name]
+        if isinstance(method, property):
+            assert method.fget is not None
+            method, other = method.fget, other.fget
+        theirs, ours = inspect.signature(method), inspect.signature(other)
+        assert theirs.parameters == ours.parameters, name
+        result = OTHER_RESULTS.get(f"{blocking.__name__}.{name}", theirs.return_annotation)
+        assert ours.return_annotation == result, name
+        assert not inspect.iscoroutinefunction(other)
+        assert inspect.getdoc(other) or name == "__init__", name
+
+
+@pytest.mark.parametrize("file", sorted(blocking_source.RESULTS))
+def test_the_classes_are_as_they_are_written_from_the_asyncio_clients(file: str) -> None:
+    """`python -m tests.client.blocking_source` writes them anew."""
+    assert (blocking_source.CLIENT / "blocking" / file).read_text() == blocking_source.source(file)
+
+
+# -- sending ----------------------------------------------------------------------------------------------------------
+
+
+def test_send_returns_before_the_record_is_acknowledged(coterie_broker: LocalBroker) -> None:
+    """Many records share a request; a send that flushed made one for each."""
+    coterie_broker.create_topic("t", 1)
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "linger.ms": 60_000, "batch.size": 1_000_000}
+    with BlockingProducer(settings, value_serializer=str.encode) as producer:
+        futures = [producer.send("t", str(n)) for n in range(200)]
+        assert not any(future.done() for future in futures)
+        producer.flush()
+        assert [future.result(0).offset for future in futures] == list(range(200))
+    assert coterie_broker.asked("Produce") == 1
+
+
+def test_a_record_that_failed_is_its_futures_error(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+    with BlockingProducer({"bootstrap.servers": coterie_broker.bootstrap_servers}) as producer:
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+            producer.send("t", b"v").result(20)
+        assert producer.send_and_wait("t", b"v").offset == 0
+
+
+def test_transactions_commits_and_iteration(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    address = {"bootstrap.servers": coterie_broker.bootstrap_servers}
+    with BlockingProducer(address | {"transactional.id": "x"}) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"committed")
+        with contextlib.suppress(ZeroDivisionError), producer.transaction():
+            producer.send("t", b"aborted")
+            raise ZeroDivisionError
+        with producer.transaction():
+            producer.send("t", b"too")
+    group = {"group.id": "g", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    with BlockingConsumer(address | group, value_deserializer=bytes.decode) as consumer:
+        consumer.subscribe(["t"])
+        values = []
+        for record in consumer:
+            values.append(record.value)
+            if len(values) == 2:
+                break
+        assert values == ["committed", "too"]
+        consumer.commit_async().result(20)
+        assert consumer.committed([("t", 0)])[TopicPartition("t", 0)] == consumer.position(("t", 0)) == 6, (
+            "behind the marker"
+        )

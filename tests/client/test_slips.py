@@ -69,7 +69,7 @@ def test_so_it_is_by_the_blocking_producer(
     with BlockingProducer({"bootstrap.servers": coterie_broker.bootstrap_servers}) as producer:
         with pytest.raises(kind, match=sentence):
             producer.send(**({"topic": "t", "value": b"v"} | slip))
-        assert producer.send("t", b"good", partition=2)[1:3] == (2, 0)
+        assert producer.send_and_wait("t", b"good", partition=2)[1:3] == (2, 0)
 
 
 @pytest.mark.parametrize("value", [bytearray(b"abc"), memoryview(b"abc")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from coterie.client.errors import KafkaError
@@ -58,6 +59,23 @@ class Delivery:
         offset = -1 if base_offset < 0 else base_offset + index
         timestamp_ms = batch.items[index][0] if append_time_ms < 0 else append_time_ms
         return RecordMetadata(batch.topic, batch.partition, offset, timestamp_ms)
+
+    def to_future(self) -> Future[RecordMetadata]:
+        """For another thread."""
+        future: Future[RecordMetadata] = Future()
+
+        def settle(done: asyncio.Future[Acknowledged]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if done.cancelled():
+                future.set_exception(asyncio.CancelledError())
+            elif error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(self._metadata(done.result()))
+
+        future.set_running_or_notify_cancel()  # nobody takes a record back that is in its batch
+        self._batch.done.add_done_callback(settle)
+        return future
 
     def report_to(self, callback: Report) -> None:
         """``callback(error or None, topic, partition, offset)`` once it is known; the offset is -1 after an error."""

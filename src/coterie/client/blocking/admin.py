@@ -1,0 +1,129 @@
+"""BlockingAdmin: written by tests/client/blocking_source.py from `coterie.client.Admin`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from coterie.client.admin import Admin
+from coterie.client.admin_types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConsumerGroupDescription,
+    GroupListing,
+    PartitionLag,
+    TopicDescription,
+)
+from coterie.client.blocking.thread import BlockingClient
+from coterie.client.group_explanation import GroupExplanation
+from coterie.client.lint import Advice
+from coterie.client.typed_settings import AdminSettings
+from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+from coterie.wire.errors import ErrorCode
+
+
+class BlockingAdmin(BlockingClient[Admin]):
+    """`coterie.client.Admin` for programs without asyncio. `Admin.each`, a future for each key, is asyncio's alone."""
+
+    def __init__(self, settings: AdminSettings | Mapping[str, Any]) -> None:
+        super().__init__(lambda: Admin(settings))
+
+    def close(self) -> None:
+        """Closes the connections at once; requests that are under way fail."""
+        self._close(self._client.close)
+
+    def describe_cluster(self) -> ClusterDescription:
+        """The cluster's id, its controller and its brokers."""
+        return self._await(self._client.describe_cluster)
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """All topics by name, internal ones too, or those named. A topic that the broker does not describe carries its
+        error; it raises none."""
+        return self._await(self._client.topics, names)
+
+    def create_topic(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
+        """Creates a topic with the broker's default.replication.factor. ``partitions`` -1: the broker's num.partitions.
+        ``configs``: topic settings by Kafka's names, as text. Raises KafkaError TOPIC_ALREADY_EXISTS,
+        INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG."""
+        self._await(self._client.create_topic, name, partitions, configs)
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic with its records and the offsets committed for it. Raises KafkaError
+        UNKNOWN_TOPIC_OR_PARTITION."""
+        self._await(self._client.delete_topic, name)
+
+    def create_partitions(self, name: str, count: int) -> None:
+        """Adds partitions, so that the topic has ``count``. Records stay where they are, and keys may then go to other
+        partitions. Raises KafkaError INVALID_PARTITIONS where it has that many already, UNKNOWN_TOPIC_OR_PARTITION."""
+        self._await(self._client.create_partitions, name, count)
+
+    def topic_configs(self, name: str) -> dict[str, ConfigEntry]:
+        """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
+        return self._await(self._client.topic_configs, name)
+
+    def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Sets these settings of a topic, None for the broker's default; the others stay. Raises KafkaError
+        INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION."""
+        self._await(self._client.alter_topic_configs, name, changes)
+
+    def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
+        """Deletes the records before these offsets (-1: all of the partition); returns the new first offsets. Raises
+        KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION."""
+        return self._await(self._client.delete_records, before)
+
+    def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
+        """The offset of the first record of each partition that is at or after a timestamp, in ms since 1970; -1 for the end of
+        the log, -2 for its start. The offset is -1 where every record is older. Raises KafkaError
+        UNKNOWN_TOPIC_OR_PARTITION."""
+        return self._await(self._client.offsets, timestamps)
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Every partition of these topics, sorted; a topic that does not exist has none."""
+        return self._await(self._client.partitions, topics)
+
+    def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
+        """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text)."""
+        return self._await(self._client.list_groups, states)
+
+    def describe_group(self, group_id: str) -> ConsumerGroupDescription:
+        """A group with its members, and what each has subscribed to and owns. Raises KafkaError GROUP_ID_NOT_FOUND where there
+        is none (a broker before Kafka 4.0 returns one in state DEAD)."""
+        return self._await(self._client.describe_group, group_id)
+
+    def explain_group(self, group_id: str) -> GroupExplanation:
+        """Whom the group waits for, for how long yet, and what happens then. Only a coterie broker serves this: of another
+        broker KafkaError UNSUPPORTED_VERSION. Raises KafkaError GROUP_ID_NOT_FOUND."""
+        return self._await(self._client.explain_group, group_id)
+
+    def lint_group(self, group_id: str) -> list[Advice]:
+        """Whether the group may go from eager to cooperative, or from dynamic to static members, now (KIP-429, KIP-345).
+        Raises KafkaError GROUP_ID_NOT_FOUND."""
+        return self._await(self._client.lint_group, group_id)
+
+    def delete_group(self, group_id: str) -> None:
+        """Deletes a group that has no members, with its offsets. Raises KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        self._await(self._client.delete_group, group_id)
+
+    def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, ErrorCode]:
+        """Removes members, named by group.instance.id or by member id, so that the group rebalances now and not at the end of
+        their sessions. Returns a code for each: NONE, or UNKNOWN_MEMBER_ID. ``reason`` is for the broker's log. Raises
+        KafkaError GROUP_ID_NOT_FOUND."""
+        return self._await(self._client.remove_members, group_id, members, reason)
+
+    def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
+        """All committed offsets of a group; of a group that does not exist none."""
+        return self._await(self._client.group_offsets, group_id)
+
+    def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
+        """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
+        UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION."""
+        self._await(self._client.commit_group_offsets, group_id, offsets)
+
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
+        """Deletes committed offsets. Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic,
+        GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION."""
+        self._await(self._client.delete_group_offsets, group_id, partitions)
+
+    def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
+        """How far the group is behind in each partition that it has committed; partitions that no longer exist are left out."""
+        return self._await(self._client.lag, group_id)
