@@ -123,7 +123,7 @@ class Consumer(Generic[K, V]):
         self._auto_commit.restart()
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to; those that a pattern matches so far."""
+        """The topics subscribed to; for a pattern, the topics that it matches so far."""
         return set() if self._membership is None else set(self._membership.machine.topics)
 
     async def unsubscribe(self) -> None:

@@ -213,11 +213,13 @@ class Producer(Generic[K, V]):
         return self._transactions
 
     async def init_transactions(self) -> None:
-        """Once, before the first transaction: fences whoever had the transactional id. Raises KafkaError."""
+        """Once, before the first transaction: fences an earlier producer with the same transactional.id and aborts what it left
+        open. Raises KafkaError, ConfigError without a transactional.id."""
         await self._manager().init()
 
     def begin_transaction(self) -> None:
-        """Raises KafkaError INVALID_TXN_STATE when one is open already."""
+        """Every record sent from now on belongs to the transaction. Raises KafkaError INVALID_TXN_STATE when one is open
+        already."""
         self._manager().begin()
 
     async def send_offsets_to_transaction(
@@ -237,19 +239,20 @@ class Producer(Generic[K, V]):
         await manager.end(committed=True)
 
     async def abort_transaction(self) -> None:
-        """Nothing of the transaction will be seen. Raises KafkaError."""
+        """Readers of committed records see nothing of the transaction. Raises KafkaError."""
         manager = self._manager()
         manager.require(State.IN_TRANSACTION, State.ABORTABLE_ERROR)
         await self.flush()
         await manager.end(committed=False)
 
     async def leave_transaction_open(self) -> OpenTransaction:
-        """Returns once everything sent is acknowledged; whoever gets the answer ends the transaction. Raises KafkaError."""
+        """Returns once everything sent is acknowledged; a producer in another process ends the transaction with the result, by
+        `resume_transaction`. Raises KafkaError."""
         await self.flush()
         return self._manager().left_open()
 
     def resume_transaction(self, left: OpenTransaction) -> None:
-        """Goes on with a transaction that another process left open, only to end it."""
+        """Continues a transaction that another process left open, only to end it."""
         self._manager().resume(left)
 
     @contextlib.asynccontextmanager

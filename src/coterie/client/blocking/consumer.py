@@ -61,7 +61,7 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         self._call(self._client.subscribe, topics, listener)
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to; those that a pattern matches so far."""
+        """The topics subscribed to; for a pattern, the topics that it matches so far."""
         return self._call(self._client.subscription)
 
     def unsubscribe(self) -> None:

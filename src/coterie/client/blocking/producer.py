@@ -100,11 +100,13 @@ class BlockingProducer(BlockingClient[Producer[K, V]], Generic[K, V]):
         return self._await(self._client.partitions_for, topic, timeout_ms)
 
     def init_transactions(self) -> None:
-        """Once, before the first transaction: fences whoever had the transactional id. Raises KafkaError."""
+        """Once, before the first transaction: fences an earlier producer with the same transactional.id and aborts what it left
+        open. Raises KafkaError, ConfigError without a transactional.id."""
         self._await(self._client.init_transactions)
 
     def begin_transaction(self) -> None:
-        """Raises KafkaError INVALID_TXN_STATE when one is open already."""
+        """Every record sent from now on belongs to the transaction. Raises KafkaError INVALID_TXN_STATE when one is open
+        already."""
         self._call(self._client.begin_transaction)
 
     def send_offsets_to_transaction(
@@ -119,15 +121,16 @@ class BlockingProducer(BlockingClient[Producer[K, V]], Generic[K, V]):
         self._await(self._client.commit_transaction)
 
     def abort_transaction(self) -> None:
-        """Nothing of the transaction will be seen. Raises KafkaError."""
+        """Readers of committed records see nothing of the transaction. Raises KafkaError."""
         self._await(self._client.abort_transaction)
 
     def leave_transaction_open(self) -> OpenTransaction:
-        """Returns once everything sent is acknowledged; whoever gets the answer ends the transaction. Raises KafkaError."""
+        """Returns once everything sent is acknowledged; a producer in another process ends the transaction with the result, by
+        `resume_transaction`. Raises KafkaError."""
         return self._await(self._client.leave_transaction_open)
 
     def resume_transaction(self, left: OpenTransaction) -> None:
-        """Goes on with a transaction that another process left open, only to end it."""
+        """Continues a transaction that another process left open, only to end it."""
         self._call(self._client.resume_transaction, left)
 
     def flush(self) -> None:
