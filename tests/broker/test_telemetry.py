@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from coterie.broker.settings.resource_tables import client_metrics_config
 from coterie.broker.telemetry import NO_INSTANCE, Push, Subscription, Telemetry
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -33,7 +34,9 @@ class Pushing:
     def __init__(self, *configs: dict[str, str]) -> None:
         self.configs = list(configs)
         ids = itertools.count(16)
-        self.telemetry = Telemetry(MAX_BYTES, lambda: self.configs, lambda: next(ids).to_bytes(16, "big"))
+        self.telemetry = Telemetry(
+            MAX_BYTES, lambda: map(client_metrics_config, self.configs), lambda: next(ids).to_bytes(16, "big")
+        )
         self.now_ms = 1_000
         self.id, self.subscription = NO_INSTANCE, Subscription(0, (), 0)
 

@@ -15,6 +15,7 @@ from coterie.broker.settings.resource_tables import (
     GroupConfig,
 )
 from coterie.client.settings import CLIENT_SETTINGS, ClientSettings
+from coterie.client.zookeeper.settings import ZOOKEEPER_SETTINGS, ZooKeeperConsumerSettings
 from coterie.configuration import (
     INT,
     LIST,
@@ -29,6 +30,7 @@ from coterie.configuration import (
     read_settings,
     settings_of,
 )
+from coterie.laboratory.what_if import GRID_SETTINGS, WhatIfSetting
 from coterie.pipeline.option_table import OPTIONS, OptionValues
 
 
@@ -83,6 +85,8 @@ CLASSES = [
     (GroupConfig, {name: setting for name, (setting, _) in GROUP_SETTINGS.items()}),
     (ClientSettings, CLIENT_SETTINGS),
     (OptionValues, OPTIONS),
+    (WhatIfSetting, GRID_SETTINGS),
+    (ZooKeeperConsumerSettings, ZOOKEEPER_SETTINGS),
 ]
 
 

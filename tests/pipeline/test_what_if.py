@@ -44,10 +44,12 @@ def test_the_same_table_whatever_the_partitioning(spark: Any, tmp_path: Path) ->
 def test_a_grid_is_checked_and_what_cannot_be_is_left_out() -> None:
     assert len(grid({"session.timeout.ms": ["6000", "2000"], "heartbeat.interval.ms": ["3000"]})) == 1
     for axes, said in (
-        ({"session.timeout": ["1"]}, "there is no setting session.timeout; there are"),
-        ({"session.timeout.ms": ["soon"]}, "is a whole number"),
-        ({"static": ["maybe"]}, "is true or false"),
-        ({"partition.assignment.strategy": ["best"]}, "there is no assignor best"),
+        ({"session.timeout": ["1"]}, "there is no setting session.timeout; did you mean session.timeout.ms"),
+        ({"session.timeout.ms": ["soon"]}, "session.timeout.ms must be a whole number"),
+        ({"static": ["maybe"]}, "static must be true or false"),
+        ({"partition.assignment.strategy": ["best"]}, "must be one of range, .*, not 'best'"),
+        ({"partition.assignment.strategy": ["range", "best"]}, "must be one of range, .*, not 'best'"),
+        ({"session.timeout.ms": ["-1"]}, "session.timeout.ms must be at least 0, not -1"),
     ):
         with pytest.raises(GridError, match=said):
             grid(axes)

@@ -33,6 +33,7 @@ from coterie.broker.quotas import ClientQuotas
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.server import Connection
 from coterie.broker.settings import BrokerSettings, advertised_address, read_properties
+from coterie.broker.settings.resource_tables import ClientMetricsConfig, client_metrics_config
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
@@ -253,9 +254,9 @@ class Broker:
         of = self.kept_configs.of
         return of(ResourceType.BROKER, ""), of(ResourceType.BROKER, str(self.node_id))
 
-    def _client_metrics_configs(self) -> list[dict[str, str]]:
+    def _client_metrics_configs(self) -> list[ClientMetricsConfig]:
         kept, kind = self.kept_configs, ResourceType.CLIENT_METRICS
-        return [kept.of(kind, name) for name in kept.names(kind)]
+        return [client_metrics_config(kept.of(kind, name)) for name in kept.names(kind)]
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

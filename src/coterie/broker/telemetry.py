@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from coterie.broker.settings.resource_tables import ClientMetricsConfig
 from coterie.wire.errors import ErrorCode, Refusal
 
 INSTANCES_KEPT = 16_384
 NO_INSTANCE = bytes(16)
 _RESERVED_IDS = frozenset({NO_INSTANCE, bytes(15) + b"\x01"})
-DEFAULT_INTERVAL_MS = 300_000
 EVERY_METRIC = "*"
 COMPRESSION_TYPES = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy: the broker's order of preference
 _NO_COMPRESSION = 0
@@ -52,10 +52,10 @@ class Instance:
 
 @dataclass(slots=True)
 class Telemetry:
-    """The clients of a broker. ``configs`` gives the settings of each subscription: ``metrics``, ``interval.ms``, ``match``."""
+    """The clients of a broker. ``configs`` returns the settings of each subscription."""
 
     max_bytes: int
-    configs: Callable[[], Iterable[Mapping[str, str]]]
+    configs: Callable[[], Iterable[ClientMetricsConfig]]
     new_id: Callable[[], bytes]
     pushes: Counter[str] = field(default_factory=Counter)  # by client software
     pushed_bytes: Counter[str] = field(default_factory=Counter)
@@ -132,22 +132,22 @@ class Push:
 
 
 def _subscription(
-    instance_id: bytes, configs: Iterable[Mapping[str, str]], attributes: Mapping[str, str]
+    instance_id: bytes, configs: Iterable[ClientMetricsConfig], attributes: Mapping[str, str]
 ) -> Subscription:
     metrics: dict[str, None] = {}
-    interval_ms = DEFAULT_INTERVAL_MS
+    interval_ms = ClientMetricsConfig().interval_ms
     for config in configs:
-        if _matches(config.get("match", ""), attributes):
-            metrics |= dict.fromkeys(_items(config.get("metrics", "")))
-            interval_ms = min(interval_ms, int(config.get("interval.ms", DEFAULT_INTERVAL_MS)))
+        if _matches(config.match, attributes):
+            metrics |= dict.fromkeys(filter(None, config.metrics))
+            interval_ms = min(interval_ms, config.interval_ms)
     wanted = (EVERY_METRIC,) if EVERY_METRIC in metrics else tuple(metrics)
     digest = zlib.crc32(f"{wanted}{interval_ms}".encode() + instance_id)
     return Subscription(digest - 2**31, wanted, interval_ms)
 
 
-def _matches(patterns: str, attributes: Mapping[str, str]) -> bool:
+def _matches(patterns: Iterable[str], attributes: Mapping[str, str]) -> bool:
     """Whether each NAME=PATTERN of a list fits; a pattern that is no regular expression fits nobody."""
-    for item in _items(patterns):
+    for item in filter(None, patterns):
         name, _, pattern = item.partition("=")
         try:
             if re.fullmatch(pattern.strip(), attributes.get(name.strip(), "")) is None:
@@ -155,7 +155,3 @@ def _matches(patterns: str, attributes: Mapping[str, str]) -> bool:
         except re.error:
             return False
     return True
-
-
-def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]

@@ -9,8 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from coterie.assignors import ASSIGNORS
+from coterie.configuration import (
+    BOOLEAN,
+    INT,
+    STRING,
+    Rule,
+    Setting,
+    ValueType,
+    at_least,
+    declared,
+    one_of,
+    settings_of,
+)
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.laboratory.churn import SETTLE_MS, MembershipChange, at_most, shortened
 from coterie.laboratory.deliveries import Delivered
@@ -21,20 +34,29 @@ from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 
+T = TypeVar("T")
+
+
+def _axis(name: str, value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None) -> T:
+    return declared(Setting(name, value_type, default, rule, documentation))
+
 
 @dataclass(frozen=True, slots=True)
 class WhatIfSetting:
-    """One point of the grid. ``removal`` kill: a member ends without LeaveGroup; leave: it closes in order. ``members``:
-    the group is cut to at most so many; 0 for all."""
+    """One point of the grid; with Kafka's names where Kafka has one (`GRID_SETTINGS`)."""
 
-    assignor: str = "range"
-    static: bool = False
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    initial_delay_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    removal: str = "kill"
-    members: int = 0
+    assignor: str = _axis(
+        "partition.assignment.strategy", STRING, "range", "The assignor of every member.", one_of(*ASSIGNORS)
+    )
+    static: bool = _axis("static", BOOLEAN, False, "Whether members are static (KIP-345).")
+    session_timeout_ms: int = _axis("session.timeout.ms", INT, 45_000, "As the client's.", at_least(0))
+    heartbeat_interval_ms: int = _axis("heartbeat.interval.ms", INT, 3_000, "As the client's.", at_least(0))
+    initial_delay_ms: int = _axis("group.initial.rebalance.delay.ms", INT, 3_000, "As the broker's.", at_least(0))
+    max_poll_interval_ms: int = _axis("max.poll.interval.ms", INT, 300_000, "As the client's.", at_least(0))
+    removal: str = _axis(
+        "removal", STRING, "kill", "kill: without LeaveGroup; leave: closed in order.", one_of("kill", "leave")
+    )
+    members: int = _axis("members", INT, 0, "The group is cut to at most so many; 0: all.", at_least(0))
 
     def problem(self) -> str | None:
         """Why no group can run like this; None if it can."""
@@ -45,6 +67,9 @@ class WhatIfSetting:
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             return "heartbeat.interval.ms must be lower than session.timeout.ms"
         return None
+
+
+GRID_SETTINGS: dict[str, Setting[object]] = settings_of(WhatIfSetting, Setting)
 
 
 @dataclass(slots=True)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from coterie.configuration import SettingError, unknown_setting, with_values
 from coterie.laboratory.churn import MembershipChange
 from coterie.laboratory.reading_member import Workload
-from coterie.laboratory.what_if import Costs, WhatIfSetting, run
+from coterie.laboratory.what_if import GRID_SETTINGS, Costs, WhatIfSetting, run
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.table_files import rows_of
 
@@ -31,18 +32,6 @@ RUNS = (
 # The columns that identify a row's setting.
 SETTINGS = ("place", *(f.name for f in fields(WhatIfSetting)))
 
-# A grid is written with Kafka's names where Kafka has one.
-NAMES = {
-    "partition.assignment.strategy": "assignor",
-    "static": "static",
-    "session.timeout.ms": "session_timeout_ms",
-    "heartbeat.interval.ms": "heartbeat_interval_ms",
-    "group.initial.rebalance.delay.ms": "initial_delay_ms",
-    "max.poll.interval.ms": "max_poll_interval_ms",
-    "removal": "removal",
-    "members": "members",
-}
-
 
 class GridError(ValueError):
     """A grid that cannot be run; the message has the change to make."""
@@ -51,30 +40,23 @@ class GridError(ValueError):
 def grid(wanted: Mapping[str, Sequence[str]]) -> list[WhatIfSetting]:
     """Every combination of the values, in the order given; a combination that no group can run under is left out. Raises
     GridError."""
-    unknown = [name for name in wanted if name not in NAMES]
-    if unknown:
-        raise GridError(f"there is no setting {unknown[0]}; there are {', '.join(NAMES)}")
-    kinds = {f.name: type(f.default) for f in fields(WhatIfSetting)}
-    axes = [
-        [(NAMES[name], _value(name, text, kinds[NAMES[name]])) for text in values] for name, values in wanted.items()
-    ]
-    every = [replace(WhatIfSetting(), **dict(point)) for point in itertools.product(*axes)]
+    try:
+        axes = [[(name, GRID_SETTINGS[name].parse(text)) for text in texts] for name, texts in _known(wanted)]
+    except SettingError as error:
+        raise GridError(str(error)) from None
+    every = [with_values(WhatIfSetting, dict(point)) for point in itertools.product(*axes)]
     possible = [setting for setting in every if setting.problem() is None]
     if not possible:
         raise GridError(every[0].problem() or "the grid is empty")
     return possible
 
 
-def _value(name: str, text: str, kind: type) -> Any:
-    if kind is bool:
-        if text not in ("true", "false"):
-            raise GridError(f"{name} is true or false, not {text!r}")
-        return text == "true"
-    if kind is int:
-        if not text.isdigit():
-            raise GridError(f"{name} is a whole number, not {text!r}")
-        return int(text)
-    return text
+def _known(wanted: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, Sequence[str]]]:
+    """The same. Raises SettingError for a name that is no setting of a grid."""
+    for name in wanted:
+        if name not in GRID_SETTINGS:
+            raise unknown_setting("setting", name, GRID_SETTINGS)
+    return wanted.items()
 
 
 def run_grid(

@@ -5,6 +5,7 @@ the newer protocols (KIP-848, KIP-932, KIP-1071). Facts: Kafka 4.3's ClientMetri
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from coterie.configuration import (
     at_least,
     declared,
     one_of,
+    read_settings,
     settings_of,
     unknown_setting,
 )
@@ -62,6 +64,11 @@ class ClientMetricsConfig:
 
 
 CLIENT_METRICS_SETTINGS: dict[str, Setting[object]] = settings_of(ClientMetricsConfig, Setting)
+
+
+def client_metrics_config(configs: Mapping[str, str]) -> ClientMetricsConfig:
+    """The values of a subscription with these settings. Raises SettingError."""
+    return read_settings(ClientMetricsConfig, CLIENT_METRICS_SETTINGS, configs, "setting of client metrics")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,12 @@ class ZooKeeperConsumerSettings:
     consumer_timeout_ms: int = _setting(INT, -1)
 
 
-_SETTINGS: dict[str, Setting[object]] = settings_of(ZooKeeperConsumerSettings, Setting)
+ZOOKEEPER_SETTINGS: dict[str, Setting[object]] = settings_of(ZooKeeperConsumerSettings, Setting)
 
 
 def consumer_settings(given: Mapping[str, object]) -> ZooKeeperConsumerSettings:
     """Raises ConfigError, also where zookeeper.connect or group.id is missing."""
-    settings = read_client_settings(ZooKeeperConsumerSettings, _SETTINGS, given)
+    settings = read_client_settings(ZooKeeperConsumerSettings, ZOOKEEPER_SETTINGS, given)
     for name, value in (("zookeeper.connect", settings.zookeeper_connect), ("group.id", settings.group_id)):
         if not value:
             raise ConfigError(f"{name} is needed")
