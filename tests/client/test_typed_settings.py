@@ -13,7 +13,7 @@ from tests.client import typed_settings_source
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from collections.abc import Mapping
-from coterie.client import Admin, AdminSettings, Consumer, ConsumerSettings, Producer, ProducerSettings
+from coterie.client import Admin, AdminSettings, Assignor, Consumer, ConsumerSettings, Producer, ProducerSettings
 from coterie.client.blocking import BlockingConsumer
 
 consumer: ConsumerSettings = {
@@ -32,6 +32,9 @@ Consumer({"group.id": "g", "max.poll.records": 5}), Consumer(texts | {"a": "b"})
 more = {"transactional.id": "t", "linger.ms": 5}
 Producer({"bootstrap.servers": "a:1"} | more), BlockingConsumer(consumer)
 def make(given: Mapping[str, object]) -> Consumer: return Consumer(given)
+class Mine(Assignor): pass
+own: ConsumerSettings = {"partition.assignment.strategy": [Mine, "range"]}
+wrong_assignor: ConsumerSettings = {"partition.assignment.strategy": [5]}  # wrong
 wrong_name: ConsumerSettings = {"session.timeout": 6000}  # wrong
 wrong_type: ConsumerSettings = {"session.timeout.ms": "6 s"}  # wrong
 wrong_word: ConsumerSettings = {"auto.offset.reset": "first"}  # wrong

@@ -25,9 +25,11 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Literal, TypedDict
 
+from coterie.assignors import Assignor
 from coterie.client.listener import ConsumerInterceptor
 from coterie.client.setting_types import Partitioner
 
+_Assignor = type[Assignor] | Assignor
 _Interceptor = type[ConsumerInterceptor] | ConsumerInterceptor
 '''
 CLASSES = '''
@@ -46,7 +48,7 @@ class AdminSettings(_Every, total=False):
 '''
 _OF_TYPES = {
     setting_types.ADDRESSES: "str | Sequence[str]",
-    setting_types.ASSIGNOR_NAMES: "str | Sequence[str]",
+    setting_types.ASSIGNOR_LIST: "str | _Assignor | Sequence[str | _Assignor]",
     setting_types.OBJECTS: "_Interceptor | Sequence[_Interceptor]",
     setting_types.PARTITIONER: "Partitioner",
 }

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Literal, TypedDict
 
+from coterie.assignors import Assignor
 from coterie.client.listener import ConsumerInterceptor
 from coterie.client.setting_types import Partitioner
 
+_Assignor = type[Assignor] | Assignor
 _Interceptor = type[ConsumerInterceptor] | ConsumerInterceptor
 _Every = TypedDict(
     "_Every",
@@ -49,7 +51,7 @@ _Consumer = TypedDict(
         "heartbeat.interval.ms": int,
         "max.poll.interval.ms": int,
         "max.poll.records": int,
-        "partition.assignment.strategy": str | Sequence[str],
+        "partition.assignment.strategy": str | _Assignor | Sequence[str | _Assignor],
         "auto.offset.reset": Literal["earliest", "latest", "none"],
         "enable.auto.commit": bool,
         "auto.commit.interval.ms": int,
