@@ -28,7 +28,7 @@ def test_the_table_of_attacks_is_what_was_measured() -> None:
             wait,
         )
         rows.append(f"| {' | '.join(cells)} |")
-    text = (DOCS / "contributing" / "conformance.md").read_text()
+    text = (DOCS / "contributing/conformance.md").read_text()
     table = text.split("| attack | amount |")[1].splitlines()[2:]
     assert [line for line in table if line.startswith("|")] == rows
 
