@@ -13,8 +13,8 @@ from coterie.assignors.subscription import AssignableTopics, AssignFunction, Ass
 class RebalanceProtocol(IntEnum):
     """How partitions change owners, KIP-429; the higher one is preferred where all assignors of a member have it."""
 
-    EAGER = 0  # everything is given up before a rebalance
-    COOPERATIVE = 1  # only what goes elsewhere is given up, after it
+    EAGER = 0  # all partitions are revoked before a rebalance
+    COOPERATIVE = 1  # only moved partitions are revoked, after it
 
 
 @dataclass(frozen=True, slots=True)

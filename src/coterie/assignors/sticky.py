@@ -3,7 +3,7 @@
 Eager "sticky" believes the user data of its own subscriptions (version 0: partitions; version 1: and their generation);
 "cooperative-sticky" believes the subscription's owned partitions, and reads from the user data the generation where the
 subscription is too old to carry one. A partition that would move from one live member to another is then held back: it
-is revoked in this round and given out in the next.
+is revoked in this round and assigned in the next.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def produce(address: tuple[str, int], batch: bytes, seconds: float, in_flight: i
 
 
 def fetch(address: tuple[str, int], seconds: float) -> float:
-    """MB/s given out over one connection, a megabyte at a time from the start of the topic."""
+    """MB/s of Fetch responses over one connection, a megabyte at a time from the start of the topic."""
     broker = BrokerSocket(*address)
     size = position = 0
     started = time.perf_counter()

@@ -126,8 +126,8 @@ class ProcessMembers:
         while time.monotonic() < end_s:
             with self._lock:
                 quiet = _now_ms() - self.meter.last_change_ms > QUIET_S * 1000
-                everybody = all(self._owned[name] for name in self._processes)
-                if quiet and everybody and self.meter.is_whole(PARTITIONS):
+                all_own = all(self._owned[name] for name in self._processes)
+                if quiet and all_own and self.meter.is_whole(PARTITIONS):
                     return
             time.sleep(0.02)
         raise CannotRun(f"the group did not come to rest: { ({n: len(o) for n, o in self._owned.items()}) }")

@@ -14,7 +14,7 @@ from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 
 @dataclass(frozen=True, slots=True)
 class MemberIdReserved:
-    """A member id was given out with MEMBER_ID_REQUIRED (KIP-394) and expires unused at ``deadline_ms``."""
+    """A member id was assigned with MEMBER_ID_REQUIRED (KIP-394) and expires unused at ``deadline_ms``."""
 
     member_id: str
     deadline_ms: int

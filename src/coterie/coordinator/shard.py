@@ -277,8 +277,8 @@ class Shard:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> None:
-        """Replays one record of the log; the producer is that of a transactional batch. Raises WireError for one that
-        nobody can read."""
+        """Replays one record of the log; the producer is that of a transactional batch. Raises WireError for an
+        unreadable one."""
         offset_key = self._keys.offset_key(key) if key is not None and value is not None else None
         if offset_key is not None and value is not None and producer_id < 0:
             self._load_offset(*offset_key, committed_offset(value))

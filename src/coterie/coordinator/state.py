@@ -76,7 +76,7 @@ class Member:
 
 @dataclass(slots=True)
 class Reservation:
-    """A member id handed out with MEMBER_ID_REQUIRED, until it is used or its deadline passes."""
+    """A member id assigned with MEMBER_ID_REQUIRED, until it is used or its deadline passes."""
 
     deadline_ms: int
     queued_ms: int = -1

@@ -84,7 +84,7 @@ class RocketMQActor(ScriptActor):
         """It has unregistered from every broker itself."""
 
     def pause(self, ms: int) -> None:
-        """The whole process stands still; its connections stay open."""
+        """The whole process is stalled; its connections stay open."""
         if self.alive and not self.paused:
             self._read()
             self.stand_still(ms, lambda: None)

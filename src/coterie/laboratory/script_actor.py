@@ -29,7 +29,7 @@ class ScriptActor(ABC):
         self.owned: set[TopicPartition] = set()
         self._life = 0
         self._armed_ms = -1
-        self._held: list[Callable[[], None]] = []  # what a process that stands still will find when it goes on
+        self._held: list[Callable[[], None]] = []  # inputs of a stalled process, for when it resumes
 
     # -- what each kind does in its own way -----------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class ScriptActor(ABC):
         self.later(world.delay_ms(), arrived)
 
     def guarded(self, action: Callable[[], None]) -> Callable[[], None]:
-        """For this life only; when the process stands still, once it goes on."""
+        """For this process only; where it is stalled, once it resumes."""
         life = self._life
 
         def run() -> None:
@@ -136,7 +136,7 @@ class ScriptActor(ABC):
         return run
 
     def later(self, ms: int, action: Callable[[], None]) -> None:
-        """In this life, also while it stands still."""
+        """In this process, also while it is stalled."""
         life = self._life
 
         def run() -> None:

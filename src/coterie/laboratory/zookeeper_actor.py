@@ -76,7 +76,7 @@ class ZooKeeperActor(ScriptActor):
         self.server.close(self._session)
 
     def pause(self, ms: int) -> None:
-        """The process stands still; its session is not heard of."""
+        """The process is stalled; its session sends no ping."""
         if self.alive and not self.paused:
             self.server.unheard(self._session)
             self.stand_still(ms, lambda: None if self.cut_off else self._reach_again())

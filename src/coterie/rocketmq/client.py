@@ -85,7 +85,7 @@ class ClientMachine(ScriptMachine):
         self.nudge()
 
     def may_consume(self, queue: MessageQueue, now_ms: int) -> bool:
-        """Whether messages of it may be handed out: it is ours, and if orderly its lock is young enough."""
+        """Whether its messages may be delivered: the queue is owned, and if orderly its lock has not expired."""
         mine = self.process_queues.get(queue)
         if mine is None:
             return False

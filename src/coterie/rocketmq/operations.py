@@ -73,8 +73,8 @@ class StartPulling:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The process queue is no longer ours: no more is handed out. -> the offset up to which all is consumed, None where
-    nothing was; while an orderly message is still being consumed, refused with Unavailable."""
+    """The process queue is no longer owned and delivers no further message. -> the offset up to which all is consumed, None
+    where nothing was; while an orderly message is still being consumed, refused with Unavailable."""
 
     queue: MessageQueue
 

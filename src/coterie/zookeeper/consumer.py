@@ -154,7 +154,7 @@ class ConsumerMachine(ScriptMachine):
         return self._connected and (automatic or self._commit_wanted)
 
     def _depart(self) -> Steps[None]:
-        """In order: what was read is committed before anybody else can own it."""
+        """In order: read records are committed before another consumer can own their partition."""
         consumed = yield StopFetchers()
         try:
             if self._connected and not self.is_expired:

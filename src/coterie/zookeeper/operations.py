@@ -113,7 +113,7 @@ class PartitionInfo:
 @dataclass(frozen=True, slots=True)
 class StopFetchers:
     """Stops all fetchers and clears all queues. -> the consumed offset of each partition, as dict[TopicPartition, int].
-    From here on no stream hands out a record of what was fetched before."""
+    From here on no stream delivers a record fetched before."""
 
 
 @dataclass(frozen=True, slots=True)

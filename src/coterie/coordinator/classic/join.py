@@ -49,7 +49,7 @@ def decide_join(
         return _newcomer(group, request, protocols, ctx, config)
     if request.member_id in group.reservations:
         if request.group_instance_id is not None:
-            # An id that was handed out to a dynamic member; Kafka calls it an illegal state and answers with this.
+            # An id that was assigned to a dynamic member; Kafka's error for this illegal state.
             raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
         return _add(group, request, request.member_id, protocols, ctx, config)
     member = known_member(group, request.member_id, request.group_instance_id)

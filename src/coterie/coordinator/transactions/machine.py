@@ -40,7 +40,7 @@ class TransactionLog(Protocol):
         """Appends the end of a transaction to a partition; one that is gone needs none."""
 
     def new_producer_id(self) -> int:
-        """A producer id that was never given out before."""
+        """A new producer id, never generated before."""
 
 
 class TransactionMachine:

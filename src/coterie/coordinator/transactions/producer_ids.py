@@ -1,4 +1,4 @@
-"""Producer ids, handed out in blocks that are reserved on disk, so that no id is handed out twice (KIP-98, KIP-730)."""
+"""Producer ids, generated from blocks that are reserved on disk, so that no id is used twice (KIP-98, KIP-730)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from coterie.log.filesystem import FileSystem
 from coterie.log.findings import UnreadableFile
 
 BLOCK = 1000
-BLOCKS_BEYOND = 1000  # of the largest known id: ids may have been handed out that were never used
+BLOCKS_BEYOND = 1000  # of the largest known id: generated ids may never have been used
 _FILE = "producer_ids"
 _REMEDY = "start the broker anew: it makes one beyond every id in the logs"
 
@@ -20,7 +20,7 @@ class ProducerIds:
         self._next = self._end = 0
 
     def take(self) -> int:
-        """An id that was never handed out before. Raises OSError when no block can be reserved, UnreadableFile."""
+        """A new id, never generated before. Raises OSError when no block can be reserved, UnreadableFile."""
         if self._next >= self._end:
             first = self.next_block()
             self._reserve(first)

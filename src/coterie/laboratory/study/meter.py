@@ -11,8 +11,8 @@ from coterie.laboratory.ownership import Ownership, TopicPartition
 class Measures:
     """One run's. Times in seconds.
 
-    ``unowned_s``: per partition, in which nobody read it while the group had members, be it that nobody owned it or that
-    its owner stood still. ``doubled_s``: per partition, in which two read it. ``pause_s``: per member, in which it owned
+    ``unowned_s``: per partition, without a reader while the group had members: it was unowned or its owner was stalled.
+    ``doubled_s``: per partition, in which two members read it. ``pause_s``: per member, in which it owned
     nothing though it had before and would again; ``paused_members``: how many had that. ``agree_s``: from a change until
     the last partition had found its owner, mean over the changes. ``idle_per_s``: messages in a second of the group at
     rest; ``busiest_per_s``: in the busiest second at the coordinator, at ZooKeeper, or at all RocketMQ brokers.
@@ -51,7 +51,7 @@ class Meter(Ownership):
     longest_ms: int = 0
     pause_ms: dict[str, int] = field(default_factory=dict)
     last_change_ms: int = 0
-    _still: dict[str, set[TopicPartition]] = field(default_factory=dict)  # who stands still, and what it owns
+    _still: dict[str, set[TopicPartition]] = field(default_factory=dict)  # stalled member -> its partitions
     _doubled_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
     _idle_since_ms: dict[str, int] = field(default_factory=dict)
 

@@ -14,8 +14,8 @@ SPREAD_MS = 2_000  # within which the members of a new group come
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """``kind``: join, leave (closes in order), kill (its process ends), vanish (its machine does: no connection is
-    closed), pause (its process stands still for ``ms``), cut (for ``ms`` it does not reach those who keep the group;
+    """``kind``: join, leave (closes in order), kill (its process ends), vanish (its machine ends: no connection is
+    closed), pause (its process is stalled for ``ms``), cut (for ``ms`` it does not reach the coordinators of the group;
     the brokers are the same ones for Kafka and RocketMQ, and others for ZooKeeper), slow (its code takes ``ms`` between two
     polls; only Kafka's members mind), deaf (RocketMQ's brokers' notices
     are lost for ``ms``; nothing for others)."""
@@ -96,7 +96,7 @@ def crashes(members: int, partitions: int, hours: float, per_hour: float, seed: 
 
 
 def pauses(members: int, partitions: int, hours: float, per_hour: float, mean_ms: int, seed: int) -> Plan:
-    """Each member stands still so many times an hour, for a random time around the mean; and one in ten hours of its own
+    """Each member stalls so many times an hour, for a random time around the mean; and one in ten hours of its own
     ends for good, so that there is something to detect."""
     rng = random.Random(f"pauses {seed}")
     names, events = Plan(members, partitions).names, list[Event]()

@@ -20,7 +20,7 @@ GROUP_LOG = (
     "log_partition int, log_offset bigint"
 )
 
-# One row per stored state of a group: a generation whose assignment was handed out, or, with no members, that it is empty.
+# One row per stored state of a group: a generation with its assignment, or, without members, the Empty state.
 GENERATIONS = (
     "group string, generation int, protocol_type string, protocol string, leader string, members int, deleted boolean, "
     "time_ms bigint, log_partition int, log_offset bigint"
@@ -103,7 +103,7 @@ TABLES: dict[str, HistoryTable] = {
     ),
     "generations": HistoryTable(
         GENERATIONS,
-        "One row per stored state of a group: an assignment that was handed out, or a group without members.",
+        "One row per stored state of a group: a generation with its assignment, or a group without members.",
     ),
     "members": HistoryTable(MEMBERS, "The members of each generation, with their settings and subscriptions."),
     "assignments": HistoryTable(ASSIGNMENTS, "The partitions that each generation assigned to each member."),
