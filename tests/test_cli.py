@@ -224,7 +224,7 @@ def test_a_broker_that_cannot_explain_is_named_so(tmp_path: Path, monkeypatch: p
     import asyncio
 
     from coterie.broker.broker import Broker
-    from coterie.broker.server import _ROUTES
+    from coterie.broker.routes import ROUTES
     from coterie.client import Admin, KafkaError
     from coterie.wire.apis import APIS
     from coterie.wire.errors import ErrorCode
@@ -238,9 +238,9 @@ def test_a_broker_that_cannot_explain_is_named_so(tmp_path: Path, monkeypatch: p
         assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
         await running.stop()
 
-    monkeypatch.delitem(_ROUTES, (30000, 0), raising=False)
+    monkeypatch.delitem(ROUTES, (30000, 0), raising=False)
     explain = APIS[30000]
-    monkeypatch.setattr("coterie.broker.server.APIS", {k: a for k, a in APIS.items() if a is not explain})
+    monkeypatch.setattr("coterie.broker.routes.APIS", {k: a for k, a in APIS.items() if a is not explain})
     asyncio.run(ask())
 
 

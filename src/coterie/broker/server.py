@@ -1,9 +1,9 @@
-"""Connections: frames in, answers out in the order of the requests.
+"""Connections: frames in, responses out in the order of the requests.
 
-Answered inside `data_received` where nothing waits; a `Pending` holds its place in the queue until it is answered.
+A response is written inside `data_received` where nothing waits; a `Pending` stays in the queue until it is answered.
 A connection works in turns of some milliseconds. Back-pressure both ways: requests stay in the buffer, and then in the
-socket, while the peer does not read its answers, while too many requests wait, and while there is no memory (`memory`).
-A request that cannot be read ends its own connection, with the reason in the log, and no other.
+socket, while the peer does not read its responses, while too many requests wait, and while there is no memory (`memory`).
+A request that cannot be decoded closes its own connection, with the reason in the log, and no other.
 """
 
 from __future__ import annotations
@@ -12,57 +12,33 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from dataclasses import dataclass
 from time import monotonic as time_s  # the loop's clock
 from typing import Protocol
 
 from coterie.broker.calls import UNNAMED_SOFTWARE, Call, CannotAnswer, Software
+from coterie.broker.connection_memory import ConnectionMemory
 from coterie.broker.memory import RequestMemory
 from coterie.broker.pending import Pending
+from coterie.broker.routes import ROUTES, UNREADABLE, find_route
 from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
 from coterie.broker.unserved import UnservedRequests
-from coterie.wire.apis import APIS, advertised_versions
-from coterie.wire.codec import Decoder, decoder
+from coterie.wire.apis import advertised_versions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import API_VERSIONS_KEY, Head, encode_response, read_head, skip_tags
 from coterie.wire.messages.api_versions import ApiVersionsResponse
-from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)
 
-MAX_WAITING = 200  # requests of one connection that wait for their answers
-FLUSH_BYTES = 65_536  # of answers that are collected before they are written
+MAX_WAITING = 200  # requests of one connection that wait for their responses
+FLUSH_BYTES = 65_536  # of responses that are collected before they are written
 READ_AHEAD_BYTES = 65_536  # of requests that are read while others of the connection wait
 SMALL_REQUEST_BYTES = 65_536
 CLOSE_GRACE_S = 5.0
 NOTED_S = 0.001  # shorter turns are not counted
 _SIZE = struct.Struct(">i")
 _FETCH = b"\0\x01"  # the api key
-_UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
-
-
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """How requests of one API and version are read; ``tagged``: their header ends with a tag section."""
-
-    name: str
-    decode: Decoder
-    tagged: bool
-
-
-_ROUTES: dict[tuple[int, int], _Route] = {}
-
-
-def _find_route(api_key: int, version: int) -> _Route | None:
-    """Made at first use; None for what is not served."""
-    api = APIS.get(api_key)
-    if api is None or version not in api.advertised:
-        return None
-    route = _Route(api.name, decoder(api.request, version), version in api.request.flexible)
-    _ROUTES[api_key, version] = route
-    return route
 
 
 class Owner(Services, Protocol):
@@ -82,29 +58,25 @@ class Owner(Services, Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection."""
+    """One client's connection, of a broker or of a part of one (`Owner`)."""
 
     def __init__(self, broker: Owner) -> None:
         self._broker = broker
         self._buffer = bytearray()
-        self._needed = 4  # bytes in the buffer before there is something to do
+        self._needed = 4  # bytes in the buffer before the next frame is whole
         self._queue: deque[tuple[Head, Pending]] = deque()
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._in_turn = False
-        self._in_line = False  # for its next turn
+        self._in_line = False  # waiting for its next turn
         self._frame_waits = False  # a whole one, in the buffer
-        self._ended = False  # the client sends nothing more
-        self._reserved_bytes = 0  # of RequestMemory
-        self._lacks_memory = False
-        self._unread_bytes = 0  # as AnswerMemory counts them
+        self._ended = False  # EOF was received
+        self._memory = ConnectionMemory(broker.request_memory, broker.answer_memory)
         self._peer_slow = False
         self._paused = False
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._host, self._port = "", 0
         self._local: tuple[str, int] = ("", 0)
-        self._progress = (0, 0)  # bytes unread and received when they last changed, and when that was
-        self._progress_s = 0.0
         self.last_used_s = 0.0
         self.client_id = ""
         self.software = UNNAMED_SOFTWARE
@@ -124,9 +96,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._broker.disconnected(self)
-        self._broker.request_memory.forget(self)
-        self._release_request()
-        self._count_unread(0)
+        self._memory.close()
         for _, pending in self._queue:
             pending.abandon()
         self._queue.clear()
@@ -140,7 +110,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._peer_slow = False
-        self._count_unread(0)
+        self._memory.count_unread(0)
         self._go_on()
         self._steer()
 
@@ -165,8 +135,8 @@ class Connection(asyncio.Protocol):
     # -- turns --------------------------------------------------------------------------------------------------------
 
     def _take_turn(self) -> float:
-        """Handles the frames in the buffer until they are done, answers pile up, or the time of a turn is over; returns
-        the time it took, in seconds."""
+        """Handles the frames in the buffer until they are done, too many responses wait, or the time of a turn is over;
+        returns the duration in seconds."""
         started_s = self.last_used_s = time_s()
         buffer, limit, at = self._buffer, self._broker.max_request_bytes, 0
         self._needed, self._frame_waits, self._in_turn = 4, False, True
@@ -190,8 +160,8 @@ class Connection(asyncio.Protocol):
                 at = 0
             if not self._request(frame):
                 return time_s() - started_s
-            if self._reserved_bytes:
-                self._release_request()
+            if self._memory.reserved_bytes:
+                self._memory.release()
             if self._out_bytes >= FLUSH_BYTES:
                 self._flush()
             if buffer and time_s() - started_s > MAX_TURN_S:
@@ -203,7 +173,7 @@ class Connection(asyncio.Protocol):
         self._flush()
         if self._ended and not self._in_line:
             self.close()
-        elif self._in_line or self._frame_waits or self._lacks_memory or self._paused:
+        elif self._in_line or self._frame_waits or self._memory.lacking or self._paused:
             self._steer()
         return time_s() - started_s
 
@@ -212,13 +182,13 @@ class Connection(asyncio.Protocol):
         self._broker.turns.add(self._take_next_turn)
 
     def _must_wait(self, buffer: bytearray, at: int) -> bool:
-        """Whether the frame at that position is left in the buffer for now. A fetch waits for every answer before it, as
-        each request does in Kafka: answers of megabytes must not stand in a queue."""
+        """Whether the frame at that position stays in the buffer for now. A fetch waits for every response before it, as
+        each request does in Kafka: responses of megabytes must not be queued."""
         waiting = len(self._queue)
         return self._peer_slow or waiting >= MAX_WAITING or (waiting > 0 and buffer[at : at + 2] == _FETCH)
 
     def _go_on(self) -> None:
-        """Frames that wait get a turn."""
+        """Requests a turn for frames that wait."""
         if self._frame_waits and not self._in_line and not self._in_turn:
             self._wait_for_turn()
 
@@ -228,9 +198,9 @@ class Connection(asyncio.Protocol):
             self._take_turn()
 
     def _steer(self) -> None:
-        """Reads on only while answers are taken, not too many are owed, and there is memory for what comes."""
+        """Reads from the socket only while the client reads its responses, not too many requests wait, and there is memory."""
         behind = (self._in_line or self._frame_waits) and len(self._buffer) > READ_AHEAD_BYTES
-        stop = behind or self._peer_slow or self._lacks_memory or len(self._queue) >= MAX_WAITING
+        stop = behind or self._peer_slow or self._memory.lacking or len(self._queue) >= MAX_WAITING
         if stop != self._paused and not self._transport.is_closing() and not self._ended:
             self._paused = stop
             if stop:
@@ -241,64 +211,48 @@ class Connection(asyncio.Protocol):
     # -- bytes in flight ----------------------------------------------------------------------------------------------
 
     def _reserve_request(self, size: int) -> None:
-        """Memory for a request that comes in pieces. Small ones need none, so that heartbeats are received whatever
-        others send."""
-        if size <= SMALL_REQUEST_BYTES or self._reserved_bytes:
-            return
-        memory = self._broker.request_memory
-        if memory.reserve(size):
-            self._reserved_bytes = size
+        """Memory for a request that comes in pieces. Small requests need none, so that heartbeats are received whatever
+        other clients send."""
+        memory = self._memory
+        if size > SMALL_REQUEST_BYTES and not memory.reserved_bytes and memory.reserve(size, self._memory_is_free):
             self._hold()
-        else:
-            self._lacks_memory = True
-            memory.wait(self, self._memory_is_free)
 
     def _memory_is_free(self) -> None:
-        self._lacks_memory = False
+        self._memory.lacking = False
         self._reserve_request(self._needed - 4)
         self._steer()
 
-    def _release_request(self) -> None:
-        size, self._reserved_bytes = self._reserved_bytes, 0
-        if size:
-            self._broker.request_memory.release(size)
-
     def _hold(self) -> None:
-        """The connection now has bytes that `stalled_s` is about."""
-        self._progress = (-1, -1)
+        """The connection now has bytes that `stalled_s` measures."""
+        self._memory.restart_progress()
         self._broker.holding.add(self)
 
-    def _count_unread(self, size: int) -> None:
-        self._broker.answer_memory.change(size - self._unread_bytes)
-        self._unread_bytes = size
-
     def stalled_s(self, now_s: float) -> float | None:
-        """For how long (s) neither its answers were read nor its request has grown; None for one that holds no bytes."""
-        if not self._peer_slow and not self._reserved_bytes:
+        """The time (s) since the client last read a response or sent a part of its request; None for a connection without
+        such bytes."""
+        if not self._peer_slow and not self._memory.reserved_bytes:
             return None
-        progress = (self._transport.get_write_buffer_size(), len(self._buffer))
+        unread_bytes = self._transport.get_write_buffer_size()
+        if self._memory.advance(unread_bytes, len(self._buffer), now_s) and self._peer_slow:
+            self.last_used_s = now_s
         if self._peer_slow:
-            self._count_unread(progress[0])
-            if progress[0] < self._progress[0]:
-                self.last_used_s = now_s
-        if progress != self._progress:
-            self._progress, self._progress_s = progress, now_s
-        return now_s - self._progress_s
+            self._memory.count_unread(unread_bytes)
+        return self._memory.stalled_s(now_s)
 
-    # -- requests and answers ------------------------------------------------------------------------------------------
+    # -- requests and responses ------------------------------------------------------------------------------------------
 
     def _request(self, frame: bytes) -> bool:
-        """Handles one frame; False when the connection was cut off."""
+        """Handles one frame; False when the connection was closed for it."""
         try:
             head = read_head(frame)
-            route = _ROUTES.get((head.api_key, head.api_version)) or _find_route(head.api_key, head.api_version)
+            route = ROUTES.get((head.api_key, head.api_version)) or find_route(head.api_key, head.api_version)
             if route is None:
                 return self._not_served(head)
             body_at = head.body_at
             if route.tagged:  # nearly always without a tag
                 body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
             request, _ = route.decode(frame, body_at, self._broker.max_elements)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self._cut_off(f"a request that cannot be read: {error}")
             return False
         call = self._calls.get(head.api_version)
@@ -341,7 +295,7 @@ class Connection(asyncio.Protocol):
         return call
 
     def _not_served(self, head: Head) -> bool:
-        """Only ApiVersions is answered in a version that is not served: in version 0, with what is (KIP-511)."""
+        """Closes the connection, but for ApiVersions, which is answered in version 0 with the versions served (KIP-511)."""
         if head.api_key == API_VERSIONS_KEY:
             answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, advertised_versions())
             self._out.append(encode_response(head.correlation_id, answer, 0))
@@ -372,12 +326,12 @@ class Connection(asyncio.Protocol):
             self._steer()
 
     def _put(self, head: Head, response: Message) -> None:
-        """Encodes an answer, to be written with the next flush."""
+        """Encodes a response, to be written with the next flush."""
         try:
             data = encode_response(head.correlation_id, response, head.api_version)
         except Exception:
-            # Others wait for the same decision: one answer that cannot be encoded must not cost them theirs.
-            logger.exception("an answer to %s cannot be encoded", self._host)
+            # Other clients may wait for the same decision: they get their responses nonetheless.
+            logger.exception("a response to %s cannot be encoded", self._host)
             data = encode_response(head.correlation_id, _server_error(response), head.api_version)
         self._out.append(data)
         self._out_bytes += len(data)
@@ -388,12 +342,12 @@ class Connection(asyncio.Protocol):
             self._out, self._out_bytes = [], 0
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
             if self._peer_slow:
-                self._count_unread(self._transport.get_write_buffer_size())
+                self._memory.count_unread(self._transport.get_write_buffer_size())
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def _cut_off(self, reason: str) -> None:
-        """Closes the connection once its answers are out; "" where the reason was logged before."""
+        """Closes the connection once its responses are written; "" where the reason was logged before."""
         if reason:
             self._broker.log_lines.warning("closing the connection from %s: %s", self._host, reason)
         self._in_turn = False
@@ -406,17 +360,17 @@ class Connection(asyncio.Protocol):
         return self._host
 
     def is_waiting(self) -> bool:
-        """Whether it is owed answers that it would read: then it is silent for a good reason."""
+        """Whether requests wait for responses that the client would read: then it is not idle."""
         return bool(self._queue) and not self._peer_slow
 
     def close(self) -> None:
-        """Ends the connection once its answers are read, and after `CLOSE_GRACE_S` in any case."""
+        """Ends the connection once its responses are read, and after `CLOSE_GRACE_S` in any case."""
         self._transport.close()
         if self._transport.get_write_buffer_size():
             self._broker.loop.call_later(CLOSE_GRACE_S, self._transport.abort)
 
     def abort(self) -> None:
-        """Ends the connection now; answers that were not read are lost."""
+        """Ends the connection now; unread responses are lost."""
         self._transport.abort()
 
 

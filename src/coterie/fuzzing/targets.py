@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
+from coterie.broker.routes import UNREADABLE
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.transactions.state import decode_transaction
 from coterie.extras import is_installed
@@ -41,8 +42,6 @@ from coterie.wire.primitives import WireError
 
 UNFOLDED_BYTES = 8 * 1024 * 1024  # the bound of targets that decompress, so that a bomb is found cheaply
 _UNREADABLE = (BatchError, compression.CompressionError)
-# The errors that the server reports as an unreadable request (`broker.server`).
-_REQUEST_ERRORS = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
 
 
 def _first_batch(data: bytes) -> batches.BatchHeader:
@@ -154,7 +153,7 @@ def _request_target(name: str, shape: type[Message]) -> Target:
         version = versions[data[0] % len(versions)] if data else versions[0]
         return decoder(shape, version)(data, 1, MAX_ELEMENTS)
 
-    return Target(f"request-{name}", f"{name} requests", read, _REQUEST_ERRORS, _message_maker(shape, versions))
+    return Target(f"request-{name}", f"{name} requests", read, UNREADABLE, _message_maker(shape, versions))
 
 
 def _response_target(name: str, shape: type[Message]) -> Target:
