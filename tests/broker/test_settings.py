@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.broker.settings import BrokerSettings, SettingError, Source
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,20 @@ def test_a_topic_setting_goes_before_the_brokers() -> None:
     assert settings.log_config({"retention.ms": "7000"}).retention_ms == 7000
     with pytest.raises(SettingError, match=r"did you mean retention\.ms"):
         settings.check_topic_configs({"retention.mss": "1"})
+
+
+def test_python_values_are_taken_and_described_as_their_texts() -> None:
+    given = {"num.partitions": 5, "auto.create.topics.enable": False, "node.id": 3, "log.retention.ms": None}
+    settings = BrokerSettings(given)
+    assert (settings.current.num_partitions, settings.current.auto_create_topics_enable) == (5, False)
+    described = {name: settings.broker_synonyms(name)[0] for name in given if given[name] is not None}
+    assert {name: synonym.value for name, synonym in described.items()} == {
+        "num.partitions": "5",
+        "auto.create.topics.enable": "false",
+        "node.id": "3",
+    }
+    assert all(synonym.source == Source.STATIC_BROKER for synonym in described.values())
+    assert settings["broker.id"] == 3
+    assert not settings.broker_synonyms("log.retention.ms")
+    with pytest.raises(SettingError, match=r"num\.partitions must be a whole number of 32 bits, not True"):
+        BrokerSettings({"num.partitions": True})

@@ -37,7 +37,7 @@ START_S = 10.0
 WAIT_S = 10.0
 LOOK_EVERY_S = 0.005
 PRODUCE_VERSION = 12
-DEFAULTS = {
+DEFAULTS: dict[str, object] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
     "offsets.topic.num.partitions": "1",
@@ -48,7 +48,7 @@ DEFAULTS = {
 class LocalBroker:
     """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, settings: Mapping[str, object] | None = None) -> None:
         self.faults = Faults()
         self.journal: list[JournalLine] = []
         self._settings = DEFAULTS | dict(settings or {})

@@ -47,16 +47,19 @@ class BrokerSettings:
     """The broker's settings. ``current`` has the values in force of what the broker uses, ``topic_defaults`` those of a topic
     without settings of its own; ``settings[NAME]`` is the value of any broker setting."""
 
-    def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        """Raises SettingError for an unknown name or a bad value."""
-        self.given: dict[str, str] = dict(given or {})
-        for name in list(self.given):
+    def __init__(self, given: Mapping[str, object] | None = None) -> None:
+        """``given``: texts, or Python values. Raises SettingError for an unknown name or a bad value."""
+        every = dict(given or {})
+        for name in list(every):
             if name in _ALIASES:
-                self.given.setdefault(_ALIASES[name], self.given[name])
+                every.setdefault(_ALIASES[name], every[name])
+        parsed = {name: _broker_setting_value(name, value) for name, value in every.items()}
+        texts = {n: value if isinstance(value, str) else format_value(parsed[n]) for n, value in every.items()}
+        self.given = {name: text for name, text in texts.items() if text is not None}
         self.dynamic: dict[str, str] = {}  # of this broker, as altered at run time
         self.dynamic_default: dict[str, str] = {}  # of every broker
         self._at_start = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
-        self._at_start |= {name: _broker_setting_value(name, text) for name, text in self.given.items()}
+        self._at_start |= parsed
         self._values = self._at_start
         self._apply()
 
@@ -202,8 +205,8 @@ def _limit(one_way_ms: int, either_way_ms: int) -> int:
     return either_way_ms if one_way_ms == NO_LIMIT else one_way_ms
 
 
-def _broker_setting_value(name: str, text: str) -> object:
+def _broker_setting_value(name: str, value: object) -> object:
     setting = BROKER_SETTINGS.get(name)
     if setting is None:
         raise unknown_setting("setting", name, BROKER_SETTINGS)
-    return setting.parse(text)
+    return setting.parse(value)
