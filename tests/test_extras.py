@@ -54,6 +54,7 @@ COMMANDS = [
     ("pipeline soak --minutes 0.01", "spark", "coterie pipeline soak needs"),
     ("lab fuzz --seeds 1 --spark local[1]", "spark", ""),
     ("lab study --out {folder} --question 1 --spark local[1]", "spark", ""),
+    ("fuzz --engine atheris --target legacy", "fuzz", "coterie fuzz --engine atheris needs atheris"),
     ("bench --part spark", "spark", "coterie bench --part columnar --part history --part spark needs"),
 ]
 
@@ -99,6 +100,17 @@ def test_the_table_has_every_extra_of_the_package() -> None:
     """Each extra that the package uses, with its modules; a requirement may name another distribution than its module."""
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
     assert set(EXTRAS) == set(project["optional-dependencies"]) - {"docs", "test"}
+
+
+# Extras without which a command does its work in another way, and so needs no sentence of this kind.
+WITHOUT = {
+    "java": "the java of the PATH is used; JavaMissing names this extra where there is none",
+    "png": "pictures are written as SVG alone",
+}
+
+
+def test_each_extra_has_a_command_that_misses_it() -> None:
+    assert {extra for _, extra, _ in COMMANDS} | set(WITHOUT) == set(EXTRAS)
 
 
 def test_what_no_extra_brings_is_not_explained() -> None:

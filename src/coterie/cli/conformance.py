@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS, Asked
+from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS, PartOptions
 from coterie.cli.invocation import json_option
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines
@@ -76,12 +76,12 @@ def conformance(
         for version in versions or EVERY_VERSION:
             names = [name for name in KAFKA_PARTS if name in wanted and version in KAFKA_PARTS[name].versions]
             if names:
-                asked = Asked(Path(folder) / version, version, as_json=as_json, **asked_for)
-                exit_code = _one_version(names, asked, results) or exit_code
+                options = PartOptions(Path(folder) / version, version, as_json=as_json, **asked_for)
+                exit_code = _one_version(names, options, results) or exit_code
         for name in OTHER_PARTS:
             if name in wanted:
-                asked = Asked(Path(folder), "", as_json=as_json, **asked_for)
-                exit_code = OTHER_PARTS[name](asked, results) or exit_code
+                options = PartOptions(Path(folder), "", as_json=as_json, **asked_for)
+                exit_code = OTHER_PARTS[name](options, results) or exit_code
     if as_json:
         write_json(results, indent=2)
     raise SystemExit(exit_code)
@@ -95,21 +95,21 @@ def _check_runs_something(wanted: Iterable[str], versions: tuple[str, ...]) -> N
         raise click.UsageError(f"nothing to run with --kafka {' '.join(versions)}: {served}")
 
 
-def _one_version(names: list[str], asked: Asked, results: list[dict[str, Any]]) -> int:
+def _one_version(names: list[str], options: PartOptions, results: list[dict[str, Any]]) -> int:
     """Runs these parts against one version of Kafka; the exit code that they call for."""
-    one: dict[str, Any] = {"kafka": asked.version, "failed": 0}
-    lines = [f"Apache Kafka {asked.version}:"]
+    one: dict[str, Any] = {"kafka": options.version, "failed": 0}
+    lines = [f"Apache Kafka {options.version}:"]
     try:
         for name in names:
-            result = KAFKA_PARTS[name].run(asked)
+            result = KAFKA_PARTS[name].run(options)
             one["failed"] += result.pop("failed")
             one |= result
             lines += KAFKA_PARTS[name].sentences(result)
     except CannotRun as reason:
-        write_line(f"SKIPPED Apache Kafka {asked.version}: {reason}", color="red", bold=True, err=True)
-        results.append({"kafka": asked.version, "skipped": str(reason)})
+        write_line(f"SKIPPED Apache Kafka {options.version}: {reason}", color="red", bold=True, err=True)
+        results.append({"kafka": options.version, "skipped": str(reason)})
         return CANNOT_RUN_EXIT
     results.append(one)
-    if not asked.as_json:
+    if not options.as_json:
         write_lines(lines)
     return 1 if one["failed"] else 0

@@ -31,8 +31,8 @@ Figures = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line asks of a part; ``version`` is empty for one that chooses by itself what it runs."""
+class PartOptions:
+    """The options of the command line for a part; ``version`` is empty for one that chooses by itself what it runs."""
 
     folder: Path
     version: str
@@ -52,15 +52,15 @@ class KafkaPart:
     wrong. It may raise CannotRun. ``sentences`` are the lines about these figures.
     """
 
-    run: Callable[[Asked], Figures]
+    run: Callable[[PartOptions], Figures]
     sentences: Callable[[Figures], list[str]]
     versions: tuple[str, ...] = VERSIONS
 
 
-def _format(asked: Asked) -> Figures:
+def _format(options: PartOptions) -> Figures:
     from coterie.conformance.format import check_format
 
-    checks = check_format(asked.version, asked.folder / "format", _write_format_check)
+    checks = check_format(options.version, options.folder / "format", _write_format_check)
     failed = sum(not check.right for check in checks)
     return {"format": {check.name: check.right for check in checks}, "failed": failed}
 
@@ -69,18 +69,20 @@ def _format_sentences(figures: Figures) -> list[str]:
     return [f"  files: {sum(figures['format'].values())} of {quantity(len(figures['format']), 'check')} right"]
 
 
-def _requests(asked: Asked) -> Figures:
+def _requests(options: PartOptions) -> Figures:
     from coterie.conformance.differences import STORY_ROWS
     from coterie.conformance.differential import run_differential
 
-    with progress_bar(asked.steps, f"Kafka {asked.version}, steps") as advance:
+    with progress_bar(options.steps, f"Kafka {options.version}, steps") as advance:
 
         def write_result(result: StoryResult) -> None:
             advance(result.steps)
             if result.difference:
                 _write_difference(result)
 
-        report = run_differential(asked.version, asked.steps, asked.seed, asked.folder / "requests", write_result)
+        report = run_differential(
+            options.version, options.steps, options.seed, options.folder / "requests", write_result
+        )
     reasons = {name: reason for name, reason, _ in STORY_ROWS}
     accepted = {name: {"stories": n, "reason": reasons[name]} for name, n in report.accepted.most_common()}
     unexplained = len(report.failed)
@@ -98,16 +100,16 @@ def _requests_sentences(figures: Figures) -> list[str]:
     ]
 
 
-def _everything(asked: Asked) -> Figures:
+def _everything(options: PartOptions) -> Figures:
     from coterie.conformance.everything.report import figures, scenario
     from coterie.conformance.everything.run import Wanted, run_everything
 
-    wanted = Wanted(asked.questions, asked.seed, asked.replay)
+    wanted = Wanted(options.questions, options.seed, options.replay)
 
     def progress(line: str) -> None:
-        write_line(f"Kafka {asked.version}: {line}", err=True)
+        write_line(f"Kafka {options.version}: {line}", err=True)
 
-    verdict = run_everything(asked.version, wanted, asked.folder / "everything", progress)
+    verdict = run_everything(options.version, wanted, options.folder / "everything", progress)
     for kind, examples in list(verdict.kinds.items())[:DIFFERENCES_SHOWN]:
         write_lines(f"\n{verdict.met[kind]} x {scenario(examples[0])}".split("\n"), color="red", err=True)
     return {"everything": figures(verdict), "failed": len(verdict.kinds)}
@@ -115,28 +117,30 @@ def _everything(asked: Asked) -> Figures:
 
 def _everything_sentences(figures: Figures) -> list[str]:
     f = figures["everything"]
-    asked = (
+    counts = (
         f"{quantity(f['questions'], 'question')} in {quantity(f['stories'], 'story', 'stories')}, {f['seconds']:.0f} s"
     )
     kinds = quantity(len(f["differences"]), "kind")
-    lines = [f"  everything: {asked}, {f['apis']} of {quantity(f['served'], 'API')}; {kinds} of unexplained difference"]
+    lines = [
+        f"  everything: {counts}, {f['apis']} of {quantity(f['served'], 'API')}; {kinds} of unexplained difference"
+    ]
     for api, c in f["coverage"].items():
         versions = f"v{c['versions'][0]} to v{c['versions'][-1]}"
         counts = ", ".join(quantity(c[f"{noun}s"], noun) for noun in ("field", "case", "question"))
         lines.append(f"    {api} {versions}: {counts}")
     lines += [f"    {quantity(row['met'], 'known difference'):>24}: {row['reason']}" for row in f["rows"].values()]
     lines += [f"    a row that explained nothing: {name}" for name in f["unused_rows"]]
-    return lines + [f"    not asked: {part}: {reason}" for part, reason in f["not_asked"].items()]
+    return lines + [f"    not compared: {part}: {reason}" for part, reason in f["not_asked"].items()]
 
 
-def _client(asked: Asked) -> Figures:
+def _client(options: PartOptions) -> Figures:
     from coterie.conformance.client import run_checks
     from coterie.conformance.kafka import running
 
     def write_result(name: str, wrong: str) -> None:
         write_check(f"our client, {name}", wrong)
 
-    with running(asked.version, asked.folder / "client", {"group.initial.rebalance.delay.ms": "0"}) as (host, port):
+    with running(options.version, options.folder / "client", {"group.initial.rebalance.delay.ms": "0"}) as (host, port):
         checks = run_checks(format_address(host, port), write_result)
     return {"client": checks, "failed": sum(not right for right in checks.values())}
 
@@ -145,14 +149,14 @@ def _client_sentences(figures: Figures) -> list[str]:
     return [f"  our client: {sum(figures['client'].values())} of {quantity(len(figures['client']), 'check')} right"]
 
 
-def _assignors(asked: Asked) -> Figures:
+def _assignors(options: PartOptions) -> Figures:
     """Random groups, then the two large ones with the seconds each side took."""
     from coterie.assignors import ASSIGNORS
     from coterie.conformance.assignors import compare, large_cases, random_cases
 
     by_name, failed = dict[str, Any](), 0
     for name in ASSIGNORS:
-        c = compare(asked.version, name, random_cases(name, ASSIGNOR_CASES, asked.seed))
+        c = compare(options.version, name, random_cases(name, ASSIGNOR_CASES, options.seed))
         for failure in c.failures[:3]:
             write_line(f"{name}: {failure}", color="red", err=True)
         counts = {"cases": c.cases, "same": c.same, "better_balanced": c.better_balanced, "fewer_moves": c.fewer_moves}
@@ -161,7 +165,7 @@ def _assignors(asked: Asked) -> Figures:
         write_line(f"{'WRONG' if c.failures else 'right'}  assignor {name}: {counts}", err=True)
     seconds = []
     for what, case in large_cases():
-        c = compare(asked.version, case.assignor, [case], settle=False)
+        c = compare(options.version, case.assignor, [case], settle=False)
         seconds.append({"what": what, "ours_s": round(c.our_ms / 1000, 2), "theirs_s": _seconds(c.their_ms)})
         write_line(f"       {what}: {seconds[-1]['ours_s']} s, Java {seconds[-1]['theirs_s']} s", err=True)
     return {"assignors": by_name, "assignor_seconds": seconds, "failed": failed}
@@ -180,7 +184,7 @@ def _seconds(ms: float) -> float | str:
     return f"more than {JAVA_LIMIT_S:g}" if ms == float("inf") else round(ms / 1000, 2)
 
 
-def _tools(asked: Asked) -> Figures:
+def _tools(options: PartOptions) -> Figures:
     from coterie.conformance.tools import Result, run_tools
     from coterie.conformance.tools_table import LEFT_OUT
 
@@ -191,7 +195,7 @@ def _tools(asked: Asked) -> Figures:
                 result.difference or result.skipped, color="red" if result.status == "DIFFERENT" else None, err=True
             )
 
-    report = run_tools(asked.version, asked.folder / "tools", write_result)
+    report = run_tools(options.version, options.folder / "tools", write_result)
     accepted = {r.command.name: r.accepted for r in report.results if r.accepted}
     counts = Counter(r.status for r in report.results)
     left_out = [f"{row.pattern} of {row.commands}: {row.reason}" for row in LEFT_OUT]
@@ -210,21 +214,23 @@ def _tools_sentences(figures: Figures) -> list[str]:
     return lines + [f"    lines left out: {row}" for row in t["left_out"]]
 
 
-def _spark(asked: Asked, results: list[Figures]) -> int:
+def _spark(options: PartOptions, results: list[Figures]) -> int:
     """Spark's own connector on coterie; the exit code that this part calls for."""
     from coterie.bench.measure import broker, fill_topic
     from coterie.conformance.spark import run_spark
 
     try:
-        with broker(asked.folder / "spark-data") as (address, _):
+        with broker(options.folder / "spark-data") as (address, _):
             where = format_address(*address)
-            figures = run_spark(where, lambda *wanted: fill_topic(where, *wanted), asked.folder / "spark", write_check)
+            figures = run_spark(
+                where, lambda *wanted: fill_topic(where, *wanted), options.folder / "spark", write_check
+            )
     except CannotRun as reason:
         write_line(f"SKIPPED Spark's connector: {reason}", color="red", bold=True, err=True)
         results.append({"connector": "spark", "skipped": str(reason)})
         return CANNOT_RUN_EXIT
     results.append({"connector": "spark", **figures})
-    if not asked.as_json:
+    if not options.as_json:
         write_line(f"Spark's own connector ({figures['peer']}) on coterie:")
         write_line(f"  {sum(figures['checks'].values())} of {quantity(len(figures['checks']), 'check')} right")
         outcomes = ", ".join(f"{count} {outcome}" for outcome, count in figures["options"].items())
@@ -235,16 +241,16 @@ def _spark(asked: Asked, results: list[Figures]) -> int:
     return 0 if all(figures["checks"].values()) and not figures["options"].get("wrong") else 1
 
 
-def _zookeeper(asked: Asked, results: list[Figures]) -> int:
-    return zookeeper_part(asked.folder / "zookeeper", results, asked.as_json)
+def _zookeeper(options: PartOptions, results: list[Figures]) -> int:
+    return zookeeper_part(options.folder / "zookeeper", results, options.as_json)
 
 
-def _rocketmq(asked: Asked, results: list[Figures]) -> int:
-    return rocketmq_part(asked.folder, asked.seed, results, asked.as_json)
+def _rocketmq(options: PartOptions, results: list[Figures]) -> int:
+    return rocketmq_part(options.folder, options.seed, results, options.as_json)
 
 
-def _hostile(asked: Asked, results: list[Figures]) -> int:
-    return hostile_part(asked.folder / "hostile", asked.seed, results, asked.as_json)
+def _hostile(options: PartOptions, results: list[Figures]) -> int:
+    return hostile_part(options.folder / "hostile", options.seed, results, options.as_json)
 
 
 def write_check(name: str, wrong: str) -> None:
@@ -270,13 +276,13 @@ NEWER = tuple(
 
 
 # A new part is one line here. The functions import what they run: most needs an extra, or a JVM.
-def _certify(asked: Asked) -> Figures:
+def _certify(options: PartOptions) -> Figures:
     from coterie.conformance.certify.kafka_itself import certify_kafka, record_kafka
     from coterie.conformance.certify.page import summary
 
-    if asked.record:
-        write_line(f"recorded {record_kafka(asked.version, asked.folder / 'recorded')}", err=True)
-    certificate = certify_kafka(asked.version, asked.folder / "certified", lambda _: None)
+    if options.record:
+        write_line(f"recorded {record_kafka(options.version, options.folder / 'recorded')}", err=True)
+    certificate = certify_kafka(options.version, options.folder / "certified", lambda _: None)
     for finding in certificate.findings:
         for difference in finding.differences[:1]:
             part = difference.parts[0]
@@ -299,8 +305,8 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "everything": KafkaPart(_everything, _everything_sentences),
     "certify": KafkaPart(_certify, _certify_sentences),
 }
-# (what is asked, the results so far, to be added to) -> exit code
-OTHER_PARTS: dict[str, Callable[[Asked, list[Figures]], int]] = {
+# (what is options, the results so far, to be added to) -> exit code
+OTHER_PARTS: dict[str, Callable[[PartOptions, list[Figures]], int]] = {
     "spark": _spark,
     "zookeeper": _zookeeper,
     "rocketmq": _rocketmq,

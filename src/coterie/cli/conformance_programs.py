@@ -8,21 +8,21 @@ from coterie.addresses import format_address
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.conformance_parts import Asked
+    from coterie.cli.conformance_parts import PartOptions
 
 Figures = dict[str, Any]
 # Topics without a number of partitions get more than one here, and a group of one member does not wait for others.
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}
 
 
-def commands_part(asked: Asked) -> Figures:
+def commands_part(options: PartOptions) -> Figures:
     """Every command of ours that talks to a broker."""
     from coterie.cli.conformance_parts import write_check
     from coterie.conformance.commands import run_commands
     from coterie.conformance.kafka import running
 
-    with running(asked.version, asked.folder / "cli", BROKER_SETTINGS) as (host, port):
-        checks = run_commands(format_address(host, port), asked.version, write_check)
+    with running(options.version, options.folder / "cli", BROKER_SETTINGS) as (host, port):
+        checks = run_commands(format_address(host, port), options.version, write_check)
     return {"commands": checks, "failed": sum(not right for right in checks.values())}
 
 
@@ -30,7 +30,7 @@ def commands_sentences(figures: Figures) -> list[str]:
     return [f"  our commands: {sum(figures['commands'].values())} of {len(figures['commands'])} right"]
 
 
-def clients_part(asked: Asked) -> Figures:
+def clients_part(options: PartOptions) -> Figures:
     """Other people's clients: what they return on this version of Apache Kafka and on coterie."""
     from coterie.cli.conformance_parts import write_check
     from coterie.conformance.clients.programs import PROGRAMS, run_client
@@ -40,10 +40,10 @@ def clients_part(asked: Asked) -> Figures:
     settings = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
     counts: dict[str, dict[str, int]] = {}
     for number, program in enumerate(PROGRAMS):
-        folder = asked.folder / f"clients-{number}"
-        with running(asked.version, folder, settings) as (host, port), LocalBroker(settings) as ours:
+        folder = options.folder / f"clients-{number}"
+        with running(options.version, folder, settings) as (host, port), LocalBroker(settings) as ours:
             theirs = format_address(host, port)
-            counts[program.name] = run_client(program, asked.version, theirs, ours.bootstrap_servers, write_check)
+            counts[program.name] = run_client(program, options.version, theirs, ours.bootstrap_servers, write_check)
     return {"clients": counts, "failed": sum(count["wrong"] for count in counts.values())}
 
 

@@ -227,9 +227,9 @@ def _write_story(seed: int, minutes: float) -> None:
 def _commit() -> str:
     """The commit of this source tree, or the version of an installed package."""
     here = Path(__file__).parent
-    asked = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    if asked.returncode == 0:
-        return asked.stdout.strip()
+    finished = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    if finished.returncode == 0:
+        return finished.stdout.strip()
     from importlib.metadata import version
 
     return f"of coterie {version('coterie')}"

