@@ -33,9 +33,9 @@ MOST_WORKERS = 4  # each may have a Spark session of its own
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """The workers of `-n auto`: one more than there are cores, since the suite waits for processes half of its time."""
+    """The workers of `-n auto`: as many as there are cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores + 1, MOST_WORKERS)
+    return min(cores, MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -321,7 +321,7 @@ class _DecoderText(_Writer):
 
     def tagged(self, shape: type[Struct], locals_: list[str]) -> None:
         self.flush()
-        count, tag, size, end = self.fresh("n"), self.fresh("g"), self.fresh("z"), self.fresh("x")
+        count, tag, size = self.fresh("n"), self.fresh("g"), self.fresh("z")
         self.line(f"{count} = data[at]")
         self.line("at += 1")
         self.line(f"if {count}:")
@@ -333,15 +333,18 @@ class _DecoderText(_Writer):
         self.indent += 1
         self.line(f"{tag}, at = uvarint(data, at)")
         self.line(f"{size}, at = uvarint(data, at)")
-        self.line(f"{end} = at + {size}")
+        # As Kafka's generated classes: a known field ends where its value does; only an unknown one is skipped by its size.
+        branch = "if"
         for spec, local in zip(shape.fields, locals_, strict=True):
             if spec.tag is not None and self.version in spec.versions:
-                self.line(f"if {tag} == {spec.tag}:")
+                self.line(f"{branch} {tag} == {spec.tag}:")
                 self.indent += 1
                 self.value(spec.kind, local, self.version in spec.nullable, spec.name)
                 self.flush()
                 self.indent -= 1
-        self.line(f"at = {end}")
+                branch = "elif"
+        skipped = f"at += {size}"
+        self.line(skipped if branch == "if" else f"else: {skipped}")
         self.indent -= 2
 
 
@@ -391,6 +394,16 @@ def _compile(cls: type[Message], version: int) -> tuple[Encoder, Decoder]:
 def encoder(cls: type[Message], version: int) -> Encoder:
     """A function that appends the message's pieces to a list."""
     return _compiled(cls, version)[0]
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The body in that version. Raises WireError for a value that the version cannot carry."""
+    pieces: list[bytes] = []
+    try:
+        encoder(type(message), version)(message, pieces)
+    except (struct_module.error, UnicodeEncodeError) as error:
+        raise WireError(f"{type(message).__name__} version {version} cannot be written: {error}") from error
+    return b"".join(pieces)
 
 
 def decoder(cls: type[Message], version: int) -> Decoder:

@@ -130,11 +130,9 @@ class Message(Struct):
 
     def encode(self, version: int) -> bytes:
         """The body in that version. Raises WireError for a value that the version cannot carry."""
-        from coterie.wire.codec import encoder
+        from coterie.wire.codec import encode
 
-        pieces: list[bytes] = []
-        encoder(type(self), version)(self, pieces)
-        return b"".join(pieces)
+        return encode(self, version)
 
     @classmethod
     def decode(cls, data: bytes, version: int, position: int = 0) -> Self:

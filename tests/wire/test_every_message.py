@@ -1,0 +1,164 @@
+"""Every message in every version, with values made from its schema, beside the interpreter of Kafka's protocol guide
+(`reference`): the same bytes, the same values, and of bytes that are damaged the same verdict."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie.fuzzing.target import mutated
+from coterie.wire.codec import TooManyElements, decode
+from coterie.wire.declaration import Message, Struct, array, field, int32, message, string, struct
+from coterie.wire.primitives import WireError
+from tests.wire import reference
+from tests.wire.messages import EVERY, made
+from tests.wire.reference import Refused
+
+EXAMPLES_OF_A_VERSION = 6
+every_message = pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
+
+
+def for_every_version(cls: type[Message], check: Callable[[int, Any, random.Random], None]) -> None:
+    """Carries out ``check(version, value, rng)`` for values of each version, the same in each run."""
+    for version in range(cls.versions.first, cls.versions.last + 1):
+        rng = random.Random(f"{cls.__name__} {version}")
+        for _ in range(EXAMPLES_OF_A_VERSION):
+            check(version, made(cls, version, rng), rng)
+
+
+@every_message
+def test_the_bytes_are_those_of_the_protocol_guide(cls: type[Message]) -> None:
+    """And what stands before and after the message is left alone: the position after it is its last byte's."""
+
+    def check(version: int, value: Any, rng: random.Random) -> None:
+        data = value.encode(version)
+        assert data == reference.encode(value, version)
+        before, after = rng.randbytes(rng.randrange(4)), rng.randbytes(rng.randrange(4))
+        whole = before + data + after
+        assert decode(cls, whole, version, len(before)) == (value, len(before) + len(data))
+
+    for_every_version(cls, check)
+
+
+@every_message
+def test_unknown_tagged_fields_are_skipped_in_every_struct(cls: type[Message]) -> None:
+    """KIP-482: a newer peer's fields, in each flexible struct, before, between and after the known ones."""
+
+    def check(version: int, value: Any, rng: random.Random) -> None:
+        def unknown(shape: type[Struct]) -> list[tuple[int, bytes]]:
+            known = {spec.tag for spec in shape.fields}
+            tags = {rng.choice((1, 5, 100, 127, 128, 20_000, 2**31 - 1)) for _ in range(rng.randrange(3))} - known
+            return [(tag, rng.randbytes(rng.choice((0, 1, 130)))) for tag in tags]
+
+        data = reference.encode(value, version, unknown)
+        assert decode(cls, data, version) == (value, len(data))
+
+    for_every_version(cls, check)
+
+
+@every_message
+def test_damaged_bytes_have_the_verdict_of_the_protocol_guide(cls: type[Message]) -> None:
+    """Read with the same value and length, or WireError: never another error, never a value that is cut short."""
+
+    def check(version: int, value: Any, rng: random.Random) -> None:
+        data = value.encode(version)
+        for _ in range(8):
+            damaged = mutated(data, rng)
+            try:
+                expected = reference.decode(cls, damaged, version)
+            except Refused:
+                with pytest.raises(WireError):
+                    decode(cls, damaged, version)
+            else:
+                assert same(decode(cls, damaged, version), expected), damaged.hex()
+
+    for_every_version(cls, check)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, where a NaN of damaged bytes equals itself."""
+    return one == other or repr(one) == repr(other)
+
+
+@every_message
+def test_elements_are_counted_before_they_are_read(cls: type[Message]) -> None:
+    """A reader that allows as many elements as there are reads the message; one that allows one fewer refuses it."""
+
+    def check(version: int, value: Any, _rng: random.Random) -> None:
+        data, elements = value.encode(version), reference.elements(value, version)
+        assert decode(cls, data, version, max_elements=elements)[0] == value
+        if elements:
+            with pytest.raises(TooManyElements):
+                decode(cls, data, version, max_elements=elements - 1)
+
+    for_every_version(cls, check)
+
+
+INTEGERS = [
+    (cls, spec.name, spec.kind.name)
+    for cls in EVERY
+    for spec in cls.fields
+    if spec.kind.name.startswith(("int", "uint")) and spec.tag is None
+]
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "kind"), INTEGERS, ids=lambda value: getattr(value, "__name__", None) or str(value)[:20]
+)
+def test_a_number_beyond_its_field_is_a_wire_error(cls: type[Message], name: str, kind: str) -> None:
+    bits = int(kind.removeprefix("u").removeprefix("int"))
+    beyond = (1 << bits, -1) if kind.startswith("u") else (1 << (bits - 1), -(1 << (bits - 1)) - 1)
+    spec = next(spec for spec in cls.fields if spec.name == name)
+    version = min(spec.versions.last, cls.versions.last)
+    for value in beyond:
+        with pytest.raises(WireError, match=cls.__name__):
+            cls(**{name: value}).encode(version)
+
+
+def test_text_that_is_not_unicode_is_a_wire_error() -> None:
+    heartbeat = next(cls for cls in EVERY if cls.__name__ == "HeartbeatRequest")
+    with pytest.raises(WireError, match="HeartbeatRequest"):
+        heartbeat(group_id="\udcff").encode(4)
+    with pytest.raises(WireError, match="group_id is longer than 32767 bytes"):
+        heartbeat(group_id="ä" * 16_384).encode(4)
+
+
+# -- the shapes that few messages have ---------------------------------------------------------------------------------------
+
+
+@struct
+class Inner(Struct):
+    name: str = field(string)
+    note: str | None = field(string, "1+", nullable="1+", tag=0, default=None)
+
+
+@message(versions="0-2", flexible="1+")
+class Outer(Message):
+    number: int = field(int32)
+    inner: Inner | None = field(Inner, "1+", nullable="1+", tag=3)
+    inners: list[Inner] = field(array(Inner), "2+", tag=7)
+
+
+def test_tagged_structs_and_arrays() -> None:
+    for_every_version(Outer, lambda version, value, _rng: _round_trip(version, value))
+
+
+def _round_trip(version: int, value: Any) -> None:
+    data = value.encode(version)
+    assert data == reference.encode(value, version)
+    assert decode(Outer, data, version) == reference.decode(Outer, data, version) == (value, len(data))
+
+
+def test_a_tagged_value_that_runs_past_the_end_is_refused() -> None:
+    """Its size says one byte, its own length a hundred: Kafka's generated classes read the value and find no such bytes."""
+    inner = (
+        b"\x02n" + b"\x01" + b"\x00\x01" + b"\x65x"
+    )  # the name "n"; tag 0 of size 1: a string of 100 bytes, one is there
+    data = b"\0\0\0\x07" + b"\x01" + b"\x03" + bytes([len(inner) + 1]) + b"\x01" + inner
+    with pytest.raises(Refused):
+        reference.decode(Outer, data, 1)
+    with pytest.raises(WireError):
+        Outer.decode(data, 1)
