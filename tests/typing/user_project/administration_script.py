@@ -1,0 +1,99 @@
+"""Topics, settings, groups and offsets by the blocking admin, in a script."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from coterie.client import (
+    Advice,
+    ClusterDescription,
+    ConfigEntry,
+    ConfigSource,
+    ConsumerGroupDescription,
+    ErrorCode,
+    GroupExplanation,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    MemberSubscription,
+    Node,
+    OffsetAndMetadata,
+    PartitionLag,
+    TopicDescription,
+    TopicPartition,
+    TopicPartitionInfo,
+)
+from coterie.client.blocking import BlockingAdmin
+
+
+def topics(admin: BlockingAdmin) -> None:
+    assert_type(admin.create_topic("orders", 6, {"retention.ms": "86400000"}), None)
+    assert_type(admin.create_partitions("orders", 12), None)
+    described = admin.topics(["orders"])
+    assert_type(described, dict[str, TopicDescription])
+    for partition in described["orders"].partitions:
+        assert_type(partition, TopicPartitionInfo)
+        assert_type(partition.leader, Node | None)
+        assert_type(partition.isr, tuple[Node, ...])
+    assert_type(described["orders"].error, ErrorCode)
+    configs = admin.topic_configs("orders")
+    assert_type(configs, dict[str, ConfigEntry])
+    assert_type(configs["retention.ms"].value, str | None)
+    assert_type(configs["retention.ms"].source, ConfigSource)
+    assert_type(configs["retention.ms"].is_default, bool)
+    assert_type(admin.alter_topic_configs("orders", {"retention.ms": None}), None)
+    assert_type(admin.partitions(["orders"]), list[TopicPartition])
+    assert_type(admin.delete_records({("orders", 0): 5}), dict[TopicPartition, int])
+    assert_type(admin.offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
+    assert_type(admin.delete_topic("orders"), None)
+
+
+def cluster(admin: BlockingAdmin) -> str:
+    description = admin.describe_cluster()
+    assert_type(description, ClusterDescription)
+    assert_type(description.controller, Node | None)
+    return ", ".join(f"{node.host}:{node.port}" for node in description.nodes)
+
+
+def groups(admin: BlockingAdmin) -> None:
+    listed = admin.list_groups([GroupState.STABLE, "Empty"])
+    assert_type(listed, list[GroupListing])
+    assert_type(listed[0].state, GroupState)
+    assert_type(listed[0].type, GroupType)
+    group = admin.describe_group("billing")
+    assert_type(group, ConsumerGroupDescription)
+    assert_type(group.owners, dict[TopicPartition, MemberDescription])
+    for member in group.members:
+        assert_type(member.subscription, MemberSubscription | None)
+        assert_type(member.assignment.topic_partitions, frozenset[TopicPartition])
+    assert_type(admin.remove_members("billing", ["worker-1"]), dict[str, ErrorCode])
+    assert_type(admin.lint_group("billing"), list[Advice])
+    assert_type(admin.delete_group("billing"), None)
+
+
+def explained(admin: BlockingAdmin) -> list[str]:
+    explanation = admin.explain_group("billing")
+    assert_type(explanation, GroupExplanation)
+    assert_type(explanation.state, GroupState)
+    if explanation.next_timeout is not None:
+        assert_type(explanation.next_timeout.left_ms, int)
+    return [f"{member.client_id}: {member.session_timeout_ms} ms" for member in explanation.members]
+
+
+def offsets(admin: BlockingAdmin) -> int:
+    admin.commit_group_offsets("billing", {("orders", 0): OffsetAndMetadata(7, -1, "mine")})
+    assert_type(admin.commit_group_offsets("billing", {("orders", 0): 5}), None)
+    assert_type(admin.group_offsets("billing"), dict[TopicPartition, int])
+    assert_type(admin.delete_group_offsets("billing", [("orders", 0)]), None)
+    lags = admin.lag("billing")
+    assert_type(lags, dict[TopicPartition, PartitionLag])
+    return sum(partition.lag for partition in lags.values())
+
+
+def main() -> None:
+    with BlockingAdmin({"bootstrap.servers": "127.0.0.1:9092"}) as admin:
+        assert_type(admin, BlockingAdmin)
+        topics(admin)
+        groups(admin)
+    assert_type(admin.close(), None)
