@@ -37,6 +37,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "command_line": command_line.command_line,
     "python_client": python_api.python_client,
     "python_blocking": python_api.python_blocking,
+    "python_pipeline": python_api.python_pipeline,
     "python_testing": python_api.python_testing,
     "group_states": state_diagrams.group_states,
     "member_stages": state_diagrams.member_stages,

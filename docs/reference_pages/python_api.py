@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from types import ModuleType
 
@@ -9,6 +10,7 @@ import coterie.client
 import coterie.client.blocking
 import coterie.testing
 from coterie.testing import ErrorCode
+from reference_pages import public_api
 
 
 def _directive(module: str, name: str, kind: str, options: tuple[str, ...]) -> str:
@@ -18,7 +20,7 @@ def _directive(module: str, name: str, kind: str, options: tuple[str, ...]) -> s
 
 def _exported(module: ModuleType) -> str:
     parts = []
-    for name in module.__all__:
+    for name in public_api.exports(module):
         value = getattr(module, name)
         if value is ErrorCode:
             continue  # the page of error codes has it
@@ -43,3 +45,9 @@ def python_testing() -> str:
 
 def python_blocking() -> str:
     return _exported(coterie.client.blocking)
+
+
+def python_pipeline() -> str:
+    """By name, so that the page can be made without Spark."""
+    modules = [name for name in public_api.MODULES if name.startswith("coterie.pipeline.")]
+    return "\n".join(_exported(importlib.import_module(name)) for name in modules)
