@@ -8,7 +8,7 @@ Each docstring has a broker of its own with the topic ``orders`` (two partitions
 | ``settings``: a dict with ``bootstrap.servers`` | every class and module |
 | ``broker``: the `LocalBroker` | every class and module |
 | ``admin``, ``producer``, ``consumer`` | the client's own class, asyncio or blocking; ``consumer`` is in no group |
-| what the class's package exports | every class and module |
+| what `coterie.client` and the class's own package export | every class and module |
 
 `CLIENTS` lists the clients. The output must be equal, with ``...`` for any text (doctest.ELLIPSIS);
 an exception is stated as doctest does it.
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import coterie.client
 from coterie.client import Admin, Consumer, Producer
 from coterie.client.admin_each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
@@ -90,7 +91,7 @@ async def _failures(item: Documented, test: doctest.DocTest, broker: LocalBroker
     async with asyncio.timeout(LIMIT_S), contextlib.AsyncExitStack() as stack:
         async with Admin(settings) as preparing:
             await preparing.commit_group_offsets("billing", {("orders", 0): 2})
-        names: dict[str, Any] = {name: getattr(item.package, name) for name in item.package.__all__}
+        names: dict[str, Any] = {n: getattr(m, n) for m in (coterie.client, item.package) for n in m.__all__}
         names |= {"settings": settings, "broker": broker, "asyncio": asyncio}
         if item.owner in CLIENTS:
             name, make = CLIENTS[item.owner]

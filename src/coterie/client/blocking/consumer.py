@@ -32,7 +32,8 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
     """`coterie.client.Consumer` for programs without asyncio. Listeners, interceptors and callbacks run on the client's
     own thread.
 
-    >>> with BlockingConsumer(settings, value_deserializer=StringDeserializer()) as reader:
+    >>> from_start = settings | {"auto.offset.reset": "earliest"}
+    >>> with BlockingConsumer(from_start, value_deserializer=StringDeserializer()) as reader:
     ...     reader.assign([("orders", 0)])
     ...     print([record.value for records in reader.poll(10_000).values() for record in records])
     ['1', '2', '3']
