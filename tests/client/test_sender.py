@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from coterie.client import KafkaError, Producer
+from coterie.client import Admin, KafkaError, Producer
 from coterie.client.cluster import Cluster
 from coterie.testing import ErrorCode, LocalBroker
+from tests.client.awaiting import until
 
 
 def producer(broker: LocalBroker, **more: Any) -> Producer:
@@ -169,3 +170,23 @@ def test_a_topic_that_is_missing_is_named_after_max_block_ms() -> None:
 
     with LocalBroker({"auto.create.topics.enable": "false"}) as broker:
         asyncio.run(story(broker))
+
+
+def test_a_topic_that_grows_is_used_whole_after_metadata_max_age_ms(coterie_broker: LocalBroker) -> None:
+    """The producer kept a topic's number of partitions for ever."""
+    coterie_broker.create_topic("t", 1)
+
+    async def story() -> None:
+        address = {"bootstrap.servers": coterie_broker.bootstrap_servers}
+        async with producer(coterie_broker, metadata_max_age_ms=50) as one, Admin(address) as admin:
+            assert (await one.send_and_wait("t", b"v", b"k")).partition == 0
+            await admin.create_partitions("t", 8)
+
+            async def spread() -> bool:
+                deliveries = [await one.send("t", b"v", b"key %d" % n) for n in range(200)]
+                return {(await delivery).partition for delivery in deliveries} == set(range(8))
+
+            await until(spread, "keys reach every partition")
+            assert await one.partitions_for("t") == 8
+
+    asyncio.run(story())

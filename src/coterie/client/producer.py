@@ -77,6 +77,8 @@ class Producer(Generic[K, V]):
         self._sticky: dict[str, int] = {}
         self._partition_by_key: dict[tuple[bytes, int], int] = {}
         self._counts: dict[str, int] = {}
+        self._refresh_due_s = float("-inf")
+        self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
 
     async def __aenter__(self) -> Producer[K, V]:
@@ -117,6 +119,8 @@ class Producer(Generic[K, V]):
         if size > self._largest:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; max.request.size is less")
         count = self._counts.get(topic) or await self._partitions(topic)
+        if time.monotonic() >= self._refresh_due_s:
+            self._refresh_counts()
         partition = (
             self._choose(topic, key_bytes, count) if partition is None else arguments.integer(partition, "partition")
         )
@@ -185,6 +189,22 @@ class Producer(Generic[K, V]):
             raise KafkaError(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic}")
         self._counts[topic] = len(info.leaders)
         return len(info.leaders)
+
+    def _refresh_counts(self) -> None:
+        """Every metadata.max.age.ms, beside the sends: a topic may have grown."""
+        is_first = self._refresh_due_s == float("-inf")
+        self._refresh_due_s = time.monotonic() + self.settings.metadata_max_age_ms / 1000
+        if not is_first and (self._refreshing is None or self._refreshing.done()):
+            self._refreshing = asyncio.create_task(self._look_counts_up(list(self._counts)))
+            self._refreshing.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _look_counts_up(self, topics: list[str]) -> None:
+        """A lookup that fails leaves the counts for the next one."""
+        for name, info in (await self._cluster.refresh(topics)).items():
+            if info.leaders and not info.error:
+                self._counts[name] = len(info.leaders)
+            elif info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self._counts.pop(name, None)
 
     def _choose(self, topic: str, key: bytes | None, count: int) -> int:
         if self._partitioner is not None:
@@ -284,6 +304,8 @@ class Producer(Generic[K, V]):
         if self._closed:
             return
         self._closed = True
+        if self._refreshing is not None:
+            self._refreshing.cancel()
         try:
             await self._sender.close(limit_s)
         finally:
