@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,13 @@ import click
 
 from coterie.cli.invocation import broker_option, json_option, run_until_stopped, sentences
 from coterie.cli.zookeeper import read_streams, zookeeper_option
-from coterie.console.terminal import OutputFailed, write_json, write_value
+from coterie.console.terminal import OutputFailed, write_json, write_line, write_value
 
 if TYPE_CHECKING:
     from coterie.client import Consumer, Record, TopicPartition
+
+JOIN_NOTICE_S = 10.0  # without an assignment; a first join waits for group.initial.rebalance.delay.ms
+LOOK_AGAIN_S = 0.5
 
 
 @click.command(
@@ -105,11 +109,18 @@ async def _read(
         if settings["group.id"] is not None:
             consumer.subscribe([topic])
         else:
-            from coterie.client import Admin
-
-            async with Admin({"bootstrap.servers": settings["bootstrap.servers"]}) as admin:
-                await consumer.assign(await admin.partitions([topic]))
+            await _assign(consumer, settings["bootstrap.servers"], topic, stop, timeout_ms)
+        notice_s: float | None = last + JOIN_NOTICE_S
         while not stop.is_set() and (limit is None or shown < limit):
+            if consumer.assignment():
+                notice_s = None
+            elif notice_s is not None and time.monotonic() > notice_s:
+                notice_s = None
+                group = settings["group.id"]
+                text = (
+                    f"waiting for partitions of {topic} from group {group}; coterie groups why {group} shows the reason"
+                )
+                write_line(text, err=True)
             left = 500 if limit is None else min(500, limit - shown)
             polled = await consumer.poll(200, left)
             _write_polled(consumer, polled, as_json)
@@ -117,6 +128,34 @@ async def _read(
             last = time.monotonic() if polled else last
             if timeout_ms is not None and (time.monotonic() - last) * 1000 >= timeout_ms:
                 break
+
+
+async def _assign(
+    consumer: Consumer, bootstrap_server: str, topic: str, stop: asyncio.Event, timeout_ms: int | None
+) -> None:
+    """All partitions of the topic; of one that does not exist yet once it does, from its first record."""
+    from coterie.client import Admin, KafkaError
+    from coterie.wire.errors import ErrorCode
+
+    deadline_s = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+    is_missing = False
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        while not stop.is_set() and time.monotonic() < deadline_s:
+            code = (await admin.topics([topic]))[topic].error
+            if code and not KafkaError(code).retriable:
+                raise KafkaError(code, f"topic {topic}")
+            partitions = await admin.partitions([topic])
+            if partitions:
+                await consumer.assign(partitions)
+                if is_missing:
+                    await consumer.seek_to_beginning()
+                return
+            if not is_missing and code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                is_missing = True
+                write_line(f"topic {topic} does not exist; waiting until it is created", err=True)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await stop.wait()
 
 
 def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]], as_json: bool) -> None:
