@@ -67,7 +67,7 @@ def test_a_group_that_does_not_assign_is_reported_once(
             while "group" not in (report := capsys.readouterr().err):
                 await asyncio.sleep(0.01)
         await running
-        assert report == "waiting for partitions of t from group g; coterie groups why g shows the reason\n"
+        assert report == "waiting for partitions of t from group g; for the reason: coterie groups why g\n"
 
     asyncio.run(story())
     assert capsys.readouterr() == ("one\ntwo\n", "")

@@ -118,7 +118,7 @@ async def _read(
                 notice_s = None
                 group = settings["group.id"]
                 text = (
-                    f"waiting for partitions of {topic} from group {group}; coterie groups why {group} shows the reason"
+                    f"waiting for partitions of {topic} from group {group}; for the reason: coterie groups why {group}"
                 )
                 write_line(text, err=True)
             left = 500 if limit is None else min(500, limit - shown)
