@@ -1,0 +1,59 @@
+"""The scenarios of tests/spec/member are the specification of member/: they run nearly all of it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import coterie.member
+from coterie.laboratory.member_scenario import MemberScenario
+from coterie.laboratory.scenario import parse_scenarios, run_scenario
+
+ROOM = Path(coterie.member.__file__).parent
+SPEC = Path(__file__).parents[1] / "spec" / "member"
+LEAST = 0.9
+
+
+def lines_of(code: CodeType) -> set[int]:
+    nested = (lines_of(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return {line for _, _, line in code.co_lines() if line}.union(*nested)
+
+
+def lines_in_functions(path: Path) -> set[int]:
+    """Definitions run at the import, so that they would count for nothing."""
+    source = path.read_text()
+    bodies: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            bodies.update(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
+    return lines_of(compile(source, str(path), "exec")) & bodies
+
+
+def test_the_scenarios_run_nine_lines_in_ten() -> None:
+    run: dict[str, set[int]] = {str(path): set() for path in ROOM.glob("*.py")}
+
+    def enter(frame: FrameType, event: str, argument: Any) -> Any:
+        lines = run.get(frame.f_code.co_filename)
+        if lines is None:
+            return None
+
+        def follow(frame: FrameType, event: str, argument: Any) -> Any:
+            lines.add(frame.f_lineno)
+            return follow
+
+        return follow
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        for path in SPEC.glob("*.txt"):
+            for scenario in parse_scenarios(path.read_text()):
+                run_scenario(scenario, MemberScenario)
+    finally:
+        sys.settrace(before)
+    wanted = {(name, line) for name in run for line in lines_in_functions(Path(name))}
+    missing = {(Path(name).name, line) for name, line in wanted if line not in run[name]}
+    assert len(missing) <= (1 - LEAST) * len(wanted), sorted(missing)
