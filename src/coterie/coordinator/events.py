@@ -102,7 +102,7 @@ class JoinPhaseExtended:
 
 @dataclass(frozen=True, slots=True)
 class GenerationFormed:
-    """To CompletingRebalance: everyone who waits is answered with this generation."""
+    """To CompletingRebalance: all waiting JoinGroups receive this generation."""
 
     generation: int
     protocol: str

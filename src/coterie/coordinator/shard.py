@@ -243,7 +243,7 @@ class Shard:
         return self._heap[0][0] if self._heap else None
 
     def expired(self, now_ms: int) -> Generator[DeadlineExpired, None, None]:
-        """Commands for the deadlines that have passed; each must be submitted before the next is taken. May be closed
+        """Commands for the deadlines that have passed; each must be submitted before the next is requested. May be closed
         before its end: the others come with the next call."""
         while self._heap and self._heap[0][0] <= now_ms:
             _, group_id, member_id = heapq.heappop(self._heap)
@@ -329,7 +329,7 @@ class Shard:
         return oversize
 
     def unload(self) -> list[Reply]:
-        """The partition moves away: every request that waits is answered NOT_COORDINATOR, and all is forgotten."""
+        """The partition moves away: waiting requests receive NOT_COORDINATOR, and the state is dropped."""
         replies = []
         for group in self.groups.values():
             for member_id, token in group.waiting_joins.items():

@@ -1,6 +1,6 @@
 """Small files that are written as a whole, with a CRC-32C of their content: JSON, and plain lines.
 
-A file without a checksum, as an older coterie or Apache Kafka wrote it, is taken as it is.
+A file without a checksum, as an older coterie or Apache Kafka wrote it, is read unchecked.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def load_kept(
     elif closed is None:
         return None
     elif closed.snapshot:
-        rebuilt(snapshot, "the producers' snapshot is gone")
+        rebuilt(snapshot, "the producers' snapshot is missing")
         return None
     for content in contents:
         transactions.aborted += decode_index(content)

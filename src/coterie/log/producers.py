@@ -1,6 +1,6 @@
 """A log's state of idempotent producers: epoch and the last five batches of each (KIP-98, KIP-360).
 
-A batch seen before is answered with the offset it got then; a gap in the sequence is refused.
+A repeated batch returns its first offset; a gap in the sequence is refused.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ class Producers:
         return struct.pack(">hI", SNAPSHOT_VERSION, google_crc32c.value(body)) + body
 
     def load_snapshot(self, data: bytes, open_transactions: dict[int, int]) -> bool:
-        """Takes over a snapshot, and puts where transactions are open into ``open_transactions``; False if it is damaged,
-        and then nothing is taken."""
+        """Restores the state from a snapshot and adds the first offsets of open transactions to ``open_transactions``; False
+        for a damaged one, which is not used."""
         try:
             version, crc = struct.unpack_from(">hI", data)
             if version != SNAPSHOT_VERSION or google_crc32c.value(data[6:]) != crc:

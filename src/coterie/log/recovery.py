@@ -98,7 +98,7 @@ def survey(
     has_gaps: bool = False,
 ) -> Survey:
     """Reads a segment whole. ``bound``: the base offset of the next segment; ``end_offset``: where the log ended when it was
-    closed, if that is known; ``has_gaps``: damage was taken out of it before."""
+    closed, if that is known; ``has_gaps``: damage was removed from it before."""
     source, result = _Bytes(file, size), Survey()
     walked: list[tuple[int, BatchHeader]] = []
     position, next_offset, limit = 0, base_offset, base_offset + WIDEST if bound is None else bound

@@ -91,7 +91,7 @@ class ConsumerMachine(ScriptMachine):
         self.nudge()
 
     def expired(self) -> None:
-        """The session is over: all its nodes are gone, and others may own what we read."""
+        """The session has expired: all its nodes are deleted, and the partitions may have other owners."""
         self.is_expired = True
         self.nudge()
 
@@ -181,7 +181,7 @@ class ConsumerMachine(ScriptMachine):
                 if (yield from self._rebalance()):
                     return
             except NoNode:
-                pass  # a node went while it was looked at; its going is a change as well
+                pass  # a node was deleted between two reads; its deletion is a change as well
             except Corrupt as error:
                 why = str(error)
             yield from self._stop_and_commit()

@@ -65,7 +65,7 @@ def _has_room(group: Group, member_id: str, config: CoordinatorConfig) -> bool:
 
 
 def _refused(group: Group, request: JoinGroupRequest, ctx: Context) -> Outcome:
-    """No room. A member or pending id that finds none is gone from the group."""
+    """The group is full. A member or pending id without room is removed from the group."""
     reply = Reply(ctx.token, join_refused(request, ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER))
     cause = _cause("group_max_size", request, request.member_id, ctx)
     if request.member_id in group.members:
@@ -125,7 +125,7 @@ def _add(
     config: CoordinatorConfig,
 ) -> Outcome:
     member = _member(request, member_id, protocols, ctx)
-    # A newcomer cannot heartbeat while its join waits, so it is given a limit of its own until the join completes.
+    # A new member cannot heartbeat while its JoinGroup waits, so it has a limit of its own until the join completes.
     member.deadline_ms = ctx.now_ms + config.new_member_join_timeout_ms
     cause = _cause("member_joined", request, member_id, ctx)
     return Outcome([e.MemberJoined(member, request.protocol_type, ctx.token, cause)])

@@ -63,7 +63,7 @@ def _leave_one(
 
 
 def remove_member(group: Group, member_id: str, cause: Cause, outcome: Outcome) -> None:
-    """Adds a member's removal to an outcome; what it waits for is answered UNKNOWN_MEMBER_ID."""
+    """Adds a member's removal to an outcome; its waiting requests receive UNKNOWN_MEMBER_ID."""
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
     if member_id in group.waiting_joins:
         outcome.replies.append(

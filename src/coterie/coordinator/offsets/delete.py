@@ -44,7 +44,7 @@ def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteReques
 
 
 def decide_topics_deleted(group: Group, deleted: Iterable[str]) -> Outcome:
-    """Drops the offsets of topics that are gone."""
+    """Drops the offsets of deleted topics."""
     names = set(deleted)
     return Outcome([e.OffsetRemoved(t, p) for t, p in _every_partition(group) if t in names], divisible=True)
 

@@ -37,7 +37,7 @@ class TransactionLog(Protocol):
         """Appends a state to `__transaction_state`."""
 
     def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
-        """Appends the end of a transaction to a partition; one that is gone needs none."""
+        """Appends the end of a transaction to a partition; a deleted partition needs none."""
 
     def new_producer_id(self) -> int:
         """A new producer id, never generated before."""
