@@ -15,7 +15,7 @@ from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.comparison import Comparison, Explained
-from coterie.conformance.everything.judge import Bench, Verdict
+from coterie.conformance.everything.judge import Bench, JudgeResult
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of
 from coterie.conformance.everything.report import figures
@@ -28,7 +28,7 @@ from tests.conformance.old_defects import OLD_DEFECTS, OldDefect
 VERSION = (4, 3, 0)
 
 
-async def _judge(wanted: Wanted, changed: dict[int, Handler]) -> Verdict:
+async def _judge(wanted: Wanted, changed: dict[int, Handler]) -> JudgeResult:
     brokers = [Broker(BrokerSettings(SETTINGS)) for _ in range(2)]
     brokers[0].handlers = HANDLERS | changed
     addresses = [await broker.start("127.0.0.1", 0) for broker in brokers]
@@ -85,7 +85,7 @@ def test_the_report_counts_what_was_asked() -> None:
 
 def test_the_report_shows_what_each_row_explained() -> None:
     question = Question("q", "Metadata", 4, {"topics": []})
-    verdict = Verdict("4.3.0")
+    verdict = JudgeResult("4.3.0")
     for kind, met in (("Metadata topics.order: a | b", 2), ("Metadata topics.order: c | d", 1)):
         comparison = Comparison(Story("s"), explained=[Explained("order", kind, question)] * met)
         verdict.add(comparison)

@@ -22,7 +22,7 @@ _SUSPEND, _SUBSCRIPTION = 2, 4  # pull: wait for messages; the subscription is i
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class TopicRoute:
     """Of a topic: its readable queues, and its brokers' addresses as HOST:PORT, masters only."""
 
     queues: tuple[MessageQueue, ...]
@@ -41,7 +41,7 @@ def route(topic: str) -> RemotingCommand:
     return RemotingCommand(ROUTE, _fields(topic=topic, acceptStandardJsonOnly=True))
 
 
-def route_of(topic: str, answer: RemotingCommand) -> Route:
+def route_of(topic: str, answer: RemotingCommand) -> TopicRoute:
     """Raises FrameError."""
     body = read_body(answer.body)
     try:
@@ -58,7 +58,7 @@ def route_of(topic: str, answer: RemotingCommand) -> Route:
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise FrameError("a route cannot be read") from error
-    return Route(tuple(sorted(queues)), addresses)
+    return TopicRoute(tuple(sorted(queues)), addresses)
 
 
 def heartbeat(client_id: str, group: str, topics: Iterable[str], sub_version: int) -> RemotingCommand:

@@ -111,14 +111,14 @@ class Cluster:
         self._asked = asked
         self._connections: dict[str, Connection] = {}
         self._name_server = self._to(name_server)
-        self.routes: dict[str, requests.Route] = {}
+        self.routes: dict[str, requests.TopicRoute] = {}
 
     def _to(self, address: str) -> Connection:
         if address not in self._connections:
             self._connections[address] = Connection(address, self._asked)
         return self._connections[address]
 
-    async def fetch_route(self, topic: str) -> requests.Route:
+    async def fetch_route(self, topic: str) -> requests.TopicRoute:
         """Raises RocketMQError, also for a topic that there is not."""
         answer = await self.invoke(self._name_server, requests.route(topic))
         self.routes[topic] = requests.route_of(topic, answer)

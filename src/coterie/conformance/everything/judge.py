@@ -24,7 +24,7 @@ DIFFERENCES_KEPT = 3  # of one kind
 
 
 @dataclass(slots=True)
-class Verdict:
+class JudgeResult:
     """The outcome of a run. ``kinds``: each kind of unexplained difference with its first examples, ``met`` how often;
     ``explained``: by row and kind the first question, ``rows`` how often."""
 
@@ -91,8 +91,8 @@ async def common_versions(addresses: Iterable[Address]) -> dict[str, Versions]:
 
 
 async def judge(
-    bench: Bench, stories: Iterable[Story], verdict: Verdict, report: Callable[[Comparison], None]
-) -> Verdict:
+    bench: Bench, stories: Iterable[Story], verdict: JudgeResult, report: Callable[[Comparison], None]
+) -> JudgeResult:
     """Asks all the stories; ``report`` receives each comparison. Raises KafkaError when a broker is gone."""
     numbered: Iterator[tuple[int, Story]] = zip(itertools.count(), stories)
     began = time.monotonic()

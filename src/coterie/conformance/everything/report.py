@@ -7,7 +7,7 @@ from typing import Any
 from coterie.conformance.differences import ROWS
 from coterie.conformance.everything.comparison import Difference
 from coterie.conformance.everything.domains import BOUNDED, SHARED
-from coterie.conformance.everything.judge import Verdict
+from coterie.conformance.everything.judge import JudgeResult
 from coterie.conformance.everything.question import written
 from coterie.wire.apis import APIS
 
@@ -22,7 +22,7 @@ def scenario(difference: Difference) -> str:
     return "\n".join([difference.signature(), *lines, *difference.text().splitlines()[1:]])
 
 
-def coverage(verdict: Verdict) -> dict[str, dict[str, Any]]:
+def coverage(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
     """By api: its versions asked, how many fields and how many (version, field, class) of the systematic questions."""
     made: dict[str, dict[str, Any]] = {}
     for api in sorted({api for api, *_ in verdict.covered}):
@@ -36,7 +36,7 @@ def coverage(verdict: Verdict) -> dict[str, dict[str, Any]]:
     return made
 
 
-def figures(verdict: Verdict) -> dict[str, Any]:
+def figures(verdict: JudgeResult) -> dict[str, Any]:
     """The report as data."""
     version = tuple(int(part) for part in verdict.version.split("."))
     used = {name for name, _ in verdict.rows}
@@ -64,7 +64,7 @@ def figures(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _rows(verdict: Verdict) -> dict[str, dict[str, Any]]:
+def _rows(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
     """By row: how often it explained a difference, why, and the kinds that it explained most often."""
     reasons = {row.name: row.reason for row in ROWS}
     made: dict[str, dict[str, Any]] = {}

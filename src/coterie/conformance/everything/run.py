@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coterie.conformance.differential import SETTINGS, coterie_broker, wait_for_coordinator
 from coterie.conformance.everything.comparison import Comparison
-from coterie.conformance.everything.judge import Bench, Verdict, common_versions, judge
+from coterie.conformance.everything.judge import Bench, JudgeResult, common_versions, judge
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.pieces import Common
 from coterie.conformance.everything.question import Question, Story
@@ -62,7 +62,7 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
     return ours, theirs
 
 
-def run_everything(version: str, wanted: Wanted, folder: Path, progress: Progress) -> Verdict:
+def run_everything(version: str, wanted: Wanted, folder: Path, progress: Progress) -> JudgeResult:
     """Starts both brokers and asks; Raises CannotRun."""
     ours, theirs = settings_for(version)
     with running(version, folder, theirs) as kafka, coterie_broker(ours) as address:
@@ -72,22 +72,22 @@ def run_everything(version: str, wanted: Wanted, folder: Path, progress: Progres
         return asyncio.run(ask_everything(bench, wanted, version, progress))
 
 
-async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: Progress) -> Verdict:
+async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: Progress) -> JudgeResult:
     """The run itself, on brokers that stand."""
-    verdict, common = Verdict(version), await common_versions((bench.ours, bench.theirs))
+    verdict, common = JudgeResult(version), await common_versions((bench.ours, bench.theirs))
 
     report = _reporter(verdict, wanted, progress)
     if wanted.replay is not None:
         story = Story.of_json(json.loads(wanted.replay.read_text()))
         return await judge(bench, [story], verdict, report)
-    await judge(bench, [_FIRST_PRODUCER], Verdict(version), lambda _: None)
+    await judge(bench, [_FIRST_PRODUCER], JudgeResult(version), lambda _: None)
     await judge(bench, _stories(common, wanted, verdict), verdict, report)
     if not wanted.first_only:
         await _make_short(bench, verdict, progress)
     return verdict
 
 
-def _stories(common: Common, wanted: Wanted, verdict: Verdict) -> Iterator[Story]:
+def _stories(common: Common, wanted: Wanted, verdict: JudgeResult) -> Iterator[Story]:
     every = [story for story in systematic(common) if not wanted.apis or story.name.partition(" ")[0] in wanted.apis]
     if not wanted.apis or "settings" in wanted.apis:
         every += settings_stories(common)
@@ -99,7 +99,7 @@ def _stories(common: Common, wanted: Wanted, verdict: Verdict) -> Iterator[Story
         yield story
 
 
-def _reporter(verdict: Verdict, wanted: Wanted, progress: Progress) -> Callable[[Comparison], None]:
+def _reporter(verdict: JudgeResult, wanted: Wanted, progress: Progress) -> Callable[[Comparison], None]:
     began_s = last_s = time.monotonic()
 
     def report(_: Comparison) -> None:
@@ -114,7 +114,7 @@ def _reporter(verdict: Verdict, wanted: Wanted, progress: Progress) -> Callable[
     return report
 
 
-async def _make_short(bench: Bench, verdict: Verdict, progress: Progress) -> None:
+async def _make_short(bench: Bench, verdict: JudgeResult, progress: Progress) -> None:
     """The first example of each of the most frequent kinds is replaced by the shortest story met within `SHRINK_S`."""
     numbers = itertools.count(500_000)
 
