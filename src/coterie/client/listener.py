@@ -28,6 +28,7 @@ class ConsumerInterceptor:
     """Sees records before the user does, and commits once they are made; both plain."""
 
     def on_consume(self, records: Polled) -> Polled:
+        """The records that the poll returns in place of these, by partition."""
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:

@@ -57,6 +57,7 @@ class LocalBroker:
         self._epoch = 0
 
     def start(self) -> LocalBroker:
+        """Starts the broker on a free port of 127.0.0.1; returns itself once it accepts connections."""
         self._thread.start()
         self.host, self.port = self._on_loop(self._start(), START_S)
         return self
@@ -69,6 +70,7 @@ class LocalBroker:
         return address
 
     def stop(self) -> None:
+        """Closes every connection and ends the broker's thread."""
         self._on_loop(self.broker.stop(), START_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_S)
