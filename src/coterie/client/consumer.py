@@ -98,7 +98,16 @@ class Consumer(Generic[K, V]):
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
         """Joins the group at the next poll; a compiled pattern stands for all topics whose whole name it matches, now and
-        later. Raises ConfigError without a group.id or after `assign`, TypeError, RuntimeError after `close`."""
+        later. Raises ConfigError without a group.id or after `assign`, TypeError, RuntimeError after `close`.
+
+        >>> group = {"group.id": "readers", "auto.offset.reset": "earliest"}
+        >>> async with Consumer(settings | group) as reader:
+        ...     reader.subscribe(["orders"])
+        ...     while not reader.assignment():
+        ...         polled = await reader.poll(100)
+        ...     print(sorted(reader.assignment())[0].topic)
+        orders
+        """
         self._loop.require_open()
         if listener is not None and not isinstance(listener, RebalanceListener):
             raise TypeError(f"a listener must be an object of a subclass of RebalanceListener, not {listener!r}")
@@ -266,7 +275,13 @@ class Consumer(Generic[K, V]):
 
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """`poll` returns no records of these partitions until `resume`; the member keeps them. Raises ValueError for a
-        partition that is not assigned."""
+        partition that is not assigned.
+
+        >>> await consumer.assign([("orders", 0)])
+        >>> consumer.pause([("orders", 0)])
+        >>> consumer.paused()
+        {TopicPartition(topic='orders', partition=0)}
+        """
         self._loop.require_open()
         for partition in self._owned(partitions):
             self._fetcher.positions[partition].paused = True
@@ -309,7 +324,12 @@ class Consumer(Generic[K, V]):
 
     async def committed(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
         """The group's committed offsets, by partition; -1 where there is none. Raises KafkaError, ConfigError without a
-        group.id."""
+        group.id.
+
+        >>> async with Consumer(settings | {"group.id": "billing"}) as reader:
+        ...     print((await reader.committed([("orders", 0)]))[TopicPartition("orders", 0)])
+        2
+        """
         return {tp: at.offset for tp, at in (await self.committed_metadata(partitions)).items()}
 
     async def committed_metadata(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -320,7 +340,13 @@ class Consumer(Generic[K, V]):
     async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commits positions, or the offsets given, and waits for it, default.api.timeout.ms at most. Raises
         CommitFailedError when the group has moved on, RebalanceInProgressError while it rebalances; TypeError or
-        ValueError for offsets that cannot be."""
+        ValueError for offsets that cannot be.
+
+        >>> async with Consumer(settings | {"group.id": "billing"}) as reader:
+        ...     await reader.commit({("orders", 0): 3})
+        >>> broker.committed("billing")
+        {('orders', 0): 3}
+        """
         self._loop.require_open()
         wanted: Offsets = self._consumed() if offsets is None else arguments.offsets_to_commit(offsets)
         default_ms = self.settings.default_api_timeout_ms

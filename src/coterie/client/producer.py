@@ -103,7 +103,13 @@ class Producer(Generic[K, V]):
         which the record failed; ``on_delivery(error or None, topic, partition, offset)`` is called with the same.
         ``partition``: by default that of the key's hash, or of the partitioner; ``timestamp_ms`` since 1970: by default now.
         Raises KafkaError; SerializationError; TypeError or ValueError for arguments that no record can have; RuntimeError
-        after `close`."""
+        after `close`.
+
+        >>> deliveries = [await producer.send("orders", b"%d" % n, partition=1) for n in range(3)]
+        >>> await producer.flush()
+        >>> print([(await delivery).offset for delivery in deliveries])
+        [0, 1, 2]
+        """
         if self._closed:
             raise RuntimeError(CLOSED)
         if self._transactions is not None:
@@ -153,7 +159,11 @@ class Producer(Generic[K, V]):
 
     async def partitions_for(self, topic: str, timeout_ms: float | None = None) -> int:
         """How many partitions the topic has; waits for one that is being made, and for a broker that is away, ``timeout_ms``
-        at most (None: max.block.ms). Raises KafkaError."""
+        at most (None: max.block.ms). Raises KafkaError.
+
+        >>> await producer.partitions_for("orders")
+        2
+        """
         if self._closed:
             raise RuntimeError(CLOSED)
         limit_ms = self.settings.max_block_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)
@@ -277,7 +287,15 @@ class Producer(Generic[K, V]):
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Begins a transaction; commits it at the end of the block, aborts it when the block raises."""
+        """Begins a transaction; commits it at the end of the block, aborts it when the block raises.
+
+        >>> async with Producer(settings | {"transactional.id": "mover"}) as mover:
+        ...     await mover.init_transactions()
+        ...     async with mover.transaction():
+        ...         delivery = await mover.send("orders", b"4", partition=0)
+        ...     print((await delivery).offset)
+        3
+        """
         self.begin_transaction()
         try:
             yield
