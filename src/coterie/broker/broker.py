@@ -1,4 +1,4 @@
-"""The broker: puts settings, disk, topics, coordinator and connections together, and keeps house.
+"""The broker: puts settings, disk, topics, coordinator and connections together, and runs the periodic tasks.
 
 broker = Broker(BrokerSettings({"num.partitions": "3"}), data=Path("data"))
 host, port = await broker.start("127.0.0.1", 0)
@@ -56,7 +56,7 @@ _META = "meta.properties"
 
 
 class CannotListen(OSError):
-    """The address is taken, or is none of this machine's."""
+    """The address is in use, or is not an address of this machine."""
 
 
 class Broker:
@@ -93,7 +93,7 @@ class Broker:
         self._registration: Registration | None = None
         self._lock: FolderLock | None = None
         self._descriptors: DescriptorReserve | None = None
-        self._upkeep: list[asyncio.Task[None]] = []
+        self._periodic_tasks: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Opens the data folder and listens; returns the address. Raises DataFolderInUse, CannotListen, OSError for trouble
@@ -122,13 +122,13 @@ class Broker:
             self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
         except OSError as error:
             raise CannotListen(error.errno, error.strerror) from error
-        self._keep_house()
+        self._start_periodic_tasks()
         address = self._server.sockets[0].getsockname()
         await self._register((str(address[0]), int(address[1])))
         return str(address[0]), int(address[1])
 
     def _open_folder(self) -> None:
-        """Reads all that is kept. Raises DataFolderInUse, OSError, UnreadableFile, SettingError."""
+        """Reads the data folder. Raises DataFolderInUse, OSError, UnreadableFile, SettingError."""
         fs: FileSystem
         if self.data is None:
             fs = MemoryFileSystem()
@@ -152,7 +152,7 @@ class Broker:
             self._lock.release()
 
     def _report_findings(self) -> None:
-        """A line for each thing that did not fit in the folder."""
+        """A warning for each finding."""
         findings = self.topics.findings
         if findings:
             logger.warning("the data folder %s was not as it should be, in %d places:", self.data, len(findings))
@@ -160,7 +160,7 @@ class Broker:
             logger.warning("%s", finding)
 
     async def _register(self, address: tuple[str, int]) -> None:
-        """In ZooKeeper, where zookeeper.connect names one."""
+        """Registers the broker in ZooKeeper where zookeeper.connect is set."""
         ensemble = self.settings.current.zookeeper_connect
         if not ensemble:
             return
@@ -178,7 +178,7 @@ class Broker:
         self.topics.on_change = registration.changed
 
     async def serve_http(self, server: HttpServer, host: str, port: int) -> tuple[str, int]:
-        """Has ``server`` tell of this broker until it stops; returns its address. Raises OSError."""
+        """Starts ``server`` for this broker, until the broker stops; returns its address. Raises OSError."""
         address = await server.start(host, port)
         self._http = server
         return address
@@ -195,8 +195,8 @@ class Broker:
             self._fs.write_file(_META, checked_files.to_lines(text))
 
     async def stop(self) -> None:
-        """Answers what waits, closes connections and logs, marks the folder as clean."""
-        for task in self._upkeep:
+        """Answers waiting requests, closes connections and logs, and marks the folder as cleanly shut down."""
+        for task in self._periodic_tasks:
             task.cancel()
         if self._registration is not None:
             await self.loop.run_in_executor(None, self._registration.stop)
@@ -214,7 +214,7 @@ class Broker:
         self._unlock()
 
     async def _close_connections(self) -> None:
-        """Lets clients read their last answers for `STOP_GRACE_S` at most."""
+        """Lets clients read their last responses for `STOP_GRACE_S` at most."""
         for connection in list(self._connections):
             connection.close()
         await asyncio.sleep(0)
@@ -232,11 +232,11 @@ class Broker:
     # -- what handlers use --------------------------------------------------------------------------------------------
 
     def address(self, call: Call) -> tuple[str, int]:
-        """What clients are told to connect to."""
+        """The host and port that clients connect to: advertised.listeners, or else the address of their connection."""
         return self._advertised or call.local_address
 
     def fetched(self, call: Call) -> int:
-        """Remembers that a client fetched, the nearest thing to a poll that a broker sees; returns the time in ms."""
+        """Records the time of a client's fetch, the broker's nearest sign of a poll; returns it in ms."""
         fetches = self.fetches
         who = (call.client_id, call.host)
         if who not in fetches and len(fetches) >= FETCHES_REMEMBERED:
@@ -250,7 +250,7 @@ class Broker:
         self.topics.settings_changed()
 
     def _altered_settings(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Those of every broker, and those of this one."""
+        """Settings of all brokers, and settings of this one."""
         of = self.kept_configs.of
         return of(ResourceType.BROKER, ""), of(ResourceType.BROKER, str(self.node_id))
 
@@ -269,16 +269,16 @@ class Broker:
         return True
 
     def connections(self) -> list[Connection]:
-        """Those open now."""
+        """The open connections."""
         return list(self._connections)
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self.holding.discard(connection)
 
-    # -- upkeep --------------------------------------------------------------------------------------------------------
+    # -- periodic tasks --------------------------------------------------------------------------------------------------------
 
-    def _keep_house(self) -> None:
+    def _start_periodic_tasks(self) -> None:
         every = [
             (self.settings.current.log_retention_check_interval_ms, self._retain),
             (self.settings.current.offsets_retention_check_interval_ms, self.groups.expire_offsets),
@@ -290,10 +290,10 @@ class Broker:
             (1_000, self._abort_stalled),
             (FLUSH_CHECK_MS, self._flush_due),
         ]
-        self._upkeep = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
-        self._upkeep.append(self.loop.create_task(self.transactions.load()))
+        self._periodic_tasks = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
+        self._periodic_tasks.append(self.loop.create_task(self.transactions.load()))
         self.cleaner = Cleaner(self.topics, self.clock, self.settings)
-        self._upkeep.append(self.loop.create_task(self.cleaner.run(self.groups.loaded())))
+        self._periodic_tasks.append(self.loop.create_task(self.cleaner.run(self.groups.loaded())))
 
     def _retain(self) -> None:
         now_ms = self.clock.now_ms()
@@ -318,7 +318,7 @@ class Broker:
             connection.abort()
 
     def _abort_stalled(self) -> None:
-        """Ends connections that stand still while they hold memory which others lack."""
+        """Aborts stalled connections that hold memory while other connections wait for memory."""
         lacking = self.request_memory.short or self.answer_memory.short
         limit_s = self.settings.current.coterie_connections_max_stalled_ms / 1000
         now_s = self.loop.time()

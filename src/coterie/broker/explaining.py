@@ -1,4 +1,4 @@
-"""A group explained with all that the broker knows: the core's view, lag and progress per partition, last fetches.
+"""The explanation of a group with the broker's data: the core's view, lag and progress per partition, last fetches.
 
 Lag is the end of the log less the committed offset, never negative; a partition without a committed offset has none.
 """
@@ -21,8 +21,8 @@ STALLED_AFTER_MS = 60_000
 
 
 class Progress:
-    """When each committed offset last moved. Looked at whenever somebody asks; nothing runs in between. Begun anew when
-    it has seen very many, so that deleted groups are not remembered for ever."""
+    """When each committed offset last moved, as far as calls have observed it. Cleared when it has very many entries, so
+    that deleted groups do not stay in memory."""
 
     REMEMBERED = 200_000
 
@@ -30,7 +30,7 @@ class Progress:
         self._seen: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
 
     def unmoved_ms(self, group_id: str, partition: TopicPartition, offset: int, committed_ms: int, now_ms: int) -> int:
-        """For how long the offset has been what it is: since its commit, or since it was first seen so."""
+        """The time in ms since the offset last moved: since its commit, or since it was first observed."""
         seen = self._seen.get((group_id, partition))
         if seen is None or seen[0] != offset:
             if len(self._seen) >= self.REMEMBERED:
@@ -50,7 +50,7 @@ class GroupSources(Protocol):
 
 
 def explained(sources: GroupSources, group: Group) -> dict[str, Any]:
-    """The whole document of one group."""
+    """The explanation of one group as JSON."""
     now_ms = sources.clock.now_ms()
     document = explain_group(group, now_ms, sources.groups.config)
     processes = Counter((m["client_id"], m["host"]) for m in document["members"])
@@ -66,14 +66,14 @@ def explained(sources: GroupSources, group: Group) -> dict[str, Any]:
 
 
 def owners(group: Group) -> dict[TopicPartition, str]:
-    """Who owns what, as far as the assignments can be read."""
+    """The owner (member id) of each assigned partition; empty where the assignments are not those of consumers."""
     if group.protocol_type != CONSUMER:
         return {}
     return owners_of((m.member_id, m.assignment) for m in group.members.values())
 
 
 def partitions_of(sources: GroupSources, group: Group, now_ms: int) -> list[dict[str, Any]]:
-    """Every partition with a committed offset or an owner, with its lag and whether it stands still."""
+    """Every partition with a committed offset or an owner, with its lag and whether it is stalled."""
     owned, rows = owners(group), []
     for topic, partition in sorted({*group.offsets, *owned}):
         committed = group.offsets.get((topic, partition))

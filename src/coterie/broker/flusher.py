@@ -1,4 +1,4 @@
-"""Syncs logs off the event loop: one worker thread, group commit. Whoever needs durability waits for the next sync."""
+"""Fsyncs logs off the event loop: one worker thread, group commit. A durable response waits for the next fsync."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Flusher:
-    """Collects dirty logs and callbacks; one sync at a time, everything that came meanwhile goes into the next."""
+    """Collects dirty logs and callbacks; one fsync at a time, which all requests before it share."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[OSError], None]) -> None:
         self._loop, self._failed = loop, failed
@@ -21,7 +21,7 @@ class Flusher:
         self._running = False
 
     def after_sync(self, log: PartitionLog, then: Callable[[], None] | None = None) -> None:
-        """Syncs ``log`` soon and calls ``then`` once it is on the disk."""
+        """Fsyncs ``log`` soon and calls ``then`` once it is on the disk."""
         self._dirty.add(log)
         if then is not None:
             self._waiting.append(then)
@@ -39,7 +39,7 @@ class Flusher:
             try:
                 await self._loop.run_in_executor(None, lambda files=files: [f.sync() for f in files])  # type: ignore[misc]
             except OSError as error:
-                # After a failed sync nobody knows what the disk holds, so the broker stops (as Kafka does).
+                # After a failed fsync the content of the disk is unknown, so the broker stops (as Kafka does).
                 self._failed(error)
                 return
             for then in waiting:

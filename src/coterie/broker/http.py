@@ -30,10 +30,10 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class HttpServer:
-    """Answers from the broker's own loop, so that what it tells is one moment of it."""
+    """Runs on the broker's own loop, so that each response shows the state at one moment."""
 
     def __init__(self, broker: MetricSources, names: Iterable[str] = ()) -> None:
-        """``names``: by which it may be asked, besides its address and those of loopback."""
+        """``names``: accepted in the Host header, besides the address of the server and of loopback."""
         self._broker = broker
         self._names = {"localhost", *(name.lower() for name in names)}
         self._metrics = GroupMetrics(broker)
@@ -47,7 +47,7 @@ class HttpServer:
         app.router.add_get("/groups", self._groups)
         app.router.add_get("/groups/{group}", self._group)
         app.router.add_get("/groups/{group}/history", self._history)
-        app.router.add_get("/metrics", self._tell_metrics)
+        app.router.add_get("/metrics", self._metrics_text)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port)
@@ -74,11 +74,11 @@ class HttpServer:
         return web.json_response({"paths": ["/groups", "/groups/NAME", "/groups/NAME/history", "/metrics"]})
 
     async def _groups(self, request: web.Request) -> web.Response:
-        told = [
+        rows = [
             {"group": g.group_id, "state": g.phase.value, "generation": g.generation, "members": len(g.members)}
             for g in self._broker.groups.loaded_groups()
         ]
-        return web.json_response(sorted(told, key=lambda g: str(g["group"])))
+        return web.json_response(sorted(rows, key=lambda g: str(g["group"])))
 
     async def _group(self, request: web.Request) -> web.Response:
         name = request.match_info["group"]
@@ -102,7 +102,7 @@ class HttpServer:
                 lines += [r.value.decode() for r in decode_records(data, position, header) if r.key == key and r.value]
         return web.Response(text=f"[{','.join(lines)}]", content_type="application/json")
 
-    async def _tell_metrics(self, request: web.Request) -> web.Response:
+    async def _metrics_text(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})
 
 
@@ -123,5 +123,5 @@ def is_own_host(header: str, names: Set[str]) -> bool:
 
 
 def _error(status: int, text: str) -> web.Response:
-    said: dict[str, Any] = {"error": text}
-    return web.json_response(said, status=status)
+    document: dict[str, Any] = {"error": text}
+    return web.json_response(document, status=status)

@@ -1,6 +1,6 @@
-"""Bytes in flight of all connections together: of requests that are being received, and of answers that nobody has read.
+"""Bytes in flight of all connections together: of requests that are being received, and of unread responses.
 
-Requests are bounded as by Kafka's memory pool (KIP-72); answers, which Kafka sends from the page cache, by a setting of ours.
+Requests are bounded as by Kafka's memory pool (KIP-72); responses, which Kafka sends from the page cache, by a setting.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ class RequestMemory:
 
     @property
     def short(self) -> bool:
-        """Whether a request waits for memory: then connections that stand still are not kept."""
+        """Whether a request waits for memory: then stalled connections are aborted."""
         return bool(self._waiting)
 
     def reserve(self, size: int) -> bool:
-        """Takes the bytes of a request, where any are left; `release` gives them back."""
+        """Reserves the bytes of a request; False where none are left."""
         if self._left <= 0:
             return False
         self._left -= size
         return True
 
     def wait(self, owner: object, wake: Callable[[], None]) -> None:
-        """Has ``wake`` called once when there is memory again."""
+        """Calls ``wake`` once when there is memory again."""
         self._waiting[owner] = wake
 
     def forget(self, owner: object) -> None:
-        """Ends the wait of a connection that is gone."""
+        """Ends the wait of a closed connection."""
         self._waiting.pop(owner, None)
 
     def release(self, size: int) -> None:
-        """Gives back what `reserve` took, and wakes the first that wait."""
+        """Releases the bytes of a request, and wakes waiting connections in their order."""
         self._left += size
         while self._waiting and self._left > 0:
             wake = self._waiting.pop(next(iter(self._waiting)))
@@ -48,7 +48,7 @@ class RequestMemory:
 
 
 class AnswerMemory:
-    """coterie.queued.max.response.bytes: the answers that clients have not read. A fetch returns no more than there is
+    """coterie.queued.max.response.bytes: the bytes of unread responses. A fetch returns no more than there is
     room for, and waits where there is none."""
 
     def __init__(self, limit_bytes: int) -> None:
@@ -57,14 +57,14 @@ class AnswerMemory:
 
     @property
     def room(self) -> int:
-        """How many bytes a further answer may have; 0 where the limit is reached."""
+        """The bytes that a further response may have; 0 where the limit is reached."""
         return max(0, self._limit - self._unread)
 
     @property
     def short(self) -> bool:
-        """Whether more than half is taken: then connections that stand still are not kept."""
+        """Whether more than half is in use: then stalled connections are aborted."""
         return self._unread > self._limit // 2
 
     def change(self, by: int) -> None:
-        """Counts answers that wait in a connection, or no longer do."""
+        """Adds ``by`` bytes, which may be negative, to the unread responses."""
         self._unread += by

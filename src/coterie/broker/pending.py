@@ -1,4 +1,4 @@
-"""A request's answer that may come later: what a handler returns when it has to wait."""
+"""A response that may come later: a handler returns it where the request has to wait."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from coterie.wire.declaration import Message
 
 
 class Pending:
-    """Answered exactly once. Compared by identity, so it serves as the core's token. ``cancel`` ends the work for an answer
-    that nobody waits for any more, where there is such work."""
+    """Answered exactly once. Compared by identity, so it serves as the core's token. ``cancel`` ends the work for a
+    response after its client has disconnected."""
 
     __slots__ = ("cancel", "failed", "notify", "response")
 
@@ -26,19 +26,19 @@ class Pending:
             self.notify()
 
     def fail(self) -> None:
-        """There will be no answer: the connection ends."""
+        """There will be no response: the connection is closed."""
         self.failed = True
         if self.notify is not None:
             self.notify()
 
     def abandon(self) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         self.notify = None
         if self.cancel is not None and self.response is None:
             self.cancel()
 
     def then(self, change: Callable[[Message], Message]) -> Pending:
-        """Another that is answered when this one is, with what ``change`` makes of the answer."""
+        """A pending response that is answered with ``change(response)`` when this one is answered."""
         outer = Pending()
 
         def answered() -> None:

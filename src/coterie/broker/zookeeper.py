@@ -1,7 +1,7 @@
 """The broker in ZooKeeper, under Kafka 0.8's paths, where `zookeeper.connect` is set: itself, its topics, their partitions.
 
-A copy for consumers that look there: what is true stands in the data folder. A thread writes it, so that a ZooKeeper that
-is away holds nothing up; when the session is a new one everything is written again.
+A copy for consumers that read it there; the data folder is authoritative. A thread writes it, so that the broker does not
+wait for an unavailable ZooKeeper; in a new session everything is written again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GIVE_UP_S = 60.0
 
 
 class Registration:
-    """One broker's nodes. ``partitions`` tells, from any thread, each topic's number of partitions."""
+    """One broker's nodes. ``partitions`` returns, in any thread, each topic's number of partitions."""
 
     def __init__(self, node_id: int, address: tuple[str, int], partitions: Callable[[], dict[str, int]]) -> None:
         self._node_id, self._address, self._partitions = node_id, address, partitions
@@ -55,12 +55,12 @@ class Registration:
         except ZooKeeperError as error:
             self._stopped = True
             self._session.close()
-            said = str(error) or type(error).__name__
-            raise Unreachable(f"the broker could not be registered in ZooKeeper at {ensemble}: {said}") from error
+            reason = str(error) or type(error).__name__
+            raise Unreachable(f"the broker could not be registered in ZooKeeper at {ensemble}: {reason}") from error
         self._thread.start()
 
     def changed(self) -> None:
-        """A topic came, went, or grew."""
+        """A topic was created, deleted or extended."""
         self._work.put("changed")
 
     def stop(self) -> None:
@@ -75,9 +75,9 @@ class Registration:
             self._work.put("expired")
 
     def _run(self) -> None:
-        while (what := self._work.get()) != "stop":
+        while (change := self._work.get()) != "stop":
             try:
-                if what == "expired":
+                if change == "expired":
                     self._register(GIVE_UP_S)
                     self._written = {}
                 self._write_topics()
@@ -85,15 +85,15 @@ class Registration:
                 logger.error("what changed could not be written to ZooKeeper: %s", error or type(error).__name__)
 
     def _register(self, patience_s: float) -> None:
-        """A former life's node goes with its session. Raises ZooKeeperError after ``patience_s``."""
+        """Waits until the node of an earlier process is gone with its session. Raises ZooKeeperError after ``patience_s``."""
         path, end_s = paths.broker(self._node_id), time.monotonic() + patience_s
-        said = paths.broker_address(*self._address, int(time.time() * 1000))
+        content = paths.broker_address(*self._address, int(time.time() * 1000))
         while True:
             try:
-                self._ask(Create(path, said))
+                self._apply(Create(path, content))
                 return
             except NodeExists:
-                node = self._ask(Read(path))
+                node = self._apply(Read(path))
                 if isinstance(node, Znode) and node.mine:
                     return
                 if time.monotonic() > end_s:
@@ -101,32 +101,32 @@ class Registration:
                 time.sleep(RETRY_S)
 
     def _write_topics(self) -> None:
-        """Each topic that is not as it was written; those of ours that are gone are taken away."""
+        """Writes each topic that has changed, and removes the deleted topics."""
         wanted = self._partitions()
         for topic, count in wanted.items():
             if self._written.get(topic) != count:
-                # The topic first, as Kafka does: whoever watches it must never see it without its partitions.
+                # The topic first, as in Kafka: a watcher of the topic must never see it without its partitions.
                 replicas = {partition: [self._node_id] for partition in range(count)}
-                self._ask(Write(paths.topic(topic), paths.partitions(replicas)))
+                self._apply(Write(paths.topic(topic), paths.partitions(replicas)))
                 for partition in range(self._written.get(topic, 0), count):
-                    self._ask(Write(paths.partition_state(topic, partition), paths.state(self._node_id)))
+                    self._apply(Write(paths.partition_state(topic, partition), paths.state(self._node_id)))
                 self._written[topic] = count
         for topic in self._written.keys() - wanted.keys():
             self._remove(paths.topic(topic))
             del self._written[topic]
 
     def _remove(self, path: str) -> None:
-        names = self._ask(List(path))
+        names = self._apply(List(path))
         assert isinstance(names, list)
         for name in names:
             self._remove(f"{path}/{name}")
         try:
-            self._ask(Delete(path))
+            self._apply(Delete(path))
         except NoNode:
             return
 
-    def _ask(self, operation: Operation) -> object:
-        """Again while the connection is away, but not for ever. Raises ZooKeeperError."""
+    def _apply(self, operation: Operation) -> object:
+        """Retries for `GIVE_UP_S` while the connection is lost. Raises ZooKeeperError."""
         end_s = time.monotonic() + GIVE_UP_S
         while True:
             try:

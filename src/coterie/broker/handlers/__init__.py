@@ -1,4 +1,4 @@
-"""One handler per API: from a request to its answer, or to a `Pending` when it has to wait. The table is by api key."""
+"""One handler per API: it returns the response, or a `Pending` where the request has to wait. The table is by api key."""
 
 from __future__ import annotations
 

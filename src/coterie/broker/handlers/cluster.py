@@ -1,4 +1,4 @@
-"""What the cluster is: versions, brokers, topics, settings, coordinators."""
+"""The cluster as clients see it: versions, brokers, topics, coordinators."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 SHARE_FROM = 6  # of FindCoordinator; no share groups here
-NAMELESS_FROM = 12  # version of Metadata in which a topic may be asked for by its id alone
+NAMELESS_FROM = 12  # the first version of Metadata with topics by id alone
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
 CLIENT_SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -62,29 +62,29 @@ def handle_metadata(broker: ClusterServices, request: MetadataRequest, call: Cal
 
 
 def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> Generator[None, None, Message]:
-    if not _may_ask(request, call.api_version):
+    if not _topics_are_valid(request, call.api_version):
         refused = [
             MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in request.topics or []
         ]
         return MetadataResponse(topics=refused, cluster_id=None, controller_id=-1)
     host, port = broker.address(call)
-    # No list at all asks for every topic; so did an empty one in version 0.
+    # A null list requests every topic; so did an empty list in version 0.
     if request.topics is None or (call.api_version == 0 and not request.topics):
         wanted, topics = list(broker.topics.by_name.values()), list[MetadataResponseTopic]()
         for topic in wanted:
             topics.append(_topic_metadata(broker, topic))
             yield
     else:
-        # As in Kafka each topic is answered once, however often it is named.
-        named = {(asked.topic_id, asked.name): asked for asked in request.topics}
+        # As in Kafka the response has each topic once, however often the request names it.
+        named = {(requested.topic_id, requested.name): requested for requested in request.topics}
         topics = []
-        for asked in named.values():
-            topics.append(_asked_topic(broker, asked, request.allow_auto_topic_creation))
+        for requested in named.values():
+            topics.append(_requested_topic(broker, requested, request.allow_auto_topic_creation))
             yield
     if request.include_topic_authorized_operations:
-        for answered in topics:
-            if answered.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
-                answered.topic_authorized_operations = TOPIC_OPERATIONS
+        for topic_response in topics:
+            if topic_response.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                topic_response.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, host, port)],
         cluster_id=broker.cluster_id,
@@ -96,21 +96,23 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
     return response
 
 
-def _may_ask(request: MetadataRequest, api_version: int) -> bool:
-    """A topic has a name; from version 12 on an id serves as well, before it no id may be given."""
+def _topics_are_valid(request: MetadataRequest, api_version: int) -> bool:
+    """Whether every topic is named by its name, or from version 12 on by its id."""
     by_id = [t.topic_id != NULL_UUID for t in request.topics or []]
     if api_version < NAMELESS_FROM:
         return not any(by_id) and all(t.name is not None for t in request.topics or [])
     return all(known or t.name is not None for known, t in zip(by_id, request.topics or [], strict=True))
 
 
-def _asked_topic(broker: ClusterServices, asked: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic:
-    if asked.topic_id != NULL_UUID:
-        topic = broker.topics.by_id.get(asked.topic_id)
+def _requested_topic(
+    broker: ClusterServices, requested: MetadataRequestTopic, may_create: bool
+) -> MetadataResponseTopic:
+    if requested.topic_id != NULL_UUID:
+        topic = broker.topics.by_id.get(requested.topic_id)
         if topic is None:
-            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
         return _topic_metadata(broker, topic)
-    name = asked.name or ""
+    name = requested.name or ""
     topic = broker.topics.by_name.get(name)
     try:
         if topic is None:
@@ -119,7 +121,7 @@ def _asked_topic(broker: ClusterServices, asked: MetadataRequestTopic, may_creat
             if not (may_create and broker.settings.current.auto_create_topics_enable) or name in INTERNAL_TOPICS:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             topic = broker.topics.create(name, broker.settings.current.num_partitions)
-            logger.info("created topic %s, which a client asked for", name)
+            logger.info("created topic %s, which a client requested", name)
     except Refusal as refusal:
         return MetadataResponseTopic(refusal.code, name)
     return _topic_metadata(broker, topic)
@@ -156,7 +158,7 @@ def handle_describe_cluster(
 def handle_unregister_broker(
     broker: ClusterServices, request: UnregisterBrokerRequest, call: Call
 ) -> UnregisterBrokerResponse:
-    """The one broker is running, which Kafka's tools ask to stop first; no other is registered."""
+    """A running broker cannot be unregistered, as in Kafka; there is no other."""
     if request.broker_id == broker.node_id:
         text = f"broker {broker.node_id} is running; stop it, and the cluster is gone"
         return UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
@@ -190,7 +192,7 @@ def handle_find_coordinator(
     if call.api_version >= 4:
         return FindCoordinatorResponse(coordinators=coordinators)
     one = coordinators[0]
-    one.error_message = one.error_message or "NONE"  # as Kafka before it answered several keys at once
+    one.error_message = one.error_message or "NONE"  # as Kafka before v4, the first version with several keys
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )

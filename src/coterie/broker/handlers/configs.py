@@ -1,4 +1,4 @@
-"""Settings are described and listed: DescribeConfigs and ListConfigResources."""
+"""Settings described and listed: DescribeConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _describe_configs(broker: ConfigServices, request: DescribeConfigsRequest) -
 
 
 def _requested(config: Described, request: DescribeConfigsRequest) -> Described:
-    """Without the parts that the request does not ask for."""
+    """Without the parts that are not requested."""
     return replace(
         config,
         synonyms=config.synonyms if request.include_synonyms else [],
@@ -102,7 +102,7 @@ def describe_topic(settings: BrokerSettings, configs: Mapping[str, str]) -> list
 
 
 def _describe_broker(broker: ConfigServices, name: str) -> list[Described]:
-    """Every setting of this broker; of the default of all brokers ("") only those that were altered."""
+    """Every setting of this broker; of the default of all brokers ("") only the altered settings."""
     settings = broker.settings
     if name:
         check_broker_name(broker, name)
@@ -124,7 +124,7 @@ def _describe_broker(broker: ConfigServices, name: str) -> list[Described]:
 
 
 def _unknown(name: str, source: Source) -> Described:
-    """An altered setting that the broker does not know: it might be a secret, so its value is kept back."""
+    """An altered setting that is unknown to the broker: it may be a secret, so its value is not returned."""
     synonyms = [DescribeConfigsSynonym(name, None, source)]
     return Described(name, None, True, config_source=source, is_sensitive=True, synonyms=synonyms, documentation=None)
 

@@ -13,7 +13,7 @@ from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenR
 from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 _CODE = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-_USER, _ANONYMOUS = "User", "ANONYMOUS"  # who everybody is without authentication
+_USER, _ANONYMOUS = "User", "ANONYMOUS"  # the principal without authentication
 
 
 def handle_create_delegation_token(

@@ -1,4 +1,4 @@
-"""Membership: the requests that the core decides, and those that only look."""
+"""Groups: requests of members, which the core decides, and requests that describe, list, explain and delete groups."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def handle_list_groups(broker: GroupServices, request: ListGroupsRequest, call: 
 def handle_delete_groups(
     broker: GroupServices, request: DeleteGroupsRequest, call: Call
 ) -> DeleteGroupsResponse | Pending:
-    """One command per group; the answer comes when the last of them is durable."""
+    """One command per group; the response is sent once the last deletion is durable."""
     pending, results = Pending(), dict[str, DeletableGroupResult]()
 
     def one_done(part: Pending) -> None:

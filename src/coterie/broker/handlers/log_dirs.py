@@ -42,13 +42,13 @@ def _log_dir(broker: LogDirServices) -> str:
     return IN_MEMORY if broker.data is None else str(broker.data.resolve())
 
 
-def _sizes(topics: Topics, asked: list[DescribableLogDirTopic] | None) -> list[DescribeLogDirsTopic]:
-    """Of the partitions asked for, each once; None asks for all."""
-    if asked is None:
+def _sizes(topics: Topics, requested: list[DescribableLogDirTopic] | None) -> list[DescribeLogDirsTopic]:
+    """Of the partitions requested, each once; None asks for all."""
+    if requested is None:
         wanted = {name: dict.fromkeys(range(len(topic.partitions))) for name, topic in topics.by_name.items()}
     else:
         wanted = {}
-        for topic in asked:
+        for topic in requested:
             wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
     described = []
     for name, indexes in wanted.items():

@@ -84,13 +84,13 @@ def _known_topics(
         existing = broker.topics.by_name.get(name or "")
         count = len(existing.partitions) if existing is not None else 0
         code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        good = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        existing_partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
         missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-        bad = [OffsetCommitResponsePartition(index, code) for index in missing]
-        if bad or existing is None:  # an unknown topic is answered without partitions too
-            refused.append(OffsetCommitResponseTopic(name or "", topic.topic_id, bad))
-        if good:
-            known.append(OffsetCommitRequestTopic(name or "", topic.topic_id, good))
+        errors = [OffsetCommitResponsePartition(index, code) for index in missing]
+        if errors or existing is None:  # an unknown topic is answered without partitions too
+            refused.append(OffsetCommitResponseTopic(name or "", topic.topic_id, errors))
+        if existing_partitions:
+            known.append(OffsetCommitRequestTopic(name or "", topic.topic_id, existing_partitions))
     return known, refused
 
 
@@ -99,14 +99,14 @@ def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call
         by_id, stable = call.api_version >= FETCH_IDS_FROM, request.require_stable
         wanted = distinct(request.groups, lambda group: group.group_id)
         return OffsetFetchResponse(groups=[_fetch_group(broker, group, by_id, stable) for group in wanted])
-    asked = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
+    requested = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
     try:
-        committed = _committed(broker, request.group_id, asked, stable=request.require_stable)
+        committed = _committed(broker, request.group_id, requested, stable=request.require_stable)
     except Refusal as refusal:
         # v1 has no error of its own, so that every partition carries it.
         topics = [
             OffsetFetchResponseTopic(n, [OffsetFetchResponsePartition(p, -1, -1, "", refusal.code) for p in indexes])
-            for n, indexes in asked or ()
+            for n, indexes in requested or ()
             if call.api_version < TOP_LEVEL_ERROR_FROM
         ]
         return OffsetFetchResponse(error_code=refusal.code, topics=topics)
@@ -116,21 +116,21 @@ def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call
 def _committed(
     broker: GroupServices, group_id: str, topics: list[tuple[str, list[int]]] | None, *, stable: bool
 ) -> list[tuple[str, list[OffsetFetchResponsePartition]]]:
-    """What is committed in each topic, as often as the request names it; None asks for every topic. Raises Refusal."""
+    """The committed offsets of each topic, as often as the request names it; None requests every topic. Raises Refusal."""
     group = broker.groups.group(group_id)
     if topics is None:
         return [*fetch_offsets(group, None, require_stable=stable).items()]
-    return [(name, fetch_offsets(group, {name: asked}, require_stable=stable)[name]) for name, asked in topics]
+    return [(name, fetch_offsets(group, {name: requested}, require_stable=stable)[name]) for name, requested in topics]
 
 
 def _fetch_group(
-    broker: GroupServices, asked: OffsetFetchRequestGroup, by_id: bool, stable: bool
+    broker: GroupServices, requested: OffsetFetchRequestGroup, by_id: bool, stable: bool
 ) -> OffsetFetchResponseGroup:
-    answer = OffsetFetchResponseGroup(asked.group_id)
+    answer = OffsetFetchResponseGroup(requested.group_id)
     wanted: list[tuple[str, list[int]]] | None = None
-    if asked.topics is not None:
+    if requested.topics is not None:
         wanted = []
-        for topic in asked.topics:
+        for topic in requested.topics:
             name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
             if name is None:
                 unknown = ErrorCode.UNKNOWN_TOPIC_ID
@@ -139,9 +139,9 @@ def _fetch_group(
             else:
                 wanted.append((name, topic.partition_indexes))
     try:
-        committed = _committed(broker, asked.group_id, wanted, stable=stable)
+        committed = _committed(broker, requested.group_id, wanted, stable=stable)
     except Refusal as refusal:
-        return OffsetFetchResponseGroup(asked.group_id, [], refusal.code)
+        return OffsetFetchResponseGroup(requested.group_id, [], refusal.code)
     for name, partitions in committed:
         known = broker.topics.by_name.get(name)
         if known is not None or not by_id:

@@ -49,12 +49,12 @@ from coterie.wire.messages.produce import (
 
 logger = logging.getLogger(__name__)
 
-NO_LEADER_EPOCH = -1  # a client that does not know one
-LEADER_EPOCH = 0  # one broker leads everything and is never followed by another
+NO_LEADER_EPOCH = -1  # of a client without one
+LEADER_EPOCH = 0  # the one broker leads every partition for ever
 TOPIC_IDS_FROM = 13
 STORAGE_ERROR_FROM = 4
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
-_CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, sees what transactions have not decided
+_CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, reads open transactions too
 _TIMESTAMPS_FROM = {MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}  # KIP-734, KIP-405, KIP-1005
 # Errors of a Produce after which Kafka does not return the log's start offset.
 _WITHOUT_START_OFFSET = frozenset(
@@ -67,7 +67,7 @@ _WITHOUT_START_OFFSET = frozenset(
 
 
 def check_leader_epoch(current_leader_epoch: int) -> None:
-    """KIP-320: a client that knows a newer epoch than ours speaks of another leader. Raises Refusal."""
+    """KIP-320: fences a request with another leader epoch. Raises Refusal UNKNOWN_LEADER_EPOCH, FENCED_LEADER_EPOCH."""
     if current_leader_epoch > LEADER_EPOCH:
         raise Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
     if current_leader_epoch < NO_LEADER_EPOCH:
@@ -94,7 +94,7 @@ def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) 
 
 
 def _after_sync(flusher: Flusher, logs: list[PartitionLog], response: ProduceResponse) -> Pending:
-    """Answered once every one of the logs is synced."""
+    """Answered after an fsync of every log."""
     pending = Pending()
     waiting = set(range(len(logs)))
 
@@ -109,7 +109,7 @@ def _after_sync(flusher: Flusher, logs: list[PartitionLog], response: ProduceRes
 
 
 def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
-    """For what Kafka refuses every partition, in the order in which it looks at the first batch of each
+    """The refusal of all partitions, by the first batch of each in the order of the request
     (RequestUtils.hasTransactionalRecords)."""
     for records in (data.records or b"" for topic in request.topic_data for data in topic.partition_data):
         if of_unknown_format(records):
@@ -121,7 +121,7 @@ def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
 
 
 def _check_unacknowledged(response: ProduceResponse) -> None:
-    """With acks=0 the end of the connection is the only answer there is. Raises CannotAnswer if something failed."""
+    """With acks=0 a failure is reported by closing the connection. Raises CannotAnswer."""
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
@@ -152,8 +152,8 @@ class _Produce:
             return _refused(data.index, refusal, log)
         except OSError as error:
             logger.error("%s-%d cannot be written: %s", topic.name, data.index, error)
-            knows_it = self.version >= STORAGE_ERROR_FROM
-            code = ErrorCode.KAFKA_STORAGE_ERROR if knows_it else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            storage_error = self.version >= STORAGE_ERROR_FROM
+            code = ErrorCode.KAFKA_STORAGE_ERROR if storage_error else ErrorCode.NOT_LEADER_OR_FOLLOWER
             return PartitionProduceResponse(data.index, code)
         partition.appended()
         if partition.sync_due():
@@ -194,7 +194,7 @@ class _Produce:
 
 
 def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:
-    """As Kafka: a message only where it is not the error's own, the log's start for what its validation refuses."""
+    """As in Kafka: a message only where it is not the error's own, and the log's start only after a refusal by the log."""
     response = PartitionProduceResponse(index, refusal.code)
     if isinstance(refusal, RecordsRefused):
         response.record_errors = [BatchIndexAndErrorMessage(e.batch_index, e.message) for e in refusal.errors]
@@ -212,34 +212,34 @@ def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, cal
 def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:
     response = ListOffsetsResponse()
     isolation_level = request.isolation_level if request.replica_id == _CONSUMER_REPLICA_ID else 0
-    asked_for = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    occurrences = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     for topic in request.topics:
-        answered = ListOffsetsTopicResponse(topic.name)
-        for asked in topic.partitions:
-            result = ListOffsetsPartitionResponse(asked.partition_index)
+        topic_response = ListOffsetsTopicResponse(topic.name)
+        for requested in topic.partitions:
+            result = ListOffsetsPartitionResponse(requested.partition_index)
             try:
-                if asked_for[topic.name, asked.partition_index] > 1 and call.api_version > 0:
+                if occurrences[topic.name, requested.partition_index] > 1 and call.api_version > 0:
                     raise Refusal(ErrorCode.INVALID_REQUEST)
                 oldest = EARLIEST_TIMESTAMP if call.api_version == 0 else _LATEST_TIERED
-                if asked.timestamp < oldest or call.api_version < _TIMESTAMPS_FROM.get(asked.timestamp, 0):
+                if requested.timestamp < oldest or call.api_version < _TIMESTAMPS_FROM.get(requested.timestamp, 0):
                     raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-                check_leader_epoch(asked.current_leader_epoch)
-                log = broker.topics.partition(topic.name, asked.partition_index).log
+                check_leader_epoch(requested.current_leader_epoch)
+                log = broker.topics.partition(topic.name, requested.partition_index).log
                 if call.api_version == 0:
                     result.old_style_offsets = offsets_before(
-                        log, asked.timestamp, asked.max_num_offsets, broker.clock.now_ms()
+                        log, requested.timestamp, requested.max_num_offsets, broker.clock.now_ms()
                     )
                 else:
-                    result.offset, result.timestamp = _offset(log, asked.timestamp, isolation_level)
+                    result.offset, result.timestamp = _offset(log, requested.timestamp, isolation_level)
                     result.leader_epoch = LEADER_EPOCH if result.offset >= 0 else -1
             except Refusal as refusal:
                 result.error_code = refusal.code
             except OSError as error:
-                broker.log_lines.warning("%s-%d cannot be read: %s", topic.name, asked.partition_index, error)
+                broker.log_lines.warning("%s-%d cannot be read: %s", topic.name, requested.partition_index, error)
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            answered.partitions.append(result)
+            topic_response.partitions.append(result)
             yield
-        response.topics.append(answered)
+        response.topics.append(topic_response)
     return response
 
 
@@ -262,46 +262,47 @@ def handle_offset_for_leader_epoch(
 ) -> OffsetForLeaderEpochResponse:
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
-        answered = OffsetForLeaderTopicResult(topic.topic)
-        for asked in topic.partitions:
-            result = OffsetForLeaderPartitionResult(partition=asked.partition)
+        topic_response = OffsetForLeaderTopicResult(topic.topic)
+        for requested in topic.partitions:
+            result = OffsetForLeaderPartitionResult(partition=requested.partition)
             try:
-                check_leader_epoch(asked.current_leader_epoch)
-                partition = broker.topics.partition(topic.topic, asked.partition)
-                if asked.leader_epoch == LEADER_EPOCH:
+                check_leader_epoch(requested.current_leader_epoch)
+                partition = broker.topics.partition(topic.topic, requested.partition)
+                if requested.leader_epoch == LEADER_EPOCH:
                     result.leader_epoch, result.end_offset = LEADER_EPOCH, partition.log.end_offset
-                elif asked.leader_epoch < NO_LEADER_EPOCH:  # every epoch before the first ends where the first begins
-                    result.leader_epoch, result.end_offset = asked.leader_epoch, partition.log.log_start_offset
+                elif requested.leader_epoch < NO_LEADER_EPOCH:
+                    # Every epoch before the first ends where the first begins.
+                    result.leader_epoch, result.end_offset = requested.leader_epoch, partition.log.log_start_offset
             except Refusal as refusal:
                 result.error_code = refusal.code
-            answered.partitions.append(result)
-        response.topics.append(answered)
+            topic_response.partitions.append(result)
+        response.topics.append(topic_response)
     return response
 
 
 def handle_delete_records(broker: RecordServices, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
     for topic in request.topics:
-        answered = DeleteRecordsTopicResult(topic.name)
-        for asked in topic.partitions:
-            result = DeleteRecordsPartitionResult(asked.partition_index, -1)
+        topic_response = DeleteRecordsTopicResult(topic.name)
+        for requested in topic.partitions:
+            result = DeleteRecordsPartitionResult(requested.partition_index, -1)
             try:
                 if topic.name in INTERNAL_TOPICS:
                     raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
-                partition = broker.topics.partition(topic.name, asked.partition_index)
-                result.low_watermark = partition.log.delete_records(asked.offset)
+                partition = broker.topics.partition(topic.name, requested.partition_index)
+                result.low_watermark = partition.log.delete_records(requested.offset)
             except Refusal as refusal:
                 result.error_code = refusal.code
             except OSError as error:
-                logger.error("%s-%d: segments cannot be deleted: %s", topic.name, asked.partition_index, error)
+                logger.error("%s-%d: segments cannot be deleted: %s", topic.name, requested.partition_index, error)
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            answered.partitions.append(result)
-        response.topics.append(answered)
+            topic_response.partitions.append(result)
+        response.topics.append(topic_response)
     try:
         broker.topics.save_start_offsets()
     except OSError as error:
         logger.error("the start offsets of logs cannot be written: %s", error)
-        for answered in response.topics:
-            for result in answered.partitions:
+        for topic_response in response.topics:
+            for result in topic_response.partitions:
                 result.error_code = result.error_code or ErrorCode.KAFKA_STORAGE_ERROR
     return response

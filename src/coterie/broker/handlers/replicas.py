@@ -1,4 +1,4 @@
-"""Leaders and replicas of partitions: this broker is the leader and the only replica of each, and stays it."""
+"""Leaders and replicas of partitions: this broker is and remains the leader and only replica of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PREFERRED, UNCLEAN = 0, 1  # types of election
 
 
 def handle_elect_leaders(broker: TopicServices, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
-    """No partition needs an election. A request for all partitions names, as in Kafka, only those that got a leader."""
+    """No partition needs an election. As in Kafka a request for all partitions gets a response without partitions."""
     known = request.election_type in (PREFERRED, UNCLEAN)
     if request.topic_partitions is None:
         every = [ReplicaElectionResult(name) for name in broker.topics.by_name] if known else []
@@ -97,5 +97,5 @@ def _check_replicas(node_id: int, replicas: list[int] | None) -> None:
 def handle_list_partition_reassignments(
     broker: TopicServices, request: ListPartitionReassignmentsRequest, call: Call
 ) -> ListPartitionReassignmentsResponse:
-    """None is ever under way."""
+    """There are never any."""
     return ListPartitionReassignmentsResponse()

@@ -1,4 +1,4 @@
-"""SASL on a listener that authenticates nobody: there is nothing to agree on, so both steps are out of place."""
+"""SASL on a listener without authentication: both steps are refused with ILLEGAL_SASL_STATE."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ from coterie.wire.messages.describe_user_scram_credentials import (
 def handle_describe_user_scram_credentials(
     broker: ClientServices, request: DescribeUserScramCredentialsRequest, call: Call
 ) -> DescribeUserScramCredentialsResponse:
-    """Of the users asked for, each once; no list, or an empty one, asks for all."""
-    asked = Counter(user.name for user in request.users or ())
+    """Of the users requested, each once; no list, or an empty one, asks for all."""
+    requested = Counter(user.name for user in request.users or ())
     response = DescribeUserScramCredentialsResponse(error_message="")
-    for user in asked or broker.scram_credentials.users():
+    for user in requested or broker.scram_credentials.users():
         iterations = broker.scram_credentials.iterations(user)
         result = DescribeUserScramCredentialsResult(user, error_message="")
-        if asked[user] > 1:
+        if requested[user] > 1:
             result.error_code = ErrorCode.DUPLICATE_RESOURCE
             result.error_message = f"the request names user {user} twice"
         elif not iterations:

@@ -21,17 +21,19 @@ LEADER_EPOCH = 0
 def handle_describe_topic_partitions(
     broker: TopicServices, request: DescribeTopicPartitionsRequest, call: Call
 ) -> DescribeTopicPartitionsResponse:
-    """No topic named: all of them. A cursor must name one of the topics asked for, and a partition from 0 on."""
+    """No topic named: all of them. A cursor must name one of the topics requested, and a partition from 0 on."""
     cursor = request.cursor or Cursor()
-    asked = {topic.name for topic in request.topics}
-    if request.cursor is not None and ((asked and cursor.topic_name not in asked) or cursor.partition_index < 0):
+    requested = {topic.name for topic in request.topics}
+    if request.cursor is not None and (
+        (requested and cursor.topic_name not in requested) or cursor.partition_index < 0
+    ):
         code = ErrorCode.INVALID_REQUEST
         return DescribeTopicPartitionsResponse(
             topics=[DescribeTopicPartitionsResponseTopic(code, topic.name) for topic in request.topics]
         )
     response = DescribeTopicPartitionsResponse()
     left = max(1, min(request.response_partition_limit, broker.settings.current.max_request_partition_size_limit))
-    for name in sorted(name for name in asked or broker.topics.by_name if name >= cursor.topic_name):
+    for name in sorted(name for name in requested or broker.topics.by_name if name >= cursor.topic_name):
         first = cursor.partition_index if name == cursor.topic_name else 0
         if left == 0:
             response.next_cursor = Cursor(name, first)

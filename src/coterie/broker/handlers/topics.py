@@ -1,4 +1,4 @@
-"""Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics."""
+"""Topics are created, extended and deleted: CreateTopics, CreatePartitions, DeleteTopics."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Gener
     yield
     excessive = _partitions_in_all(broker, request) > MAX_PARTITIONS_PER_REQUEST
     yield
-    for asked in {t.name: t for t in request.topics}.values():
+    for requested in {t.name: t for t in request.topics}.values():
         try:
             if excessive:
                 text = f"more than {MAX_PARTITIONS_PER_REQUEST} partitions in one request; create them with several"
                 raise Refusal(ErrorCode.POLICY_VIOLATION, text)
-            if names[asked.name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {asked.name} is named twice")
-            result = yield from _create(broker, asked, request.validate_only)
+            if names[requested.name] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {requested.name} is named twice")
+            result = yield from _create(broker, requested, request.validate_only)
             response.topics.append(result)
         except Refusal as refusal:
             response.topics.append(
-                CreatableTopicResult(asked.name, error_code=refusal.code, error_message=str(refusal), configs=[])
+                CreatableTopicResult(requested.name, error_code=refusal.code, error_message=str(refusal), configs=[])
             )
         yield
     return response
@@ -73,17 +73,17 @@ def _partitions_in_all(broker: TopicServices, request: CreateTopicsRequest) -> i
 
 
 def _create(
-    broker: TopicServices, asked: CreatableTopic, validate_only: bool
+    broker: TopicServices, requested: CreatableTopic, validate_only: bool
 ) -> Generator[None, None, CreatableTopicResult]:
-    count = _partition_count(broker, asked)
-    configs = {c.name: c.value for c in asked.configs}
+    count = _partition_count(broker, requested)
+    configs = {c.name: c.value for c in requested.configs}
     if validate_only:
-        checked = broker.topics.check_new(asked.name, count, configs)
+        checked = broker.topics.check_new(requested.name, count, configs)
         topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
     else:
-        creating = broker.topics.creating(asked.name, count, configs)
-        # An internal topic is made when it is first needed: nobody may meet it half made.
-        topic = finish(creating) if asked.name in INTERNAL_TOPICS else (yield from creating)
+        creating = broker.topics.creating(requested.name, count, configs)
+        # An internal topic is created in one turn: another request may need it at once.
+        topic = finish(creating) if requested.name in INTERNAL_TOPICS else (yield from creating)
         checked, topic_id = topic.configs, topic.topic_id
     described = [
         CreatableTopicConfigs(
@@ -96,25 +96,25 @@ def _create(
         for c in describe_topic(broker.settings, checked)
     ]
     return CreatableTopicResult(
-        asked.name, topic_id, ErrorCode.NONE, None, num_partitions=count, replication_factor=1, configs=described
+        requested.name, topic_id, ErrorCode.NONE, None, num_partitions=count, replication_factor=1, configs=described
     )
 
 
-def _partition_count(broker: TopicServices, asked: CreatableTopic) -> int:
-    """How many partitions a topic is to have. Raises Refusal for replicas that cannot be."""
-    if asked.assignments:
-        if (asked.num_partitions, asked.replication_factor) != (-1, -1):
+def _partition_count(broker: TopicServices, requested: CreatableTopic) -> int:
+    """The number of partitions of a new topic. Raises Refusal for an invalid assignment of replicas."""
+    if requested.assignments:
+        if (requested.num_partitions, requested.replication_factor) != (-1, -1):
             text = "with assignments, num_partitions and replication_factor must both be -1"
             raise Refusal(ErrorCode.INVALID_REQUEST, text)
-        if any(a.broker_ids != [broker.node_id] for a in asked.assignments):
+        if any(a.broker_ids != [broker.node_id] for a in requested.assignments):
             raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
-        return len(asked.assignments)
-    if asked.replication_factor not in (-1, 1):
+        return len(requested.assignments)
+    if requested.replication_factor not in (-1, 1):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {asked.replication_factor} time(s): there is one broker.",
+            f"Unable to replicate the partition {requested.replication_factor} time(s): there is one broker.",
         )
-    return int(broker.settings.current.num_partitions) if asked.num_partitions == -1 else asked.num_partitions
+    return int(broker.settings.current.num_partitions) if requested.num_partitions == -1 else requested.num_partitions
 
 
 def handle_create_partitions(broker: TopicServices, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
@@ -124,14 +124,14 @@ def handle_create_partitions(broker: TopicServices, request: CreatePartitionsReq
 def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) -> Generator[None, None, Message]:
     response = CreatePartitionsResponse()
     names = Counter(t.name for t in request.topics)
-    for asked in {t.name: t for t in request.topics}.values():
-        result = CreatePartitionsTopicResult(asked.name)
+    for requested in {t.name: t for t in request.topics}.values():
+        result = CreatePartitionsTopicResult(requested.name)
         try:
-            if names[asked.name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {asked.name} is named twice")
-            topic = _growing(broker, asked)
+            if names[requested.name] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {requested.name} is named twice")
+            topic = _growing(broker, requested)
             if not request.validate_only:
-                yield from broker.topics.adding_partitions(topic, asked.count)
+                yield from broker.topics.adding_partitions(topic, requested.count)
         except Refusal as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message or None
         response.results.append(result)
@@ -139,25 +139,25 @@ def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) 
     return response
 
 
-def _growing(broker: TopicServices, asked: CreatePartitionsTopic) -> Topic:
-    topic = broker.topics.by_name.get(asked.name)
+def _growing(broker: TopicServices, requested: CreatePartitionsTopic) -> Topic:
+    topic = broker.topics.by_name.get(requested.name)
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.internal:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its number of partitions")
     now = len(topic.partitions)
-    if not now < asked.count <= MAX_PARTITIONS:
+    if not now < requested.count <= MAX_PARTITIONS:
         raise Refusal(
             ErrorCode.INVALID_PARTITIONS,
-            f"Topic currently has {now} partitions, which is higher than or equal to the requested {asked.count}."
-            if asked.count <= now
+            f"Topic currently has {now} partitions, which is higher than or equal to the requested {requested.count}."
+            if requested.count <= now
             else f"a topic has at most {MAX_PARTITIONS} partitions",
         )
-    if asked.assignments is not None:
-        if len(asked.assignments) != asked.count - now:
-            text = f"{asked.count - now} partitions are added, but {len(asked.assignments)} are assigned"
+    if requested.assignments is not None:
+        if len(requested.assignments) != requested.count - now:
+            text = f"{requested.count - now} partitions are added, but {len(requested.assignments)} are assigned"
             raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        if any(a.broker_ids != [broker.node_id] for a in asked.assignments):
+        if any(a.broker_ids != [broker.node_id] for a in requested.assignments):
             raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
     return topic
 
@@ -168,16 +168,16 @@ def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, ca
 
 def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
     response = DeleteTopicsResponse()
-    asked = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    requested = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     deleted = []
-    times = Counter((state.name, state.topic_id) for state in asked)
+    times = Counter((state.name, state.topic_id) for state in requested)
     for name, topic_id in times:
         state = DeleteTopicState(name, topic_id)
         result = DeletableTopicResult(name, topic_id)
         try:
             if times[name, topic_id] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice")
-            topic = _doomed(broker, state)
+            topic = _to_delete(broker, state)
             result.name, result.topic_id = topic.name, topic.topic_id
             deleted.append(topic.name)
             yield from broker.topics.deleting(topic)
@@ -189,7 +189,7 @@ def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Ca
     return response
 
 
-def _doomed(broker: TopicServices, state: DeleteTopicState) -> Topic:
+def _to_delete(broker: TopicServices, state: DeleteTopicState) -> Topic:
     if not broker.settings.current.delete_topic_enable:
         raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
     by_id = state.name is None

@@ -1,4 +1,4 @@
-"""Transactions: partitions and groups that take part, offsets committed in them, their end, and markers from elsewhere."""
+"""Transactions: their partitions and groups, offsets committed in them, their end, and WriteTxnMarkers."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def handle_init_producer_id(
 def handle_txn_offset_commit(
     broker: TransactionServices, request: TxnOffsetCommitRequest, call: Call
 ) -> Message | Pending:
-    """Partitions that do not exist are answered here; the core keeps the rest."""
+    """Partitions that do not exist are refused here; the core stores the other offsets."""
     refused: list[TxnOffsetCommitResponseTopic] = []
     known: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
         existing = broker.topics.by_name.get(topic.name)
         count = len(existing.partitions) if existing is not None else 0
-        good = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        existing_partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-        bad = [TxnOffsetCommitResponsePartition(index, code) for index in missing]
-        if bad or existing is None:  # an unknown topic is answered without partitions too
-            refused.append(TxnOffsetCommitResponseTopic(topic.name, bad))
-        if good:
-            known.append(TxnOffsetCommitRequestTopic(topic.name, good))
+        errors = [TxnOffsetCommitResponsePartition(index, code) for index in missing]
+        if errors or existing is None:  # an unknown topic is answered without partitions too
+            refused.append(TxnOffsetCommitResponseTopic(topic.name, errors))
+        if existing_partitions:
+            known.append(TxnOffsetCommitRequestTopic(topic.name, existing_partitions))
     request.topics = known
     if not known:
         return TxnOffsetCommitResponse(topics=refused)
@@ -79,13 +79,13 @@ def handle_add_partitions_to_txn(
     """All or none: where one partition is refused, the others are answered OPERATION_NOT_ATTEMPTED."""
     wanted = [(t.name, p) for t in request.topics for p in t.partitions]
     codes = dict.fromkeys(wanted, ErrorCode.NONE)
-    for where in wanted:
-        if where[0] in INTERNAL_TOPICS:
-            codes[where] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif not _exists(broker, where):
-            codes[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for partition in wanted:
+        if partition[0] in INTERNAL_TOPICS:
+            codes[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not _exists(broker, partition):
+            codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if any(codes.values()):
-        codes = {where: code or ErrorCode.OPERATION_NOT_ATTEMPTED for where, code in codes.items()}
+        codes = {partition: code or ErrorCode.OPERATION_NOT_ATTEMPTED for partition, code in codes.items()}
     else:
         code = _code_of(
             lambda: broker.transactions.add_partitions(request.transactional_id, _producer(request, call), wanted)
@@ -101,9 +101,9 @@ def handle_add_partitions_to_txn(
     )
 
 
-def _exists(broker: TransactionServices, where: tuple[str, int]) -> bool:
+def _exists(broker: TransactionServices, partition: tuple[str, int]) -> bool:
     try:
-        broker.topics.partition(*where)
+        broker.topics.partition(*partition)
     except Refusal:
         return False
     return True
@@ -114,7 +114,7 @@ def _producer(request: AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | EndT
 
 
 def _code_of(work: Callable[[], None]) -> ErrorCode:
-    """NONE, or that of the refusal."""
+    """NONE, or the code of the refusal that ``work`` raises."""
     try:
         work()
     except Refusal as refusal:
@@ -125,21 +125,21 @@ def _code_of(work: Callable[[], None]) -> ErrorCode:
 def handle_add_offsets_to_txn(
     broker: TransactionServices, request: AddOffsetsToTxnRequest, call: Call
 ) -> AddOffsetsToTxnResponse:
-    who = _producer(request, call)
-    code = _code_of(lambda: broker.transactions.add_group(request.transactional_id, who, request.group_id))
+    claim = _producer(request, call)
+    code = _code_of(lambda: broker.transactions.add_group(request.transactional_id, claim, request.group_id))
     return AddOffsetsToTxnResponse(error_code=code)
 
 
 def handle_end_txn(broker: TransactionServices, request: EndTxnRequest, call: Call) -> EndTxnResponse:
-    who = _producer(request, call)
-    code = _code_of(lambda: broker.transactions.end(request.transactional_id, who, request.committed))
+    claim = _producer(request, call)
+    code = _code_of(lambda: broker.transactions.end(request.transactional_id, claim, request.committed))
     return EndTxnResponse(error_code=code)
 
 
 def handle_write_txn_markers(
     broker: TransactionServices, request: WriteTxnMarkersRequest, call: Call
 ) -> WriteTxnMarkersResponse:
-    """What another coordinator decided."""
+    """Writes the markers of another coordinator."""
     return WriteTxnMarkersResponse(markers=[_write(broker, marker) for marker in request.markers if marker.topics])
 
 
