@@ -297,7 +297,7 @@ def test_a_groups_offsets_go_to_kafka(
     until(lambda: set(look()[1].values()) == {RECORDS // 2}, look)
     with ZooKeeperGroups(zookeeper.address) as groups:
         alive = groups.read("moved-crew")
-    with pytest.raises(KafkaError, match="stop them first"):
+    with pytest.raises(KafkaError, match="stop every member first"):
         asyncio.run(migrate(alive, broker.address))
     worker.end()
     until(lambda: look()[0] == "Empty", look)
