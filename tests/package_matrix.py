@@ -38,6 +38,10 @@ class Result:
     problem: str = ""
     absent: bool = False
 
+    @property
+    def verdict(self) -> str:
+        return "failed" if self.problem else "nothing to install" if self.absent else "ok"
+
 
 class Matrix:
     """The checks of one interpreter, in ``folder``."""
@@ -75,8 +79,7 @@ class Matrix:
             problem = str(error)
         result = Result(self.version, check, round(time.monotonic() - began_s, 1), problem, absent)
         self.results.append(result)
-        verdict = "FAILED" if problem else "nothing to install" if absent else "ok"
-        print(f"{self.version:8} {check:48} {verdict:18} {result.seconds:6.1f} s", flush=True)
+        print(f"{self.version:8} {check:48} {result.verdict:18} {result.seconds:6.1f} s", flush=True)
         if problem:
             print(problem, flush=True)
 
@@ -123,16 +126,18 @@ def _output(*command: str) -> str:
 
 
 def table(results: list[Result]) -> list[str]:
-    """Lines of Markdown: a row for each check, a column for each Python, the seconds or what is wrong in each cell."""
+    """Lines of Markdown: a row for each check, a column for each Python, the verdict in each cell."""
     versions = list(dict.fromkeys(r.python for r in results))
-    cells = {
-        (r.check, r.python): "failed" if r.problem else "not there" if r.absent else f"{r.seconds:.0f} s"
-        for r in results
-    }
+    cells = {(r.check, r.python): r.verdict for r in results}
     lines = ["| check | " + " | ".join(versions) + " |", "|---" * (len(versions) + 1) + "|"]
     for check in dict.fromkeys(r.check for r in results):
-        lines.append(f"| {check} | " + " | ".join(cells.get((check, v), "") for v in versions) + " |")
+        lines.append(f"| {check} | " + " | ".join(cells.get((check, v), "not run") for v in versions) + " |")
     return lines
+
+
+def saved_results() -> list[Result]:
+    """The results that the documentation shows."""
+    return [Result(**result) for result in json.loads(RESULTS.read_text())["results"]]
 
 
 def main() -> int:
@@ -152,7 +157,11 @@ def main() -> int:
         saved = {
             "command": "./run package " + " ".join(Path(p).name for p in chosen.pythons),
             "date": time.strftime("%Y-%m-%d"),
-            "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+            "machine": {
+                "cores": os.cpu_count(),
+                "system": f"{platform.system()} {platform.machine()}",
+                "python": ", ".join(dict.fromkeys(r.python for r in results)),
+            },
             "results": [asdict(r) for r in results],
         }
         RESULTS.parent.mkdir(exist_ok=True)

@@ -16,6 +16,7 @@ import pytest
 import coterie
 from coterie.extras import EXTRAS
 from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, CommandFailed, FreshEnvironment
+from tests.package_matrix import Result, saved_results, table
 
 NOT_PACKAGED = {".pyc", ".so"}
 
@@ -123,3 +124,12 @@ def test_with_a_compiler_the_wheel_is_compiled(
     environment.install("--force-reinstall", "--no-deps", str(compiled))
     assert environment.is_compiled()
     assert environment.produce_and_consume() == ["one", "two"]
+
+
+def test_the_page_of_releases_shows_the_last_matrix() -> None:
+    """`./run package PYTHON... --save` writes the results, and the table that it prints goes onto the page."""
+    page = (ROOT / "docs" / "contributing" / "releasing.md").read_text("utf-8")
+    results = saved_results()
+    assert "\n".join(table(results)) in page
+    failed = [Result("3.11", results[0].check, 1.0, "it does not install")]
+    assert "| failed |" in "\n".join(table(failed))
