@@ -128,7 +128,7 @@ def test_with_a_compiler_the_wheel_is_compiled(
 
 def test_the_page_of_releases_shows_the_last_matrix() -> None:
     """`./run package PYTHON... --save` writes the results, and the table that it prints goes onto the page."""
-    page = (ROOT / "docs" / "contributing" / "releasing.md").read_text("utf-8")
+    page = (ROOT / "docs/contributing/releasing.md").read_text("utf-8")
     results = saved_results()
     assert "\n".join(table(results)) in page
     failed = [Result("3.11", results[0].check, 1.0, "it does not install")]
