@@ -1,4 +1,4 @@
-"""What a start has to know of the logs beside them: where they begin, how far they are compacted, and how they were closed.
+"""Checkpoints of logs for the next start: their start offsets, how far they are compacted, and how they were closed.
 
 Start and compaction are kept twice: in Kafka's own checkpoint files, which have no checksum, and in `log-checkpoint.json`.
 Where the two differ, the lower offset counts: no record is hidden or dropped for the sake of a damaged file.
@@ -86,11 +86,11 @@ class LogCheckpoints:
             return None
 
     def save_starts(self, logs: Iterable[tuple[str, int, PartitionLog]]) -> None:
-        """Where logs begin that were moved by DeleteRecords or retention. Raises OSError."""
+        """Writes the start offsets that DeleteRecords or retention moved. Raises OSError."""
         self.starts = self._save(START_OFFSETS, logs, lambda log: log.log_start_offset, cleaned=False)
 
     def save_cleaned(self, logs: Iterable[tuple[str, int, PartitionLog]]) -> None:
-        """How far logs are compacted. Raises OSError."""
+        """Writes how far logs are compacted. Raises OSError."""
         self.cleaned = self._save(CLEANED_OFFSETS, logs, lambda log: log.cleaned_until, cleaned=True)
 
     def _save(
@@ -110,7 +110,7 @@ class LogCheckpoints:
         return offsets
 
     def save_closed(self, closed: dict[str, ClosedLog]) -> None:
-        """How the logs were closed. Raises OSError."""
+        """Writes the state of logs that were closed in order. Raises OSError."""
         self._write(self.starts, self.cleaned, closed)
 
     def _write(self, starts: dict[str, int], cleaned: dict[str, int], closed: dict[str, ClosedLog]) -> None:

@@ -27,7 +27,7 @@ class Cleaner:
         self._topics, self._clock, self._settings = topics, clock, settings
 
     async def run(self, groups_loaded: Awaitable[None]) -> None:
-        """Until it is cancelled; without log.cleaner.enable it has nothing to do."""
+        """Runs until it is cancelled; returns at once without log.cleaner.enable."""
         await groups_loaded
         if not self._settings.current.log_cleaner_enable:
             return
@@ -37,7 +37,7 @@ class Cleaner:
                 await self.compact(log)
 
     async def compact(self, log: PartitionLog) -> None:
-        """One log, if it is dirty enough. What fails is logged, and tried again later."""
+        """Compacts a log, if it is dirty enough. A failure is logged, and retried later."""
         wanted = plan(log, self._clock.now_ms())
         if wanted is None:
             return

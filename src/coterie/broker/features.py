@@ -52,7 +52,7 @@ class FeatureUpdate:
 
 
 def supported_features(api_version: int) -> list[SupportedFeatureKey]:
-    """As ApiVersions tells them in that version."""
+    """The supported features in the form of that version of ApiVersions."""
     return [
         SupportedFeatureKey(feature.name, feature.minimum, feature.maximum)
         for feature in FEATURES.values()
@@ -61,7 +61,7 @@ def supported_features(api_version: int) -> list[SupportedFeatureKey]:
 
 
 def finalized_features() -> list[FinalizedFeatureKey]:
-    """As ApiVersions tells them; a feature at level 0 is left out."""
+    """The finalized features in ApiVersions' form; a feature at level 0 is left out."""
     return [FinalizedFeatureKey(f.name, f.finalized, f.finalized) for f in FEATURES.values() if f.finalized]
 
 

@@ -39,8 +39,8 @@ def next_epoch(epoch: int) -> int:
 
 
 def replica_id(request: FetchRequest) -> int:
-    """Who fetches: a broker's id, -1 for a consumer, -3 for a replica that moves to another directory. From v15 on it
-    stands in the replica's state."""
+    """The fetching replica: a broker's id, -1 for a consumer, -3 for a replica that moves to another directory. From v15 on
+    it is in the replica's state."""
     return request.replica_id if request.replica_id != CONSUMER else request.replica_state.replica_id
 
 
@@ -50,7 +50,7 @@ def is_consumer(request: FetchRequest) -> bool:
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """A partition as a request names it, and what its consumer was last answered. ``topic`` is "" until its id is
+    """A partition as a request names it, and the offsets in its last response. ``topic`` is "" until its id is
     resolved to a name."""
 
     topic: str
@@ -117,11 +117,11 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """Of all sessions."""
+        """The number of partitions in all sessions."""
         return sum(session.size for session in self._sessions.values())
 
     def begin(self, request: FetchRequest, by_id: bool, now_ms: int) -> Fetch:
-        """What a request asks for. Raises Refusal FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
+        """The partitions that a request fetches. Raises Refusal FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
         FETCH_SESSION_TOPIC_ID_ERROR."""
         epoch = request.session_epoch
         if epoch in _FULL_FETCH:
@@ -158,7 +158,7 @@ class FetchSessions:
                 partitions.pop((topic.topic_id if session.by_id else topic.topic, index), None)
 
     def answer(self, fetch: Fetch, read: Read, now_ms: int) -> FetchResponse:
-        """The answer to ``fetch``, of what was read for it; begins its session, or moves it on."""
+        """The response to ``fetch`` with the records read for it; creates its session, or advances the session's epoch."""
         session = fetch.session
         if session is None:
             session_id = self._open(fetch, read, now_ms) if fetch.opens else NO_SESSION
@@ -194,7 +194,7 @@ class FetchSessions:
         self._sessions[session.session_id] = session
 
     def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
-        """Evicts a session for a new one of ``size`` partitions; False where each is worth more."""
+        """Evicts a session for a new one of ``size`` partitions; False where none may be evicted."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
@@ -213,7 +213,7 @@ class FetchSessions:
 
 
 def _named(request: FetchRequest, by_id: bool) -> Partitions:
-    """The partitions that a request names; of one that it names twice the later counts."""
+    """The partitions that a request names; of a partition named twice the later entry counts."""
     partitions: Partitions = {}
     for topic in request.topics:
         name, topic_id = topic.topic, topic.topic_id

@@ -15,7 +15,7 @@ _FILE = "altered-configs.json"
 
 
 class ResourceType(IntEnum):
-    """What has settings, numbered as Kafka's ConfigResource.Type."""
+    """Types of resources with settings, numbered as Kafka's ConfigResource.Type."""
 
     TOPIC = 2
     BROKER = 4

@@ -1,4 +1,4 @@
-"""Warnings about clients, of which a careless or hostile one causes any number: a few lines a second, the rest counted."""
+"""Warnings about clients, of which one client may cause any number: a few lines a second are written, the others counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LogLines:
         self._timer: asyncio.TimerHandle | None = None
 
     def warning(self, text: str, *args: object) -> None:
-        """Writes a line, unless there were ten of its kind within this second; then the second's end has their number."""
+        """Writes a line, or counts it where ten of its kind were written within this second."""
         self._written[text] += 1
         if self._written[text] <= LINES_PER_SECOND:
             self._logger.warning(text, *args)
@@ -26,7 +26,7 @@ class LogLines:
             self._timer = self._loop.call_later(1.0, self.flush)
 
     def flush(self) -> None:
-        """Ends the second."""
+        """Ends the second and writes the counts."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

@@ -118,7 +118,7 @@ class ClientQuotas:
 
 
 def _keys(entity: Entity) -> dict[str, int | None]:
-    """The quotas that an entity may have. Raises Refusal for what is no entity."""
+    """The quotas that an entity may have. Raises Refusal for an invalid entity."""
     if not entity:
         raise _invalid("an entity needs a user, a client id or an address")
     for kind, name in entity:

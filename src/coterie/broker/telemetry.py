@@ -1,4 +1,4 @@
-"""Client telemetry (KIP-714): which metrics each client shall push, by the subscriptions that match it; what was pushed.
+"""Client telemetry (KIP-714): the metrics that each client pushes, by the subscriptions that match it, and counts of pushes.
 
 The rules are those of Kafka's ClientMetricsManager. What is pushed is checked and counted; nobody here reads it. No
 clock, no randomness: times and fresh ids are passed in.
@@ -28,7 +28,7 @@ _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a client shall push: prefixes of names, in the order of their first subscription, and how often."""
+    """The metrics that a client pushes: prefixes of names, in the order of their first subscription, and the interval."""
 
     subscription_id: int
     metrics: tuple[str, ...]
@@ -37,7 +37,7 @@ class Subscription:
 
 @dataclass(slots=True)
 class Instance:
-    """One client that pushes metrics, known by the id that it was given."""
+    """One client that pushes metrics, by its instance id."""
 
     subscription: Subscription
     last_get_ms: int = -1
@@ -66,7 +66,7 @@ class Telemetry:
 
     def subscribe(self, instance_id: bytes, attributes: Mapping[str, str], now_ms: int) -> tuple[bytes, Subscription]:
         """The client's id, a fresh one where it has none, and its subscription. Raises Refusal
-        THROTTLING_QUOTA_EXCEEDED where it asks before its interval is over."""
+        THROTTLING_QUOTA_EXCEEDED for a request before the interval is over."""
         instance_id = self.new_id() if instance_id == NO_INSTANCE else instance_id
         instance = self._seen(instance_id, attributes)
         last_ms = max(instance.last_get_ms, instance.last_push_ms)
@@ -77,7 +77,7 @@ class Telemetry:
         return instance_id, instance.subscription
 
     def push(self, instance_id: bytes, attributes: Mapping[str, str], push: Push, now_ms: int) -> None:
-        """Counts what a client pushes. Raises Refusal for what Kafka does not take."""
+        """Counts a push. Raises Refusal where Kafka rejects it."""
         if instance_id in _RESERVED_IDS:
             raise Refusal(ErrorCode.INVALID_REQUEST, "a client must ask for its subscription before it pushes")
         instance = self._seen(instance_id, attributes)
@@ -108,7 +108,7 @@ class Telemetry:
             raise Refusal(ErrorCode.TELEMETRY_TOO_LARGE)
 
     def _seen(self, instance_id: bytes, attributes: Mapping[str, str]) -> Instance:
-        """The client, as new where its subscription has changed since."""
+        """The client, as a new one where its subscription has changed."""
         named = {**attributes, "client_instance_id": base64.urlsafe_b64encode(instance_id).decode().rstrip("=")}
         subscription = _subscription(instance_id, self.configs(), named)
         instance = self._instances.pop(instance_id, None)
@@ -146,7 +146,7 @@ def _subscription(
 
 
 def _matches(patterns: Iterable[str], attributes: Mapping[str, str]) -> bool:
-    """Whether each NAME=PATTERN of a list fits; a pattern that is no regular expression fits nobody."""
+    """Whether each NAME=PATTERN of a list fits; an invalid regular expression matches no client."""
     for item in filter(None, patterns):
         name, _, pattern = item.partition("=")
         try:

@@ -1,4 +1,4 @@
-"""Work that may take long, of requests and connections: some milliseconds of it at a time, so that others go on."""
+"""Long work of requests and connections, some milliseconds at a time, so that other connections are served meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Turns:
-    """Shares each iteration of the loop out: what asks for a further turn waits in line, and about 10 ms of the line's work
+    """Shares each iteration of the loop out: work that needs a further turn waits in line, and about 10 ms of the line's work
     is done at a time. ``spent_s`` counts what new requests have had in this iteration; beyond `MAX_TURN_S` they go to the
     line as well."""
 
@@ -31,12 +31,12 @@ class Turns:
         self._scheduled = False
 
     def spend(self, seconds: float) -> None:
-        """Counts the time of new requests."""
+        """Adds the duration of new requests."""
         self.spent_s += seconds
         self._schedule()
 
     def add(self, work: Callable[[], None]) -> None:
-        """Has ``work`` called in its turn."""
+        """Calls ``work`` in its turn."""
         self._line.append(work)
         self._schedule()
 
@@ -56,8 +56,8 @@ class Turns:
                 self._schedule()
 
     def run(self, work: Generator[None, None, Message]) -> Message | Pending:
-        """Runs ``work`` up to its return value, the answer; each of its yields may be the end of a turn. What takes no
-        longer than a turn is answered at once. A bug in a later turn ends the connection, as it does in the first."""
+        """Runs ``work`` to its return value, the response; each of its yields may end a turn. Work of one turn is answered
+        at once. An exception in a later turn closes the connection, as it does in the first."""
         answer = self._turn(work)
         if answer is not None:
             return answer
@@ -100,8 +100,8 @@ def finish(work: Generator[None, None, R]) -> R:
 
 
 def distinct(items: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
-    """The items as a request names them; of more than twenty each is taken once, so that a request of one name over and
-    over is not answered with a copy of the same for each."""
+    """The items of a request; of more than `REPEATED_AT_MOST` each is returned once, so that a request that repeats one name
+    gets no response with as many copies."""
     every = list(items)
     if len(every) <= REPEATED_AT_MOST:
         return every

@@ -1,4 +1,4 @@
-"""Requests that this broker does not serve: each ends its connection, as in Kafka, and is counted here.
+"""Requests that this broker does not serve: each closes its connection, as in Kafka, and is counted here.
 
 A client that asks again and again is logged once for each API and version.
 """
@@ -86,7 +86,7 @@ OTHERS = UnservedRequest("others", "others", -1)
 
 @dataclass(slots=True)
 class UnservedRequests:
-    """How many there were of each kind; those beyond `KINDS_KEPT` kinds are counted together."""
+    """The number of requests of each kind; kinds beyond `KINDS_KEPT` are counted together."""
 
     counts: Counter[UnservedRequest] = field(default_factory=Counter)
 
