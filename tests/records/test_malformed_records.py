@@ -24,7 +24,6 @@ from coterie.records.batch import (
     sealed,
 )
 from coterie.records.compression import CompressionError, UncompressedTooLarge
-from coterie.records.unfolding import unfold
 from coterie.records.walking import walk, walk_each
 from coterie.wire.primitives import write_varint
 
@@ -67,11 +66,12 @@ def by_columns(data: bytes, with_headers: bool) -> list[Any]:
 
 
 def by_numpy(data: bytes, header: BatchHeader) -> list[Any]:
-    body = batch_module.payload(data, 0, header)
+    """The decoder with numpy, however few the records are."""
+    many, batch_module.MANY = batch_module.MANY, 1
     try:
-        return batch_module._unfolded(unfold, body, header, bool(header.attributes & 8))
-    except (ValueError, IndexError) as error:
-        raise BatchError(str(error)) from error
+        return decode_records(data, 0, header)
+    finally:
+        batch_module.MANY = many
 
 
 def one_by_one(data: bytes, header: BatchHeader) -> list[Any]:
