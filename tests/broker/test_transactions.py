@@ -154,8 +154,8 @@ def test_what_a_producer_may_not_do(broker: LocalBroker) -> None:
                 await plain.init_transactions()
         with pytest.raises(ConfigError, match="acks=all"):
             Producer({"transactional.id": "x", "acks": "1"})
-        too_long = producer(broker)
-        too_long.settings._values["transaction.timeout.ms"] = 10**9
+        long_ms = {"transactional.id": "mover", "transaction.timeout.ms": 10**9}
+        too_long = Producer({"bootstrap.servers": broker.bootstrap_servers} | long_ms)
         with pytest.raises(KafkaError, match="INVALID_TRANSACTION_TIMEOUT"):
             await too_long.init_transactions()
         await too_long.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.conformance.spark_case_runner import run_case
-from coterie.conformance.spark_cases import CASES, SparkCase
+from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
 from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic
 from coterie.pipeline import option_table, source
 from coterie.pipeline.fetching import read_range
@@ -26,6 +26,15 @@ def address() -> Iterator[str]:
     with LocalBroker() as running:
         make_topics(running.bootstrap_servers, [OURS])
         yield running.bootstrap_servers
+
+
+def test_retention_leaves_the_cases_their_records() -> None:
+    """The cases take longer than log.retention.check.interval.ms on a machine with other work."""
+    with LocalBroker({"log.retention.check.interval.ms": 20}) as running:
+        make_topics(running.bootstrap_servers, [])
+        partitions = running.broker.topics.by_name["cases-a"].partitions
+        running._call(running.broker._retain)
+        assert [p.log.end_offset - p.log.log_start_offset for p in partitions] == list(TOPICS["cases-a"])
 
 
 def named(use: str) -> list[Any]:

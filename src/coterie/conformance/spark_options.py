@@ -27,7 +27,7 @@ def make_topics(address: str, sources: Iterable[str]) -> None:
     async def make() -> None:
         async with Admin({"bootstrap.servers": address}) as admin:
             for topic, sizes in TOPICS.items():
-                await admin.create_topic(topic, len(sizes))
+                await admin.create_topic(topic, len(sizes), {"retention.ms": "-1"})  # its records are from 2023
             for number, case in enumerate(CASES):
                 if case.use == "write":
                     for source in sources:
