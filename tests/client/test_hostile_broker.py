@@ -251,7 +251,11 @@ def test_a_connection_that_fails_is_tried_again_with_pauses(what: str) -> None:
 
     async def story() -> int:
         async with misbehaving(FakeBroker(ANSWERS[what])) as broker:
-            settings = QUICK | {"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 100}
+            settings = QUICK | {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "retry.backoff.ms": 100,
+                "retry.backoff.max.ms": 100,
+            }
             with pytest.raises(KafkaError):
                 await producing(settings | {"max.block.ms": 1_000})
             return sum(broker.asked.values())
@@ -267,7 +271,11 @@ def test_a_fetch_session_that_is_lost_each_time_is_made_anew_with_pauses() -> No
 
     async def story() -> int:
         async with misbehaving(FakeBroker(losing)) as broker:
-            settings = QUICK | {"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 100}
+            settings = QUICK | {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "retry.backoff.ms": 100,
+                "retry.backoff.max.ms": 100,
+            }
             async with Consumer(settings) as consumer:
                 await consumer._cluster.topics(["t"])
                 consumer._fetcher.assign([T0])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from coterie.client.committer import Committer
 from coterie.client.errors import KafkaError
 from coterie.client.membership import Membership
+from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.client.types import TopicPartition
 
@@ -28,6 +29,7 @@ class AutoCommit:
         self._committer, self._settings, self._consumed = committer, settings, consumed
         self._enabled = settings.enable_auto_commit and group_id is not None
         self._next_s = float("inf")
+        self._retrying = Retrying(settings)
         self._committing: asyncio.Task[None] | None = None
 
     def restart(self) -> None:
@@ -49,8 +51,10 @@ class AutoCommit:
             self._committing = self._committer.commit_async(wanted, self._committed)
 
     def _committed(self, offsets: dict[TopicPartition, int], error: Exception | None) -> None:
-        if isinstance(error, KafkaError) and error.retriable:
-            self._next_s = time.monotonic() + self._settings.retry_backoff_ms / 1000
+        if error is None:
+            self._retrying.succeeded()
+        elif isinstance(error, KafkaError) and error.retriable:
+            self._next_s = time.monotonic() + (self._retrying.next_pause_s() or 0)
 
     async def now(self, timeout_s: float) -> None:
         """Commits, and waits for it no longer than that; a failure is none, since the next owner starts at the commit

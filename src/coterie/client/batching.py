@@ -21,7 +21,18 @@ class Batch:
     """``done`` has, once the batch is acknowledged, the offset of its first record and the broker's time of the append in ms
     (-1: the records keep their own); or its KafkaError."""
 
-    __slots__ = ("created_s", "done", "encoded", "items", "partition", "sequence", "size", "topic", "topic_partition")
+    __slots__ = (
+        "created_s",
+        "done",
+        "encoded",
+        "failures",
+        "items",
+        "partition",
+        "sequence",
+        "size",
+        "topic",
+        "topic_partition",
+    )
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition, self.topic, self.partition = topic_partition, *topic_partition
@@ -32,6 +43,7 @@ class Batch:
         self.created_s = time.monotonic()
         self.sequence = -1
         self.encoded = b""
+        self.failures = 0
 
 
 def _retrieved(future: asyncio.Future[Acknowledged]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 
 from coterie.client.cluster import Cluster
@@ -13,6 +12,7 @@ from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, Re
 from coterie.client.listener import ConsumerInterceptor
 from coterie.client.membership import Membership
 from coterie.client.offsets import commit_offsets, committed_offsets
+from coterie.client.retrying import Retrying
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.member.commits import Verdict, may_commit, verdict
 from coterie.wire.errors import ErrorCode
@@ -62,21 +62,22 @@ class Committer:
         CommitFailedError, RebalanceInProgressError or another KafkaError."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._until_made(offsets, time.monotonic() + timeout_s)
+                await self._until_made(offsets)
         except TimeoutError as error:
             text = f"the commit was not made within {timeout_s:g} s"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
 
-    async def _until_made(self, offsets: Offsets, deadline_s: float) -> None:
+    async def _until_made(self, offsets: Offsets) -> None:
         await self.async_commits_done()
+        retrying = Retrying(self._cluster.settings)
         while True:
             found = await self._once(offsets)
             if found is None:
                 return
             what, error = found
-            if what not in (Verdict.RETRY, Verdict.FIND_COORDINATOR) or time.monotonic() > deadline_s:
+            if what not in (Verdict.RETRY, Verdict.FIND_COORDINATOR):
                 raise error
-            await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+            await retrying.pause()
 
     async def async_commits_done(self) -> None:
         if self._pending:

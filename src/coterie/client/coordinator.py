@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from coterie.client.cluster import GROUP, Cluster
 from coterie.client.errors import KafkaError
+from coterie.client.retrying import Retrying
 from coterie.client.sharing import Shared
 from coterie.wire.errors import ErrorCode
 
@@ -35,13 +34,15 @@ class Coordinator:
     async def until_done(self, work: Callable[[int], Awaitable[R]]) -> R:
         """Runs ``work(node)`` again after errors that call for it, until default.api.timeout.ms is over. Raises
         KafkaError."""
-        deadline_s = time.monotonic() + self._cluster.settings.default_api_timeout_ms / 1000
+        settings = self._cluster.settings
+        retrying = Retrying(settings)
         while True:
             try:
                 return await work(await self.node())
             except KafkaError as error:
-                if not error.retriable or time.monotonic() > deadline_s:
+                if not error.retriable:
                     raise
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
                     self.forget()
-                await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+                if not await retrying.pause(settings.default_api_timeout_ms / 1000):
+                    raise

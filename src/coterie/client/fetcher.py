@@ -13,6 +13,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.errors import CorruptBatchError, KafkaError, RecordDeserializationError, unexpected
 from coterie.client.fetch_session import FetchSession
 from coterie.client.positions import UNKNOWN, Position, Stored
+from coterie.client.retrying import Retrying
 from coterie.client.serialization import RecordDeserializers
 from coterie.client.types import PartitionLike, Record, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
@@ -96,6 +97,7 @@ class Fetcher:
     async def _fetch(self, leader: int) -> None:
         """One request after another for as long as partitions of this leader have room."""
         session, is_lost = self._sessions.setdefault(leader, FetchSession()), False
+        retrying = Retrying(self._settings)
         while not self._closed:
             wanted = {tp: self.positions[tp] for tp in self._wanted() if self._cluster.leader(*tp) == leader}
             if not wanted:
@@ -112,13 +114,15 @@ class Fetcher:
                 is_lost = session.is_lost(code)
                 if code and (was_lost or not is_lost):  # a lost session is made anew at once, but only once
                     raise KafkaError(code)
-                self._take(wanted, offsets, response)
+                self._take(wanted, offsets, response, retrying)
+                if not code:
+                    retrying.succeeded()
             except KafkaError as error:
                 session.reset()
                 if not error.retriable:
                     self._fail(error)
                     return
-                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+                await retrying.pause()
                 await self._refresh(wanted)
             except Exception as error:
                 session.reset()
@@ -145,9 +149,14 @@ class Fetcher:
         )
 
     def _take(
-        self, wanted: dict[TopicPartition, Position], offsets: dict[TopicPartition, int], response: FetchResponse
+        self,
+        wanted: dict[TopicPartition, Position],
+        offsets: dict[TopicPartition, int],
+        response: FetchResponse,
+        retrying: Retrying,
     ) -> None:
-        """Stores what came. Raises the first partition's KafkaError once all are seen to."""
+        """Stores what came. Raises the first partition's KafkaError once all are seen to; the pause after it grows only
+        where no partition could be read, since the others wait for it too."""
         failed: KafkaError | None = None
         for topic in response.responses:
             for data in topic.partitions:
@@ -161,8 +170,10 @@ class Fetcher:
                     self.arrived.set()
                 elif code:
                     failed = failed or KafkaError(code, f"{where[0]}-{where[1]}")
-                elif position.fetch_offset == offsets[where]:
-                    self._store(where, position, data)
+                else:
+                    retrying.succeeded()
+                    if position.fetch_offset == offsets[where]:
+                        self._store(where, position, data)
         if failed is not None:
             raise failed
 

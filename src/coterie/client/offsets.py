@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterable, Mapping
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check
+from coterie.client.retrying import Retrying
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import (
@@ -47,18 +46,19 @@ async def list_offsets(
     """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
     the first open transaction begins. ``wait``: what may pass is retried until request.timeout.ms, a topic that no broker
     knows for NEW_TOPIC_S. Raises KafkaError."""
-    started_s = time.monotonic()
+    retrying = Retrying(cluster.settings)
     while True:
         try:
             return await _list_once(cluster, timestamps, committed)
         except KafkaError as error:
             is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             limit_s = min(cluster.timeout_s, NEW_TOPIC_S) if is_unknown else cluster.timeout_s
-            if not wait or not error.retriable or time.monotonic() - started_s > limit_s:
+            if not wait or not error.retriable:
                 raise
             for topic, _ in timestamps:
                 cluster.forget(topic)
-        await asyncio.sleep(cluster.settings.retry_backoff_ms / 1000)
+            if not await retrying.pause(limit_s):
+                raise
 
 
 async def _list_once(cluster: Cluster, timestamps: ByPartition[int], committed: bool) -> dict[TopicPartition, int]:

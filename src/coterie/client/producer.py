@@ -24,6 +24,7 @@ from coterie.client.batching import Delivery, Report
 from coterie.client.cluster import Cluster
 from coterie.client.errors import ConfigError, KafkaError, SerializationError
 from coterie.client.partitioner import partition_for_key
+from coterie.client.retrying import Retrying
 from coterie.client.sender import Sender
 from coterie.client.serialization import SerializerLike, serialize_function
 from coterie.client.setting_types import Partitioner
@@ -173,7 +174,7 @@ class Producer(Generic[K, V]):
         limit_s = (self.settings.max_block_ms if limit_ms is None else limit_ms) / 1000
         arguments.text(topic, "topic")
         last: KafkaError | None = None
-        warn_s = time.monotonic() + WARN_AFTER_S
+        warn_s, retrying = time.monotonic() + WARN_AFTER_S, Retrying(self.settings)
         try:
             async with asyncio.timeout(limit_s):
                 while True:
@@ -186,7 +187,7 @@ class Producer(Generic[K, V]):
                     if time.monotonic() > warn_s:
                         logger.warning("topic %s is waited for, %g s at most: %s", topic, limit_s, last)
                         warn_s = float("inf")
-                    await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
+                    await retrying.pause()
         except TimeoutError:
             code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code
             text = f"topic {topic} was not available within {limit_s:g} s" + ("" if last is None else f" ({last})")

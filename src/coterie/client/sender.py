@@ -8,11 +8,14 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from coterie.client.batching import Acknowledged, Batch, Delivery, Item
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check, unexpected
+from coterie.client.retrying import Retrying, backoff_of, pause_s
 from coterie.client.sequences import Sequences
 from coterie.client.transactions import TransactionManager
 from coterie.client.types import TopicPartition
@@ -31,6 +34,7 @@ from coterie.wire.messages.produce import (
 NAMES_UP_TO = 11  # v12 means transactions of version 2 (KIP-890), from v13 on topics go by id
 ZSTD_FROM = 7
 END_S = 1.0  # in which cancelled tasks must end
+_failures = attrgetter("failures")
 
 
 class Sender:
@@ -50,7 +54,7 @@ class Sender:
         self._batch_closed = batch_closed
         self._codec = CODEC_BY_NAME[self._settings.compression_type]
         self._batch_bytes: int = self._settings.batch_size
-        self._backoff_s: float = self._settings.retry_backoff_ms / 1000
+        self._backoff, self._lookups = backoff_of(self._settings), Retrying(self._settings)
         self._sequences = Sequences()
         self._open: dict[TopicPartition, Batch] = {}
         self._ready: dict[TopicPartition, deque[Batch]] = {}
@@ -162,7 +166,9 @@ class Sender:
                     pass
                 is_waiting = is_waiting or bool(queue)
         if is_waiting:
-            await asyncio.sleep(self._backoff_s)
+            await self._lookups.pause()
+        else:
+            self._lookups.succeeded()
         self._lookup = None
         self._wake.set()
 
@@ -171,7 +177,7 @@ class Sender:
         return leader is not None and leader >= 0
 
     async def _send(self, leader: int, batches: list[Batch]) -> None:
-        """One try; what may succeed later stays in flight for retry.backoff.ms, so that it is not tried at once."""
+        """One try; a batch that may succeed later stays in flight for its pause, so that it is not tried at once."""
         results: dict[Batch, Acknowledged | KafkaError] = {}
         try:
             results = await self._answer(leader, batches)
@@ -181,9 +187,16 @@ class Sender:
             results = dict.fromkeys(batches, unexpected(error))
         retried = [b for b in batches if not self._settled(b, results[b])]
         self._free(b for b in batches if b not in retried)
-        if retried:
-            await asyncio.sleep(self._backoff_s)
-            self._free(retried)
+        retried.sort(key=_failures)
+        for failures, together in groupby(retried, _failures):
+            self._task(self._free_later(failures, list(together)))
+
+    async def _free_later(self, failures: int, batches: list[Batch]) -> None:
+        """After the pause of batches that failed so often: batches that fail together are sent again together."""
+        for batch in batches:
+            batch.failures += 1
+        await asyncio.sleep(pause_s(self._backoff, failures))
+        self._free(batches)
 
     def _free(self, batches: Iterable[Batch]) -> None:
         self._in_flight.difference_update(b.topic_partition for b in batches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.backoff import Backoff
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
 from coterie.member.effects import Failed, Revoke
@@ -52,7 +53,8 @@ def lose_coordinator(decision: MemberDecision, now_ms: int) -> None:
 
 
 def back_off(decision: MemberDecision, now_ms: int) -> None:
-    """Each failure in a row doubles the pause, up to retry.backoff.max.ms (KIP-580)."""
+    """Each failure in a row doubles the pause, up to retry.backoff.max.ms (KIP-580); without jitter, so that a trace of
+    events depends on its inputs alone."""
     config, failures = decision.config, decision.state.coordinator.failures
-    pause_ms = min(config.retry_backoff_ms << min(failures, 16), config.retry_backoff_max_ms)
-    decision.record(e.RetryScheduled(now_ms + max(pause_ms, config.retry_backoff_ms)))
+    pause_ms = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms).pause_ms(failures)
+    decision.record(e.RetryScheduled(now_ms + pause_ms))

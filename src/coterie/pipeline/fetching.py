@@ -3,7 +3,6 @@ decoded. Plain sockets, no Spark."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -12,15 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.client.blocking_socket import Awaited, BrokerSocket
-from coterie.client.errors import CorruptBatchError, KafkaError
+from coterie.client.errors import CorruptBatchError, KafkaError, check
 from coterie.client.positions import Position, Stored
+from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.client.types import TopicPartition
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError, patiently
 from coterie.records.batch import BatchError, batches
 from coterie.records.columnar import Columns, columns_of
-from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 FETCH_BYTES = 8 * 1024 * 1024
@@ -44,12 +44,11 @@ def read_range(
     DataLossError; CorruptBatchError at once for a batch that cannot be read."""
     position = Position(TopicPartition(r.topic, r.partition))
     position.start_at(r.start)
-    pause_s = settings.retry_backoff_ms / 1000
-    deadline_s = None
+    retrying = Retrying(settings)
     while position.offset < r.end:
         try:
             for columns in _until_fault(r, position, settings, with_headers):
-                deadline_s = None
+                retrying.succeeded()
                 yield columns
             return
         except CorruptBatchError:
@@ -63,16 +62,13 @@ def read_range(
                         f"{r.topic}-{r.partition}: records {position.offset} to {r.end - 1} are gone (retention or "
                         "deletion); set failOnDataLoss=false to go on without them"
                     ) from error
-                first = _first_offset(r, settings)
+                first = patiently(settings, partial(_first_offset, r, settings), partial(_forget, r))
                 if first <= position.offset:
                     return  # behind the end: the topic was made anew
                 position.start_at(first)
                 continue
-            now_s = time.monotonic()
-            deadline_s = deadline_s or now_s + settings.default_api_timeout_ms / 1000
-            if not error.retriable or now_s > deadline_s:
+            if not error.retriable or not retrying.pause_thread(settings.default_api_timeout_ms / 1000):
                 raise
-        time.sleep(pause_s)
 
 
 def _forget(r: OffsetRange) -> None:
@@ -163,9 +159,10 @@ def _fetch(r: OffsetRange, offset: int, settings: ClientSettings) -> FetchReques
 
 
 def _checked(r: OffsetRange, offset: int, response: Any) -> PartitionData:
+    where = f"{r.topic}-{r.partition} at {offset}"
+    check(response.error_code, where)  # then no partition is named
     data: PartitionData = response.responses[0].partitions[0]
-    if data.error_code:
-        raise KafkaError(error_of(data.error_code), f"{r.topic}-{r.partition} at {offset}")
+    check(data.error_code, where)
     return data
 
 
@@ -174,7 +171,9 @@ def _first_offset(r: OffsetRange, settings: ClientSettings) -> int:
 
     requested = ListOffsetsTopic(r.topic, [ListOffsetsPartition(r.partition, timestamp=-2)])
     response = _socket(r, settings).request(ListOffsetsRequest(topics=[requested]))
-    return int(response.topics[0].partitions[0].offset)
+    partition = response.topics[0].partitions[0]
+    check(partition.error_code, f"{r.topic}-{r.partition}")
+    return int(partition.offset)
 
 
 def to_arrow(columns: Columns, topic: str, partition: int, schema: pa.Schema) -> pa.RecordBatch:

@@ -4,13 +4,13 @@ Spark. Faults that pass (a broker that restarts) are waited out for default.api.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.offsets import NAMES_UP_TO, check_committed, commit_request, fetch_request, fetched_offsets
+from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options import OptionError, SourceOptions
@@ -44,17 +44,16 @@ def patiently(
 ) -> R:
     """Runs it again after errors that pass, for default.api.timeout.ms; ``forget`` drops the connections before. Raises
     KafkaError."""
-    deadline_s = time.monotonic() + settings.default_api_timeout_ms / 1000
-    pause_s = settings.retry_backoff_ms / 1000
+    retrying = Retrying(settings)
     while True:
         try:
             return work()
         except KafkaError as error:
-            if not error.retriable or error.code in final or time.monotonic() + pause_s > deadline_s:
+            if not error.retriable or error.code in final:
                 raise
-        forget()
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 2, settings.retry_backoff_max_ms / 1000)
+            forget()
+            if not retrying.pause_thread(settings.default_api_timeout_ms / 1000):
+                raise
 
 
 class TopicReader:
@@ -228,6 +227,7 @@ class TopicReader:
             max_wait_ms=0, min_bytes=0, max_bytes=SAMPLE_BYTES, topics=[FetchTopic(topic, partitions=[requested])]
         )
         response = self._socket(self._leaders[topic, partition]).request(request, highest=FETCH_NAMES_UP_TO)
+        check(response.error_code, f"{topic}-{partition} at {offset}")
         partition_data = response.responses[0].partitions[0]
         check(partition_data.error_code, f"{topic}-{partition} at {offset}")
         headers = [h for _, h in batches(partition_data.records or b"")]

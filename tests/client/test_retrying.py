@@ -1,0 +1,227 @@
+"""retry.backoff.ms and retry.backoff.max.ms at each part that tries again: a broker refuses, the pauses are recorded, none of
+them is slept."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer
+from coterie.client.auto_commit import AutoCommit
+from coterie.client.cluster import Cluster
+from coterie.client.fetcher import Fetcher
+from coterie.client.retrying import Retrying
+from coterie.client.serialization import RecordDeserializers
+from coterie.client.settings import client_settings
+from coterie.client.types import TopicPartition
+from coterie.pipeline.fetching import fetched, read_range
+from coterie.pipeline.options import source_options
+from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.topics import TopicReader
+from coterie.testing import ErrorCode, LocalBroker
+from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+T0 = TopicPartition("t", 0)
+PAUSES_MS = [10, 20, 40, 50, 50, 50]
+SETTINGS = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "50"}
+OURS = ("coterie.client.", "coterie.pipeline.")
+
+
+@pytest.fixture
+def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What clients sleep, without jitter and without the time."""
+    pauses_ms: list[float] = []
+    sleep, sleep_thread = asyncio.sleep, time.sleep
+
+    def is_ours() -> bool:
+        return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(OURS)
+
+    async def pause(delay_s: float, result: Any = None) -> Any:
+        if delay_s <= 0 or not is_ours():
+            return await sleep(delay_s, result)
+        pauses_ms.append(round(delay_s * 1000, 6))
+        return await sleep(0, result)
+
+    def pause_thread(delay_s: float) -> None:
+        if is_ours():
+            pauses_ms.append(round(delay_s * 1000, 6))
+        else:
+            sleep_thread(delay_s)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    monkeypatch.setattr(time, "sleep", pause_thread)
+    monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
+    return pauses_ms
+
+
+Story = Callable[[LocalBroker], Awaitable[object]]
+
+
+def settings(broker: LocalBroker, **more: Any) -> ConsumerSettings:
+    return {"bootstrap.servers": broker.bootstrap_servers, **SETTINGS, **more}  # type: ignore[typeddict-item]
+
+
+async def committed(broker: LocalBroker) -> object:
+    async with Consumer(settings(broker) | {"group.id": "g"}) as consumer:
+        return await consumer.committed([T0])
+
+
+async def commit(broker: LocalBroker) -> object:
+    async with Consumer(settings(broker) | {"group.id": "g"}) as consumer:
+        await consumer.assign([T0])
+        return await consumer.commit({T0: 1})
+
+
+async def ends(broker: LocalBroker) -> object:
+    async with Consumer(settings(broker)) as consumer:
+        return await consumer.end_offsets([T0])
+
+
+async def poll(broker: LocalBroker) -> object:
+    async with Consumer(settings(broker) | {"auto.offset.reset": "earliest"}) as consumer:
+        await consumer.assign([T0])
+        while not (polled := await consumer.poll(1000)):
+            pass
+        return polled
+
+
+async def partitions(broker: LocalBroker) -> object:
+    async with Producer({"bootstrap.servers": broker.bootstrap_servers, **SETTINGS}) as producer:
+        return await producer.partitions_for("t")
+
+
+async def send(broker: LocalBroker) -> object:
+    async with Producer({"bootstrap.servers": broker.bootstrap_servers, **SETTINGS}) as producer:
+        return await producer.send_and_wait("t", b"v", partition=0)
+
+
+async def transaction(broker: LocalBroker) -> object:
+    more = {"transactional.id": "x"}
+    async with Producer({"bootstrap.servers": broker.bootstrap_servers, **SETTINGS, **more}) as producer:
+        return await producer.init_transactions()
+
+
+async def driver(broker: LocalBroker) -> object:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}
+    given |= {f"kafka.{name}": value for name, value in SETTINGS.items()}
+    return TopicReader(source_options(given, streaming=False)).offsets_of({("t", 0): -1})
+
+
+async def task(broker: LocalBroker) -> object:
+    asked = OffsetRange("t", 0, 0, 1, broker.host, broker.port)
+    return list(read_range(asked, client_settings(SETTINGS), with_headers=False, fail_on_data_loss=True))
+
+
+async def task_behind_deleted_records(broker: LocalBroker) -> object:
+    """failOnDataLoss=false: the first offset that is left is looked up; an error is none."""
+    broker.produce("t", b"w")
+    async with Admin(settings(broker)) as admin:  # type: ignore[arg-type]
+        await admin.delete_records({T0: 1})
+    asked = OffsetRange("t", 0, 0, 2, broker.host, broker.port)
+    parts = list(read_range(asked, client_settings(SETTINGS), with_headers=False, fail_on_data_loss=False))
+    return [offset for columns in parts for offset in columns.offsets.tolist()] == [1]
+
+
+async def raw_task(broker: LocalBroker) -> object:
+    return list(fetched(OffsetRange("t", 0, 0, 1, broker.host, broker.port), client_settings(SETTINGS)))
+
+
+STORIES: dict[str, tuple[Story, str, ErrorCode]] = {
+    "coordinator": (committed, "OffsetFetch", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    "committer": (commit, "OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    "offsets": (ends, "ListOffsets", ErrorCode.LEADER_NOT_AVAILABLE),
+    "fetcher": (poll, "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    "producer": (partitions, "Metadata", ErrorCode.LEADER_NOT_AVAILABLE),
+    "sender": (send, "Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    "transactions": (transaction, "InitProducerId", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    "driver": (driver, "ListOffsets", ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    "task": (task, "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    "task behind deleted records": (
+        task_behind_deleted_records,
+        "ListOffsets",
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ),
+    "raw task": (raw_task, "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER),
+}
+
+
+@pytest.mark.parametrize("part", STORIES)
+def test_pauses_double_up_to_the_maximum(coterie_broker: LocalBroker, pauses_ms: list[float], part: str) -> None:
+    story, api, code = STORIES[part]
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.produce("t", b"v")
+    coterie_broker.fail(api, code, times=len(PAUSES_MS))
+
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            assert await story(coterie_broker) is not False
+
+    asyncio.run(bounded())
+    assert pauses_ms == PAUSES_MS
+
+
+def test_the_lookup_of_a_leader_pauses_longer_each_time(
+    coterie_broker: LocalBroker, pauses_ms: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh, failures = Cluster.refresh, 0
+
+    async def failing(self: Cluster, *args: Any, **more: Any) -> Any:
+        nonlocal failures
+        failures += 1
+        if failures <= len(PAUSES_MS):
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "away")
+        return await refresh(self, *args, **more)
+
+    async def story() -> None:
+        nonlocal failures
+        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "linger.ms": 0, **SETTINGS}
+        async with asyncio.timeout(20), Producer(given) as producer:
+            await producer.send_and_wait("t", b"v", partition=0)
+            for row in range(2):
+                failures = 0
+                monkeypatch.setattr(Cluster, "refresh", failing)
+                producer._cluster.forget("t")
+                await producer.send_and_wait("t", b"v", partition=0)
+                assert pauses_ms == PAUSES_MS * (row + 1), "a lookup that succeeds ends the row"
+
+    asyncio.run(story())
+
+
+def test_a_partition_that_fails_alone_does_not_slow_its_neighbours_down() -> None:
+    """They are read by the same requests."""
+
+    async def story() -> None:
+        fetcher = Fetcher(Cluster(client_settings(SETTINGS)), RecordDeserializers(None, None))
+        partitions = [T0, TopicPartition("t", 1)]
+        fetcher.assign(partitions)
+        offsets = dict.fromkeys(partitions, 0)
+        retrying = Retrying(client_settings({"retry.backoff.ms": 1_000, "retry.backoff.max.ms": 60_000}))
+        failing = PartitionData(0, ErrorCode.NOT_LEADER_OR_FOLLOWER, records=b"")
+        for neighbour, is_longer in ((failing, True), (PartitionData(1, records=b""), False)):
+            for _ in range(3):
+                retrying.next_pause_s()
+            response = FetchResponse(responses=[FetchableTopicResponse("t", partitions=[neighbour, failing])])
+            with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
+                fetcher._take(dict(fetcher.positions), offsets, response, retrying)
+            assert ((retrying.next_pause_s() or 0) > 2) == is_longer
+
+    asyncio.run(story())
+
+
+def test_an_automatic_commit_that_fails_is_due_again_later_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
+    monkeypatch.setattr(time, "monotonic", lambda: 1_000.0)
+    given = client_settings(SETTINGS | {"group.id": "g", "enable.auto.commit": "true"})
+    auto_commit = AutoCommit(None, given, "g", dict)  # type: ignore[arg-type]
+    error = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    for _ in range(2):
+        for pause_ms in PAUSES_MS:
+            auto_commit._committed({}, error)
+            assert auto_commit._next_s == pytest.approx(1_000 + pause_ms / 1000)
+        auto_commit._committed({}, None)
