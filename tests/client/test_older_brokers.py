@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Consumer, KafkaError, Producer
-from coterie.client.connection import VersionTable
+from coterie.client.handshake import VersionTable
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode

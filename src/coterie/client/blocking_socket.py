@@ -9,24 +9,13 @@ import time
 from collections import deque
 from typing import Any
 
-from coterie import __version__
-from coterie.client.connection import (
-    API_VERSIONS_FIRST_TRY,
-    MAX_ANSWER_BYTES,
-    NOT_ENCODED,
-    UNREACHABLE,
-    VersionTable,
-    answer_type,
-    next_step,
-    not_encoded,
-    not_opened,
-)
+from coterie.client.connection import MAX_ANSWER_BYTES, UNREACHABLE, answer_type, not_opened
 from coterie.client.errors import KafkaError
+from coterie.client.handshake import Handshake, VersionTable, encoded
 from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.framing import decode_response
 from coterie.wire.primitives import WireError
 
 Awaited = tuple[Any, int]  # the class of an answer, and its version
@@ -56,8 +45,7 @@ class BrokerSocket:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if context is not None:
                 self._socket = context.wrap_socket(self._socket, server_hostname=host)
-            self._agree()
-            self._log_in(security)
+            self.versions = self._shake_hands(security)
         except UNREACHABLE as error:
             self.close()
             raise not_opened(host, port, error, timeout_s) from error
@@ -67,21 +55,14 @@ class BrokerSocket:
                 raise not_opened(host, port, error.__cause__, timeout_s) from error
             raise
 
-    def _agree(self) -> None:
-        frame = self._roundtrip(ApiVersionsRequest("coterie", __version__), API_VERSIONS_FIRST_TRY)
-        version = API_VERSIONS_FIRST_TRY
-        if int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
-            version = 0
-            frame = self._roundtrip(ApiVersionsRequest(), 0)
-        self.versions = VersionTable(decode_response(ApiVersionsResponse, frame, version))
-
-    def _log_in(self, security: Security) -> None:
-        login = security.login()
-        step = next_step(login, None)
-        while step is not None:
-            request, answer = step
-            version = self.versions.choose(type(request))
-            step = next_step(login, decode_response(answer, self._roundtrip(request, version), version))
+    def _shake_hands(self, security: Security) -> VersionTable:
+        handshake = Handshake(self._client_id, security.login())
+        frame: bytes | None = handshake.start()
+        while frame is not None:
+            self._send_frame(handshake.correlation_id, frame)
+            frame = handshake.response(self._frame())
+        assert handshake.versions is not None
+        return handshake.versions
 
     def request(self, request: Message, *, highest: int | None = None) -> Any:
         """The answer. Raises KafkaError NETWORK_EXCEPTION."""
@@ -90,7 +71,8 @@ class BrokerSocket:
     def send(self, request: Message, *, highest: int | None = None) -> Awaited:
         """Only sends; `receive` answers in the same order. Raises KafkaError NETWORK_EXCEPTION."""
         version = self.versions.choose(type(request), highest)
-        self._send(request, version)
+        correlation_id = self._correlation_id + 1
+        self._send_frame(correlation_id, encoded(correlation_id, self._client_id, request, version))
         return answer_type(request), version
 
     def receive(self, awaited: Awaited) -> Any:
@@ -100,16 +82,8 @@ class BrokerSocket:
         except WireError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"an answer that cannot be read: {error}") from error
 
-    def _roundtrip(self, request: Message, version: int) -> bytes:
-        self._send(request, version)
-        return self._frame()
-
-    def _send(self, request: Message, version: int) -> None:
-        self._correlation_id += 1
-        try:
-            frame = encode_request(self._correlation_id, self._client_id, request, version)
-        except NOT_ENCODED as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, not_encoded(request, error)) from error
+    def _send_frame(self, correlation_id: int, frame: bytes) -> None:
+        self._correlation_id = correlation_id
         try:
             self._socket.settimeout(self._timeout_s)
             self._socket.sendall(frame)

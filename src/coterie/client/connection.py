@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import struct
 from typing import Any, TypeVar
 
-from coterie import __version__
-from coterie.client.api_history import FIRST_KAFKA
 from coterie.client.errors import KafkaError, SslAuthenticationError
-from coterie.client.security import PLAINTEXT, Login, Security
+from coterie.client.handshake import Handshake, VersionTable, encoded
+from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.framing import decode_response
 from coterie.wire.primitives import WireError
 
 M = TypeVar("M", bound=Message)
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
 LARGE_BYTES = 64 * 1024
-API_VERSIONS_FIRST_TRY = 3
-
 
 LINGER_S = 5.0  # in which a broker must read what was sent before a close
 # What opening a connection and the first answers may raise. Of a host or port that is none: ValueError (a NUL, no IDNA) and
@@ -46,59 +41,6 @@ def not_opened(host: str, port: int, error: Exception, timeout_s: float) -> Kafk
     else:
         why = str(error) or type(error).__name__
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {address}: {why}")
-
-
-# What encoding a request raises for a value that the wire cannot carry: text that is no Unicode or too long (ValueError),
-# numbers out of range (struct.error), other types.
-NOT_ENCODED = (ValueError, TypeError, AttributeError, OverflowError, struct.error)
-
-
-def not_encoded(request: Message, error: Exception) -> str:
-    """The sentence for a request that cannot be sent."""
-    return f"{type(request).__name__} holds a value that cannot be sent: {error}"
-
-
-def next_step(login: Login, response: Message | None) -> tuple[Message, type[Message]] | None:
-    """The login's next request and the class of its answer; None at its end."""
-    try:
-        return next(login) if response is None else login.send(response)
-    except StopIteration:
-        return None
-
-
-class VersionTable:
-    """The versions that a broker and we both speak."""
-
-    def __init__(self, response: ApiVersionsResponse) -> None:
-        self._broker = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
-
-    def range(self, api_key: int) -> tuple[int, int]:
-        """The broker's oldest and newest version of an API; (0, -1) where it has none."""
-        return self._broker.get(api_key, (0, -1))
-
-    def serves(self, request: type[Message]) -> bool:
-        """Whether the broker has a version of this request that we speak."""
-        first, last = self.range(request.api_key)
-        return max(first, request.versions.first) <= min(last, request.versions.last)
-
-    def choose(self, request: type[Message], highest: int | None = None) -> int:
-        """The newest common version, at most ``highest``. Raises KafkaError UNSUPPORTED_VERSION."""
-        first, last = self.range(request.api_key)
-        ours = request.versions
-        version = min(last, ours.last, ours.last if highest is None else highest)
-        if version < max(first, ours.first):
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, self._not_served(request, first, last))
-        return version
-
-    @staticmethod
-    def _not_served(request: type[Message], first: int, last: int) -> str:
-        name, ours = request.__name__.removesuffix("Request"), request.versions
-        if last >= first:
-            return (
-                f"the broker serves {name} in versions {first} to {last}, this client needs {ours.first} to {ours.last}"
-            )
-        since = FIRST_KAFKA.get(request.api_key)
-        return f"the broker does not serve {name}" + (f", which Apache Kafka has from {since} on" if since else "")
 
 
 class Connection(asyncio.Protocol):
@@ -125,8 +67,7 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_s):
                 await loop.create_connection(lambda: connection, host, port, ssl=context)
-                await connection._agree()
-                await connection._log_in(security)
+                await connection._shake_hands(security)
         except UNREACHABLE as error:
             connection.abort()
             raise not_opened(host, port, error, timeout_s) from error
@@ -135,27 +76,15 @@ class Connection(asyncio.Protocol):
             raise
         return connection
 
-    async def _agree(self) -> None:
-        request = ApiVersionsRequest("coterie", __version__)
-        frame = await self._send(request, API_VERSIONS_FIRST_TRY)
-        code = int.from_bytes(frame[4:6], "big", signed=True)
-        if code == ErrorCode.UNSUPPORTED_VERSION:
-            frame = await self._send(request, 0)
-            response = decode_response(ApiVersionsResponse, frame, 0)
-        else:
-            response = decode_response(ApiVersionsResponse, frame, API_VERSIONS_FIRST_TRY)
-        self.versions = VersionTable(response)
-
-    async def _log_in(self, security: Security) -> None:
-        login = security.login()
-        assert self.versions is not None
-        step = next_step(login, None)
-        while step is not None:
-            request, answer = step
-            version = self.versions.choose(type(request))
-            response = decode_response(answer, await self._send(request, version), version)
-            # In a thread: the iterations that a SCRAM server asks for would hold the loop.
-            step = await asyncio.to_thread(next_step, login, response)
+    async def _shake_hands(self, security: Security) -> None:
+        handshake = Handshake(self.client_id, security.login())
+        frame: bytes | None = handshake.start()
+        while frame is not None:
+            response = await self._exchange(handshake.correlation_id, frame)
+            # A login in a thread: the iterations that a SCRAM server asks for would hold the loop.
+            is_login = handshake.versions is not None
+            frame = await asyncio.to_thread(handshake.response, response) if is_login else handshake.response(response)
+            self.versions = handshake.versions
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -235,19 +164,22 @@ class Connection(asyncio.Protocol):
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _send(self, request: Message, version: int) -> asyncio.Future[bytes]:
-        self._write(request, version)
+        correlation_id = self._next_id()
+        return self._exchange(correlation_id, encoded(correlation_id, self.client_id, request, version))
+
+    def _exchange(self, correlation_id: int, frame: bytes) -> asyncio.Future[bytes]:
+        """The response to a request that is encoded under the next correlation id."""
+        self._write(correlation_id, frame)
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._waiting[self._correlation_id] = future
+        self._waiting[correlation_id] = future
         return future
 
-    def _write(self, request: Message, version: int) -> None:
+    def _next_id(self) -> int:
+        return (self._correlation_id + 1) & 0x7FFF_FFFF
+
+    def _write(self, correlation_id: int, frame: bytes) -> None:
         if self.closed or self._transport is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
-        correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-        try:
-            frame = encode_request(correlation_id, self.client_id, request, version)
-        except NOT_ENCODED as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, not_encoded(request, error)) from error
         self._correlation_id = correlation_id
         self._transport.write(frame)
 
@@ -275,7 +207,8 @@ class Connection(asyncio.Protocol):
     def tell(self, request: Message) -> None:
         """Sends a request that has no answer (Produce with acks=0). Raises KafkaError NETWORK_EXCEPTION."""
         assert self.versions is not None
-        self._write(request, self.versions.choose(type(request)))
+        correlation_id, version = self._next_id(), self.versions.choose(type(request))
+        self._write(correlation_id, encoded(correlation_id, self.client_id, request, version))
 
     def close(self) -> None:
         """Lets what was sent go out, within LINGER_S; answers are not waited for."""
