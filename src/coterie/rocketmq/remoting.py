@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # RocketMQ's own limit
+MAX_BODY_BYTES = 256 * 1024 * 1024  # of one message, decompressed; brokers accept 4 MiB unless maxMessageSize is raised
 RESPONSE_FLAG, ONEWAY_FLAG = 1, 2
 _VERSION = 399  # of the client, as a number; brokers only compare it with older ones
 _KINDS = struct.Struct(">ii")
@@ -21,6 +22,10 @@ _UNQUOTED_KEY = re.compile(rb"([{,])(\d+):")  # fastjson writes maps of numbers 
 _MESSAGE_HEAD = struct.Struct(">iIiiiqqiq")
 _MAGIC_V1, _MAGIC_V2 = 0xDAA320A7, 0xDAA320A8
 _COMPRESSED, _BORN_V6, _STORED_V6 = 0x1, 0x10, 0x20
+
+
+# What reading JSON of another shape raises: a number may be infinite, a list nested too deeply.
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 class FrameError(ValueError):
@@ -71,10 +76,12 @@ def decode(frame: bytes) -> RemotingCommand:
         header = json.loads(frame[4 : 4 + length])
         fields = {str(k): str(v) for k, v in (header.get("extFields") or {}).items()}
         body = bytes(frame[4 + length :])
+        remark = header.get("remark")
+        text = None if remark is None else str(remark)
         return RemotingCommand(
-            int(header["code"]), fields, body, int(header["opaque"]), int(header.get("flag", 0)), header.get("remark")
+            int(header["code"]), fields, body, int(header["opaque"]), int(header.get("flag", 0)), text
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         raise FrameError("a RocketMQ frame's header cannot be read") from error
 
 
@@ -82,10 +89,10 @@ def read_body(body: bytes) -> Any:
     """JSON as RocketMQ writes it: the keys of some maps are numbers without quotes. Raises FrameError."""
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         try:
             return json.loads(_UNQUOTED_KEY.sub(rb'\1"\2":', body))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FrameError("a RocketMQ body is no JSON") from error
 
 
@@ -120,13 +127,23 @@ def _message(data: bytes) -> StoredMessage:
         body, at = _counted(data, at, ">i")
         topic, at = _counted(data, at, ">B" if magic == _MAGIC_V1 else ">h")
         properties, at = _counted(data, at, ">h")
-        text = zlib.decompress(body) if flags & _COMPRESSED else body
+        text = _decompressed(body) if flags & _COMPRESSED else body
     except (struct.error, zlib.error) as error:
         raise FrameError("a RocketMQ message cannot be read") from error
     pairs = (item.partition("\x01") for item in properties.decode(errors="replace").split("\x02") if item)
     return StoredMessage(
         topic.decode(errors="replace"), queue_id, queue_offset, born_ms, text, {k: v for k, _, v in pairs}
     )
+
+
+def _decompressed(body: bytes) -> bytes:
+    unfolding = zlib.decompressobj()
+    text = unfolding.decompress(body, MAX_BODY_BYTES)
+    if not unfolding.eof and (unfolding.unconsumed_tail or unfolding.decompress(b"", 1)):
+        raise FrameError(f"a RocketMQ message's body is larger than {MAX_BODY_BYTES} bytes")
+    if not unfolding.eof:
+        raise FrameError("a RocketMQ message's compressed body is cut off")
+    return text
 
 
 def _counted(data: bytes, at: int, kind: str) -> tuple[bytes, int]:

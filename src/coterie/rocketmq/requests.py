@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from coterie.rocketmq.allocation import MessageQueue
-from coterie.rocketmq.remoting import ONEWAY_FLAG, FrameError, RemotingCommand, read_body
+from coterie.rocketmq.remoting import MALFORMED, ONEWAY_FLAG, FrameError, RemotingCommand, read_body
 
 SEND, PULL, QUERY_OFFSET, UPDATE_OFFSET, CREATE_TOPIC = 10, 11, 14, 15, 17
 MAX_OFFSET, MIN_OFFSET = 30, 31
@@ -18,6 +18,7 @@ SUCCESS, TOPIC_NOT_EXIST, PULL_NOT_FOUND, PULL_RETRY, PULL_OFFSET_MOVED, QUERY_N
 
 READABLE, WRITABLE = 4, 2
 MASTER = 0
+MAX_QUEUES = 65_536  # of one topic at one broker; RocketMQ's own default is 16
 _SUSPEND, _SUBSCRIPTION = 2, 4  # pull: wait for messages; the subscription is in the request
 
 
@@ -46,19 +47,28 @@ def route_of(topic: str, answer: RemotingCommand) -> TopicRoute:
     body = read_body(answer.body)
     try:
         addresses = {
-            b["brokerName"]: next(address for number, address in b["brokerAddrs"].items() if int(number) == MASTER)
+            str(b["brokerName"]): next(
+                str(address) for number, address in b["brokerAddrs"].items() if int(number) == MASTER
+            )
             for b in body["brokerDatas"]
             if any(int(number) == MASTER for number in b["brokerAddrs"])
         }
         queues = [
-            MessageQueue(topic, q["brokerName"], number)
+            MessageQueue(topic, str(q["brokerName"]), number)
             for q in body["queueDatas"]
-            if int(q["perm"]) & READABLE and q["brokerName"] in addresses
-            for number in range(int(q["readQueueNums"]))
+            if int(q["perm"]) & READABLE and str(q["brokerName"]) in addresses
+            for number in range(_queue_count(q["readQueueNums"]))
         ]
-    except (KeyError, TypeError, ValueError) as error:
+    except MALFORMED as error:
         raise FrameError("a route cannot be read") from error
     return TopicRoute(tuple(sorted(queues)), addresses)
+
+
+def _queue_count(number: object) -> int:
+    count = int(str(number))
+    if count > MAX_QUEUES:
+        raise FrameError(f"a route has {count} queues at one broker")
+    return count
 
 
 def heartbeat(client_id: str, group: str, topics: Iterable[str], sub_version: int) -> RemotingCommand:
@@ -97,7 +107,10 @@ def consumer_list(group: str) -> RemotingCommand:
 
 def consumers_of(answer: RemotingCommand) -> tuple[str, ...]:
     """Raises FrameError."""
-    return tuple(str(c) for c in read_body(answer.body).get("consumerIdList") or ())
+    try:
+        return tuple(str(c) for c in read_body(answer.body).get("consumerIdList") or ())
+    except MALFORMED as error:
+        raise FrameError("a list of consumers cannot be read") from error
 
 
 def consumers_changed(group: str) -> RemotingCommand:
@@ -116,10 +129,10 @@ def lock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Remoting
 
 def locked_of(answer: RemotingCommand) -> set[MessageQueue]:
     """Raises FrameError."""
-    queues = read_body(answer.body).get("lockOKMQSet") or ()
     try:
-        return {MessageQueue(q["topic"], q["brokerName"], int(q["queueId"])) for q in queues}
-    except (KeyError, TypeError, ValueError) as error:
+        queues = read_body(answer.body).get("lockOKMQSet") or ()
+        return {MessageQueue(str(q["topic"]), str(q["brokerName"]), int(q["queueId"])) for q in queues}
+    except MALFORMED as error:
         raise FrameError("a lock's answer cannot be read") from error
 
 

@@ -23,6 +23,9 @@ CONSUMERS = "/consumers"
 BROKERS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 VERSION = 1
+_MAX_OFFSET_DIGITS = 19  # of a long
+# What reading JSON of another shape raises: a number may be infinite, a list nested too deeply.
+_MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
 def members(group_id: str) -> str:
@@ -82,7 +85,7 @@ def subscription_of(text: str) -> Mapping[str, int]:
     try:
         subscription = json.loads(text)["subscription"]
         return {str(name): int(count) for name, count in subscription.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _MALFORMED as error:
         raise Corrupt(f"a member's node holds {text[:200]!r}") from error
 
 
@@ -96,7 +99,7 @@ def partitions_of(text: str) -> tuple[int, ...]:
     """A topic's node read: its partitions in order. Raises Corrupt."""
     try:
         return tuple(sorted(int(p) for p in json.loads(text)["partitions"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except _MALFORMED as error:
         raise Corrupt(f"a topic's node holds {text[:200]!r}") from error
 
 
@@ -117,12 +120,12 @@ def address_of(text: str) -> tuple[str, int]:
         if node.get("host") is None:  # since 0.9 a listener without a plain address has its endpoints only
             return parse_address(str(node["endpoints"][0]).rpartition("://")[2])
         return str(node["host"]), int(node["port"])
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except _MALFORMED as error:
         raise Corrupt(f"a broker's node holds {text[:200]!r}") from error
 
 
 def offset_of(text: str) -> int:
     """Raises Corrupt."""
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()) or len(text) > _MAX_OFFSET_DIGITS:
         raise Corrupt(f"an offset's node holds {text[:40]!r}")
     return int(text)
