@@ -7,39 +7,20 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from coterie.client.connection import Connection, answer_type
 from coterie.client.errors import AuthenticationError, KafkaError, check
 from coterie.client.settings import ClientSettings
 from coterie.client.sharing import Shared
+from coterie.cluster_metadata import GROUP, TRANSACTION, Address, ClusterMetadata, TopicInfo
 from coterie.wire.declaration import Message
-from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.find_coordinator import FindCoordinatorResponse
+from coterie.wire.messages.metadata import MetadataResponse
 
 M = TypeVar("M", bound=Message)
-GROUP, TRANSACTION = 0, 1  # kinds of coordinators
-
-
-@dataclass(slots=True)
-class TopicInfo:
-    """A topic: its id, the leader's node id of each partition, and the racks of each partition's replicas."""
-
-    topic_id: bytes
-    leaders: dict[int, int]
-    error: ErrorCode = ErrorCode.NONE
-    internal: bool = False
-    racks: list[frozenset[str]] = field(default_factory=list)
-    epochs: dict[int, int] = field(default_factory=dict)  # each partition's leader epoch, -1 where it is not told
-
-
-@dataclass(slots=True)
-class _Known:
-    brokers: dict[int, tuple[str, int]] = field(default_factory=dict)
-    topics: dict[str, TopicInfo] = field(default_factory=dict)
-    updated_s: float = 0.0
+__all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
 
 
 class Cluster:
@@ -50,9 +31,7 @@ class Cluster:
         self.timeout_s: float = settings.request_timeout_ms / 1000
         self._bootstrap = settings.bootstrap()
         self._security = settings.security()
-        self._known = _Known()
-        self._all: dict[str, TopicInfo] = {}
-        self._all_updated_s = float("-inf")
+        self.known = ClusterMetadata(settings.metadata_max_age_ms)
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: Shared[Connection] = Shared()
         self._closed = False
@@ -67,7 +46,7 @@ class Cluster:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from None
 
     async def _first_that_answers(self) -> Connection:
-        for node_id in list(self._known.brokers):
+        for node_id in self.known.node_ids():
             try:
                 return await self.connection(node_id)
             except AuthenticationError:
@@ -87,7 +66,7 @@ class Cluster:
 
     async def connection(self, node_id: int, purpose: str = "data") -> Connection:
         """The connection to a broker, opened when needed. Raises KafkaError."""
-        address = self._known.brokers.get(node_id)
+        address = self.known.address(node_id)
         if address is None:
             text = f"broker {node_id} is not among those that the metadata names"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text)
@@ -130,74 +109,61 @@ class Cluster:
     async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, TopicInfo]:
         """Asks anew; None for all topics. Topics that fail carry their error. Raises KafkaError."""
         response = await self.metadata(topics, create=create)
-        return {t.name or "": self._known.topics[t.name or ""] for t in response.topics}
+        infos = {t.name or "": self.known.topic(t.name or "") for t in response.topics}
+        return {name: info for name, info in infos.items() if info is not None}
 
     async def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
-        """The response as it is, once the cache has its brokers and topics; None for all topics. Raises KafkaError."""
-        asked = None if topics is None else [MetadataRequestTopic(name=t) for t in topics]
+        """The response as it is, once its brokers and topics are known; None for all topics. Raises KafkaError."""
         connection = await self.any_connection()
-        response = await connection.request(MetadataRequest(asked, create), MetadataResponse, self.timeout_s)
+        request = self.known.metadata_request(topics, create=create)
+        response = await connection.request(request, MetadataResponse, self.timeout_s)
         check(response.error_code)
-        self._known.brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
-        rack_of = {b.node_id: b.rack for b in response.brokers if b.rack}
-        for topic in response.topics:
-            ordered = sorted(topic.partitions, key=lambda p: p.partition_index)
-            leaders = {p.partition_index: p.leader_id for p in ordered}
-            racks = [frozenset(rack_of[n] for n in p.replica_nodes if n in rack_of) for p in ordered]
-            info = TopicInfo(topic.topic_id, leaders, error_of(topic.error_code), topic.is_internal, racks)
-            info.epochs = {p.partition_index: p.leader_epoch for p in ordered}
-            self._known.topics[topic.name or ""] = info
-        self._known.updated_s = time.monotonic()
+        self.known.metadata_received(response, _now_ms(), is_all=topics is None)
         return response
 
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:
         """Topics from the cache where it has them without error."""
         names = list(names)
-        old = time.monotonic() - self._known.updated_s > self.settings.metadata_max_age_ms / 1000
-        missing = [n for n in names if old or n not in self._known.topics or self._known.topics[n].error]
+        missing = self.known.topics_to_ask(names, _now_ms())
         if missing:
             await self.refresh(missing, create=create)
-        return {n: self._known.topics[n] for n in names if n in self._known.topics}
+        return {n: info for n in names if (info := self.known.topic(n)) is not None}
 
     async def all_topics(self) -> dict[str, TopicInfo]:
         """Every topic there is, asked anew once every metadata.max.age.ms. Raises KafkaError."""
-        if time.monotonic() - self._all_updated_s > self.settings.metadata_max_age_ms / 1000:
-            self._all = await self.refresh(None)
-            self._all_updated_s = time.monotonic()
-        return self._all
+        if self.known.must_ask_all(_now_ms()):
+            await self.refresh(None)
+        return self.known.all_topics()
 
     def leader(self, topic: str, partition: int) -> int | None:
-        info = self._known.topics.get(topic)
-        return None if info is None else info.leaders.get(partition)
+        return self.known.leader(topic, partition)
 
     def leader_epoch(self, topic: str, partition: int) -> int:
         """-1 where it is not known."""
-        info = self._known.topics.get(topic)
-        return -1 if info is None else info.epochs.get(partition, -1)
+        return self.known.leader_epoch(topic, partition)
 
     def forget(self, topic: str) -> None:
         """The next look at the topic asks the broker."""
-        self._known.topics.pop(topic, None)
+        self.known.forget_topic(topic)
 
     # -- coordinators ---------------------------------------------------------------------------------------------------
 
     async def find_coordinator(self, key: str, kind: int = GROUP) -> int:
         """The node id of the coordinator of a group, or of a transactional id. Raises KafkaError."""
         connection = await self.any_connection()
-        request = FindCoordinatorRequest(key, kind, [key])
+        request = self.known.coordinator_request(key, kind)
         response = await connection.request(request, FindCoordinatorResponse, self.timeout_s)
-        found: Any = response.coordinators[0] if response.coordinators else response
-        check(found.error_code, found.error_message)
-        self._known.brokers[found.node_id] = (found.host, found.port)
-        return int(found.node_id)
+        lookup = self.known.coordinator_received(key, kind, response)
+        check(lookup.error_code, lookup.error_message)
+        return lookup.node_id
 
     def node_ids(self) -> list[int]:
         """The brokers that the newest metadata names."""
-        return sorted(self._known.brokers)
+        return self.known.node_ids()
 
-    def address(self, node_id: int | None) -> tuple[str, int] | None:
+    def address(self, node_id: int | None) -> Address | None:
         """Where that broker is, if it is known."""
-        return None if node_id is None else self._known.brokers.get(node_id)
+        return self.known.address(node_id)
 
     async def coordinator_connection(self, node_id: int) -> Connection:
         return await self.connection(node_id, "coordinator")
@@ -209,3 +175,7 @@ class Cluster:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000

@@ -19,17 +19,17 @@ class Coordinator:
 
     def __init__(self, cluster: Cluster, key: str, kind: int = GROUP) -> None:
         self._cluster, self._key, self._kind = cluster, key, kind
-        self._node: int | None = None
         self._lookup: Shared[int] = Shared()
 
     async def node(self) -> int:
         """Its node id. Raises KafkaError."""
-        if self._node is None:
-            self._node = await self._lookup.result(None, lambda: self._cluster.find_coordinator(self._key, self._kind))
-        return self._node
+        node = self._cluster.known.coordinator(self._key, self._kind)
+        if node is None:
+            node = await self._lookup.result(None, lambda: self._cluster.find_coordinator(self._key, self._kind))
+        return node
 
     def forget(self) -> None:
-        self._node = None
+        self._cluster.known.forget_coordinator(self._key, self._kind)
 
     async def until_done(self, work: Callable[[int], Awaitable[R]]) -> R:
         """Runs ``work(node)`` again after errors that call for it, until default.api.timeout.ms is over. Raises

@@ -4,6 +4,7 @@ Spark. Faults that pass (a broker that restarts) are waited out for default.api.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -12,15 +13,14 @@ from coterie.client.errors import KafkaError, check
 from coterie.client.offsets import NAMES_UP_TO, check_committed, commit_request, fetch_request, fetched_offsets
 from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
+from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options import OptionError, SourceOptions
 from coterie.pipeline.planning import OffsetRange, divide
 from coterie.records.batch import batches
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 R = TypeVar("R")
 FETCH_NAMES_UP_TO = 12
@@ -64,8 +64,7 @@ class TopicReader:
         self._settings = options.settings()
         self._security = self._settings.security()
         self._sockets: dict[tuple[str, int], BrokerSocket] = {}
-        self._leaders: dict[TopicPartition, tuple[str, int]] = {}
-        self._coordinator: tuple[str, int] | None = None
+        self._known = ClusterMetadata(self._settings.metadata_max_age_ms)
 
     def lost(self, what: str) -> None:
         """Records cannot be read any more. Raises DataLossError unless failOnDataLoss is false."""
@@ -74,11 +73,11 @@ class TopicReader:
 
     # -- connections ----------------------------------------------------------------------------------------------------
 
-    def _socket(self, address: tuple[str, int] | None = None) -> BrokerSocket:
+    def _socket(self, address: Address | None = None) -> BrokerSocket:
         if address is not None:
             return self._connected(address)
         failed: KafkaError | None = None
-        for where in self._settings.bootstrap():
+        for where in self._known.addresses(self._settings.bootstrap()):
             try:
                 return self._connected(where)
             except KafkaError as error:
@@ -101,7 +100,7 @@ class TopicReader:
 
     def _forget(self) -> None:
         self.close()
-        self._coordinator = None
+        self._known.forget_leaders()
 
     # -- topics and offsets -----------------------------------------------------------------------------------------------
 
@@ -114,9 +113,9 @@ class TopicReader:
         names = list(o.subscribe) or list(o.assign)
         if not names and not o.pattern:
             return []
-        requested = None if o.pattern else [MetadataRequestTopic(name=n) for n in names]
-        response = self._socket().request(MetadataRequest(requested, False))
-        brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
+        response = self._socket().request(self._known.metadata_request(None if o.pattern else names))
+        check(response.error_code)
+        self._known.metadata_received(response, time.monotonic() * 1000)
         partitions: list[TopicPartition] = []
         for topic in response.topics:
             if o.pattern and (topic.is_internal or not re.search(o.pattern, topic.name or "")):
@@ -125,10 +124,20 @@ class TopicReader:
             for p in topic.partitions:
                 where = (topic.name or "", p.partition_index)
                 if not o.assign or p.partition_index in o.assign[where[0]]:
-                    check(p.error_code if p.leader_id < 0 else 0, f"{where[0]}-{where[1]} has no leader")
+                    if self._known.leader_address(*where) is None:
+                        code = error_of(p.error_code) or ErrorCode.LEADER_NOT_AVAILABLE
+                        raise KafkaError(code, f"{where[0]}-{where[1]} has no leader")
                     partitions.append(where)
-                    self._leaders[where] = brokers[p.leader_id]
         return sorted(partitions)
+
+    def _leader(self, where: TopicPartition) -> Address:
+        """Looked up where it is not known. Raises KafkaError."""
+        if self._known.leader_address(*where) is None:
+            self._partitions()
+        address = self._known.leader_address(*where)
+        if address is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {where[0]}-{where[1]}")
+        return address
 
     def check(self) -> None:
         """Raises KafkaError for a topic that cannot be read, OptionError for options that do not fit it."""
@@ -139,13 +148,11 @@ class TopicReader:
         return self._patiently(lambda: self._offsets_of(wanted))
 
     def _offsets_of(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        if any(tp not in self._leaders for tp in wanted) or not self._sockets:
-            self._partitions()
-        by_leader: dict[tuple[str, int], dict[str, ListOffsetsTopic]] = {}
+        by_leader: dict[Address, dict[str, ListOffsetsTopic]] = {}
         for (topic, partition), timestamp in wanted.items():
-            if (topic, partition) not in self._leaders:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {topic}-{partition}")
-            entry = by_leader.setdefault(self._leaders[topic, partition], {}).setdefault(topic, ListOffsetsTopic(topic))
+            entry = by_leader.setdefault(self._leader((topic, partition)), {}).setdefault(
+                topic, ListOffsetsTopic(topic)
+            )
             entry.partitions.append(ListOffsetsPartition(partition, timestamp=timestamp))
         offsets: dict[TopicPartition, int] = {}
         isolation = int(self._settings.committed_only)
@@ -226,7 +233,7 @@ class TopicReader:
         request = FetchRequest(
             max_wait_ms=0, min_bytes=0, max_bytes=SAMPLE_BYTES, topics=[FetchTopic(topic, partitions=[requested])]
         )
-        response = self._socket(self._leaders[topic, partition]).request(request, highest=FETCH_NAMES_UP_TO)
+        response = self._socket(self._leader((topic, partition))).request(request, highest=FETCH_NAMES_UP_TO)
         check(response.error_code, f"{topic}-{partition} at {offset}")
         partition_data = response.responses[0].partitions[0]
         check(partition_data.error_code, f"{topic}-{partition} at {offset}")
@@ -238,12 +245,11 @@ class TopicReader:
 
     def _group_socket(self) -> BrokerSocket:
         group_id = self.options.group_id or ""
-        if self._coordinator is None:
-            response = self._socket().request(FindCoordinatorRequest(group_id, 0, [group_id]))
-            coordinator = response.coordinators[0] if response.coordinators else response
-            check(coordinator.error_code, coordinator.error_message)
-            self._coordinator = (coordinator.host, coordinator.port)
-        return self._socket(self._coordinator)
+        if self._known.coordinator(group_id, GROUP) is None:
+            response = self._socket().request(self._known.coordinator_request(group_id, GROUP))
+            lookup = self._known.coordinator_received(group_id, GROUP, response)
+            check(lookup.error_code, lookup.error_message)
+        return self._socket(self._known.address(self._known.coordinator(group_id, GROUP)))
 
     def committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """-1 where the group has none. Raises KafkaError."""
@@ -268,9 +274,8 @@ class TopicReader:
 
     def plan_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[OffsetRange]:
         """The ranges as tasks, each with its partition's leader."""
-        if any(tp not in self._leaders for tp in ranges):
-            self.partitions()
-        whole = [OffsetRange(*tp, *r, *self._leaders[tp]) for tp, r in sorted(ranges.items())]
+        leaders = self._patiently(lambda: {tp: self._leader(tp) for tp in ranges})
+        whole = [OffsetRange(*tp, *r, *leaders[tp]) for tp, r in sorted(ranges.items())]
         return divide(whole, self.options.min_partitions, self.options.max_records_per_partition)
 
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coterie.client.errors import KafkaError
-from coterie.client.zookeeper.fetchers import Address, FetcherManager
+from coterie.client.zookeeper.fetchers import FetcherManager
 from coterie.client.zookeeper.settings import consumer_settings
 from coterie.client.zookeeper.streams import PartitionTopicInfo, Stream
+from coterie.cluster_metadata import Address
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
 from coterie.zookeeper.assignment import threads_of

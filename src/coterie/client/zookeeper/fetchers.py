@@ -16,16 +16,15 @@ from coterie.client.positions import Position
 from coterie.client.types import TopicPartition
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
+from coterie.cluster_metadata import Address, ClusterMetadata
 from coterie.records.batch import BatchError
 from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 logger = logging.getLogger(__name__)
 
-Address = tuple[str, int]
 NAMES_UP_TO = 12  # from v13 on topics go by id
 _RESET = {"smallest": -2, "largest": -1}
 
@@ -112,25 +111,20 @@ class FetcherManager:
 
     def _leaders(self, topics: set[str]) -> dict[tuple[str, int], Address]:
         """From whichever broker answers; empty if none does."""
+        known = ClusterMetadata(metadata_max_age_ms=0)
         for host, port in self._brokers() if topics else ():
             try:
                 connection = self.connect((host, port))
                 try:
-                    request = MetadataRequest([MetadataRequestTopic(name=topic) for topic in sorted(topics)])
-                    request.allow_auto_topic_creation = False
-                    answer = connection.request(request, highest=9)
+                    response = connection.request(known.metadata_request(sorted(topics)), highest=9)
                 finally:
                     connection.close()
             except KafkaError as error:
                 logger.info("%s:%d does not tell the leaders: %s", host, port, error)
                 continue
-            nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-            return {
-                (topic.name or "", p.partition_index): nodes[p.leader_id]
-                for topic in answer.topics
-                for p in topic.partitions
-                if p.leader_id in nodes
-            }
+            infos = known.metadata_received(response, now_ms=0)
+            partitions = [(topic, partition) for topic, info in infos.items() for partition in info.leaders]
+            return {where: address for where in partitions if (address := known.leader_address(*where)) is not None}
         return {}
 
     def connect(self, address: Address) -> BrokerSocket:

@@ -1,0 +1,161 @@
+"""A cluster as its clients know it (Kafka's Metadata and the coordinators that its clients look up): brokers, leaders,
+coordinators, whom to ask next and what. No IO: drivers send the requests and pass the responses in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+Address = tuple[str, int]
+GROUP, TRANSACTION = 0, 1  # kinds of coordinators
+NEVER_MS = float("-inf")
+
+
+@dataclass(slots=True)
+class TopicInfo:
+    """A topic: its id, the leader's node id of each partition, and the racks of each partition's replicas."""
+
+    topic_id: bytes
+    leaders: dict[int, int]
+    error: ErrorCode = ErrorCode.NONE
+    internal: bool = False
+    racks: list[frozenset[str]] = field(default_factory=list)
+    epochs: dict[int, int] = field(default_factory=dict)  # each partition's leader epoch, -1 where the broker has none
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorLookup:
+    """What a response to FindCoordinator holds, in either of its shapes."""
+
+    node_id: int
+    error_code: ErrorCode
+    error_message: str | None
+
+
+class ClusterMetadata:
+    """Times in ms, of the driver's clock."""
+
+    def __init__(self, metadata_max_age_ms: float) -> None:
+        self._max_age_ms = metadata_max_age_ms
+        self._brokers: dict[int, Address] = {}
+        self._topics: dict[str, TopicInfo] = {}
+        self._all: dict[str, TopicInfo] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+        self._updated_ms = self._all_updated_ms = NEVER_MS
+
+    # -- what to ask ----------------------------------------------------------------------------------------------------
+
+    def topics_to_ask(self, names: Iterable[str], now_ms: float) -> list[str]:
+        """Those of the topics that are unknown, or had an error; all of them once the metadata is too old."""
+        is_old = now_ms - self._updated_ms > self._max_age_ms
+        return [n for n in names if is_old or n not in self._topics or self._topics[n].error]
+
+    def must_ask_all(self, now_ms: float) -> bool:
+        """Whether the list of all topics is unknown, or too old."""
+        return now_ms - self._all_updated_ms > self._max_age_ms
+
+    @staticmethod
+    def metadata_request(names: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
+        """None for all topics."""
+        return MetadataRequest(None if names is None else [MetadataRequestTopic(name=n) for n in names], create)
+
+    @staticmethod
+    def coordinator_request(key: str, kind: int) -> FindCoordinatorRequest:
+        return FindCoordinatorRequest(key, kind, [key])
+
+    def addresses(self, bootstrap: Sequence[Address]) -> list[Address]:
+        """The brokers to ask, in this order: those that the cluster named last, then the bootstrap servers."""
+        return list(dict.fromkeys([*self._brokers.values(), *bootstrap]))
+
+    # -- responses ------------------------------------------------------------------------------------------------------
+
+    def metadata_received(
+        self, response: MetadataResponse, now_ms: float, *, is_all: bool = False
+    ) -> dict[str, TopicInfo]:
+        """A response without error: the brokers are those that it names, and no others. Returns its topics. ``is_all``: every
+        topic was requested."""
+        self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
+        rack_of = {b.node_id: b.rack for b in response.brokers if b.rack}
+        topics = {topic.name or "": _topic_info(topic, rack_of) for topic in response.topics}
+        self._topics |= topics
+        self._updated_ms = now_ms
+        if is_all:
+            self._all, self._all_updated_ms = topics, now_ms
+        return topics
+
+    def coordinator_received(self, key: str, kind: int, response: FindCoordinatorResponse) -> CoordinatorLookup:
+        """Keeps the coordinator and its address, unless the response is an error."""
+        answer = response.coordinators[0] if response.coordinators else response
+        lookup = CoordinatorLookup(answer.node_id, error_of(answer.error_code), answer.error_message)
+        if not lookup.error_code:
+            self._brokers[lookup.node_id] = (answer.host, answer.port)
+            self._coordinators[kind, key] = lookup.node_id
+        return lookup
+
+    # -- what is known --------------------------------------------------------------------------------------------------
+
+    def node_ids(self) -> list[int]:
+        return sorted(self._brokers)
+
+    def address(self, node_id: int | None) -> Address | None:
+        return None if node_id is None else self._brokers.get(node_id)
+
+    def topic(self, name: str) -> TopicInfo | None:
+        return self._topics.get(name)
+
+    def all_topics(self) -> dict[str, TopicInfo]:
+        """As the newest response to a request for all of them had them."""
+        return self._all
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """The leader's node id; -1 where the partition has none."""
+        info = self._topics.get(topic)
+        return None if info is None else info.leaders.get(partition)
+
+    def leader_address(self, topic: str, partition: int) -> Address | None:
+        return self.address(self.leader(topic, partition))
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """-1 where it is not known."""
+        info = self._topics.get(topic)
+        return -1 if info is None else info.epochs.get(partition, -1)
+
+    def coordinator(self, key: str, kind: int) -> int | None:
+        """Its node id; None also where the cluster no longer names that broker."""
+        node_id = self._coordinators.get((kind, key))
+        return node_id if node_id in self._brokers else None
+
+    # -- what is wrong --------------------------------------------------------------------------------------------------
+
+    def forget_topic(self, name: str) -> None:
+        self._topics.pop(name, None)
+
+    def forget_coordinator(self, key: str, kind: int) -> None:
+        self._coordinators.pop((kind, key), None)
+
+    def forget_leaders(self) -> None:
+        """Of all topics, and every coordinator: a connection was lost, and nobody knows what else has moved. The addresses
+        stay."""
+        self._topics.clear()
+        self._coordinators.clear()
+
+
+def _topic_info(topic: MetadataResponseTopic, rack_of: dict[int, str]) -> TopicInfo:
+    ordered = sorted(topic.partitions, key=lambda p: p.partition_index)
+    return TopicInfo(
+        topic.topic_id,
+        {p.partition_index: p.leader_id for p in ordered},
+        error_of(topic.error_code),
+        topic.is_internal,
+        [frozenset(rack_of[n] for n in p.replica_nodes if n in rack_of) for p in ordered],
+        {p.partition_index: p.leader_epoch for p in ordered},
+    )

@@ -1,0 +1,126 @@
+"""The driver's side on a cluster of several brokers whose leaders and addresses change, with sockets of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coterie.client.errors import KafkaError
+from coterie.pipeline import topics
+from coterie.pipeline.options import source_options
+from coterie.pipeline.topics import TopicReader
+from coterie.records.batch import encode_batch
+from coterie.testing import ErrorCode
+from coterie.wire.declaration import Message
+from coterie.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from coterie.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+Address = tuple[str, int]
+BOOTSTRAP, B, C = ("a", 9092), ("b", 9092), ("c", 9092)
+NODES = {1: B, 2: C}
+
+
+class Cluster:
+    """Topic t with one partition. ``leader`` is what the metadata names, ``moves_to`` the one that it names after a request to
+    a broker that leads nothing."""
+
+    def __init__(self) -> None:
+        self.leader, self.moves_to, self.away = 1, 1, set[Address]()
+        self.requests: list[tuple[Address, str]] = []
+
+    def socket(self, host: str, port: int, **_: Any) -> Socket:
+        if (host, port) in self.away:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {host}:{port}")
+        return Socket(self, (host, port))
+
+    def respond(self, address: Address, request: Message) -> Message:
+        self.requests.append((address, type(request).__name__.removesuffix("Request")))
+        is_leader = NODES.get(self.moves_to) == address
+        code = ErrorCode.NONE if is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if isinstance(request, MetadataRequest):
+            partition = MetadataResponsePartition(leader_id=self.leader)
+            brokers = [MetadataResponseBroker(node_id, *where) for node_id, where in NODES.items()]
+            self.leader = self.moves_to
+            return MetadataResponse(brokers=brokers, topics=[MetadataResponseTopic(name="t", partitions=[partition])])
+        if isinstance(request, FindCoordinatorRequest):
+            return FindCoordinatorResponse(coordinators=[Coordinator("g", 1, *B)])
+        if isinstance(request, ListOffsetsRequest):
+            answered = ListOffsetsPartitionResponse(0, code, offset=5)
+            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [answered])])
+        assert isinstance(request, FetchRequest)
+        batch = encode_batch([(0, None, b"value", ())])
+        data = PartitionData(0, code, records=batch if is_leader else b"")
+        return FetchResponse(responses=[FetchableTopicResponse("t", partitions=[data])])
+
+
+class Socket:
+    def __init__(self, cluster: Cluster, address: Address) -> None:
+        self._cluster, self._address = cluster, address
+
+    def request(self, request: Message, **_: Any) -> Message:
+        return self._cluster.respond(self._address, request)
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setattr(topics, "BrokerSocket", cluster.socket)
+    return cluster
+
+
+def reader() -> TopicReader:
+    given = {"kafka.bootstrap.servers": "a:9092", "subscribe": "t", "kafka.group.id": "g"}
+    quick = {"kafka.retry.backoff.ms": "1", "kafka.default.api.timeout.ms": "200"}
+    return TopicReader(source_options(given | quick, streaming=False))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [lambda r: r.offsets_of({("t", 0): -1}), lambda r: r.record_bytes({("t", 0): 0})],
+    ids=["offsets", "record sizes"],
+)
+def test_a_leader_that_moved_is_looked_up_again(cluster: Cluster, work: Callable[[TopicReader], object]) -> None:
+    one = reader()
+    one.partitions()
+    cluster.leader = cluster.moves_to = 2
+    assert work(one)
+    assert cluster.requests[-1][0] == C
+
+
+def test_a_partition_without_leader_is_waited_for(cluster: Cluster) -> None:
+    """A broker may name no leader, and no error with it."""
+    cluster.leader = -1
+    assert reader().partitions() == [("t", 0)]
+    assert [name for _, name in cluster.requests] == ["Metadata"] * 2
+
+
+def test_brokers_that_are_known_are_asked_when_the_bootstrap_servers_are_away(cluster: Cluster) -> None:
+    one = reader()
+    assert one.partitions() == [("t", 0)]
+    cluster.away.add(BOOTSTRAP)
+    one.close()
+    assert one.partitions() == [("t", 0)]
+    assert cluster.requests == [(BOOTSTRAP, "Metadata"), (B, "Metadata")]
+
+
+def test_ranges_of_a_partition_that_is_gone(cluster: Cluster) -> None:
+    with pytest.raises(KafkaError, match="there is no t-9"):
+        reader().plan_ranges({("t", 9): (0, 1)})

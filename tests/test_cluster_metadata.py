@@ -1,0 +1,138 @@
+"""What a client knows of a cluster: whom it asks, what is asked again and when, and what a response changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.cluster_metadata import GROUP, TRANSACTION, Address, ClusterMetadata
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+A, B, C = ("a", 9092), ("b", 9092), ("c", 9092)
+
+
+def metadata(
+    brokers: dict[int, Address], leaders: dict[tuple[str, int], int], errors: dict[str, ErrorCode] | None = None
+) -> MetadataResponse:
+    topics: dict[str, MetadataResponseTopic] = {}
+    for name, code in (errors or {}).items():
+        topics[name] = MetadataResponseTopic(code, name)
+    for (name, partition), leader in leaders.items():
+        entry = topics.setdefault(name, MetadataResponseTopic(name=name))
+        entry.partitions.append(MetadataResponsePartition(partition_index=partition, leader_id=leader, leader_epoch=7))
+    nodes = [MetadataResponseBroker(node_id, *address) for node_id, address in brokers.items()]
+    return MetadataResponse(brokers=nodes, topics=list(topics.values()))
+
+
+def coordinator(node_id: int, address: Address, code: int = 0) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(coordinators=[Coordinator("g", node_id, *address, code, "why")])
+
+
+def test_what_is_asked_and_when() -> None:
+    known = ClusterMetadata(1_000)
+    assert known.topics_to_ask(["t", "u"], 0) == ["t", "u"]
+    known.metadata_received(metadata({1: A}, {("t", 0): 1}, {"u": ErrorCode.LEADER_NOT_AVAILABLE}), 500)
+    assert known.topics_to_ask(["t", "u", "v"], 500) == ["u", "v"], "an error is asked for again"
+    assert known.topics_to_ask(["t"], 1_500) == []
+    assert known.topics_to_ask(["t"], 1_501) == ["t"], "too old"
+    known.forget_topic("t")
+    assert known.topics_to_ask(["t"], 500) == ["t"]
+    assert known.leader("t", 0) is None
+
+
+def test_all_topics_are_listed_as_of_the_newest_request_for_all() -> None:
+    known = ClusterMetadata(1_000)
+    assert known.must_ask_all(0)
+    known.metadata_received(metadata({1: A}, {("t", 0): 1}), 0)
+    assert known.must_ask_all(0), "one topic is not all"
+    known.metadata_received(metadata({1: A}, {("t", 0): 1, ("u", 0): 1}), 0, is_all=True)
+    known.metadata_received(metadata({1: A}, {("v", 0): 1}), 900)
+    assert known.all_topics().keys() == {"t", "u"}
+    assert (known.must_ask_all(1_000), known.must_ask_all(1_001)) == (False, True)
+
+
+def test_brokers_are_asked_in_the_order_known_then_bootstrap() -> None:
+    known = ClusterMetadata(1_000)
+    assert known.addresses([A, B]) == [A, B]
+    known.metadata_received(metadata({2: C, 1: A}, {}), 0)
+    assert known.addresses([A, B]) == [C, A, B], "each once"
+    known.metadata_received(metadata({1: B}, {}), 0)
+    assert known.addresses([A]) == [B, A], "a broker that is no longer named is gone"
+    assert known.address(2) is None
+
+
+def test_a_leader_that_is_no_broker_has_no_address() -> None:
+    known = ClusterMetadata(1_000)
+    known.metadata_received(metadata({1: A}, {("t", 0): 1, ("t", 1): -1, ("t", 2): 9}), 0)
+    assert [known.leader_address("t", p) for p in range(4)] == [A, None, None, None]
+    assert [known.leader("t", p) for p in range(4)] == [1, -1, 9, None]
+    assert [known.leader_epoch("t", p) for p in (0, 3)] == [7, -1]
+
+
+def test_a_coordinator_is_kept_until_it_is_forgotten_or_its_broker_gone() -> None:
+    known = ClusterMetadata(1_000)
+    refused = known.coordinator_received("g", GROUP, coordinator(3, C, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert (refused.error_code, refused.error_message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "why")
+    assert known.coordinator("g", GROUP) is None
+    assert known.address(3) is None, "an error names no broker"
+    known.coordinator_received("g", GROUP, coordinator(3, C))
+    assert (known.coordinator("g", GROUP), known.address(3)) == (3, C)
+    assert known.coordinator("g", TRANSACTION) is None, "another kind"
+    known.metadata_received(metadata({1: A}, {}), 0)
+    assert known.coordinator("g", GROUP) is None
+    old_shape = FindCoordinatorResponse(node_id=1, host="a", port=9092)
+    assert known.coordinator_received("g", GROUP, old_shape).node_id == known.coordinator("g", GROUP) == 1
+    known.forget_coordinator("g", GROUP)
+    assert known.coordinator("g", GROUP) is None
+
+
+NODES = st.dictionaries(st.integers(0, 4), st.sampled_from([A, B, C]), max_size=4)
+LEADERS = st.dictionaries(st.tuples(st.sampled_from("tu"), st.integers(0, 2)), st.integers(-1, 5), max_size=4)
+MOVES = st.one_of(
+    st.tuples(st.just("metadata"), NODES, LEADERS),
+    st.tuples(st.just("coordinator"), st.integers(0, 4), st.sampled_from([0, 15])),
+    st.tuples(st.just("forget"), st.sampled_from("tu")),
+    st.tuples(st.just("forget leaders")),
+)
+
+
+@given(st.lists(MOVES, max_size=20))
+def test_beside_a_history(moves: list[tuple[Any, ...]]) -> None:
+    """The newest response about each thing holds, whatever came before it."""
+    known = ClusterMetadata(10_000)
+    brokers: dict[int, Address] = {}
+    leaders: dict[str, dict[int, int]] = {}
+    coordinating: int | None = None
+    for now_ms, move in enumerate(moves):
+        match move:
+            case ("metadata", nodes, named):
+                known.metadata_received(metadata(nodes, named), now_ms)
+                brokers = dict(nodes)
+                leaders |= {topic: {p: n for (t, p), n in named.items() if t == topic} for topic, _ in named}
+            case ("coordinator", node_id, code):
+                known.coordinator_received("g", GROUP, coordinator(node_id, C, code))
+                if not code:
+                    brokers[node_id], coordinating = C, node_id
+            case ("forget", topic):
+                known.forget_topic(topic)
+                leaders.pop(topic, None)
+            case _:
+                known.forget_leaders()
+                leaders, coordinating = {}, None
+        assert known.node_ids() == sorted(brokers)
+        assert known.coordinator("g", GROUP) == (coordinating if coordinating in brokers else None)
+        assert known.topics_to_ask(["t", "u"], now_ms) == [t for t in "tu" if t not in leaders]
+        for topic in "tu":
+            for partition in range(3):
+                node = leaders.get(topic, {}).get(partition)
+                assert known.leader(topic, partition) == node
+                assert known.leader_address(topic, partition) == (None if node is None else brokers.get(node))
