@@ -55,7 +55,7 @@ class ClusterMetadata:
     # -- what to ask ----------------------------------------------------------------------------------------------------
 
     def topics_to_ask(self, names: Iterable[str], now_ms: float) -> list[str]:
-        """Those of the topics that are unknown, or had an error; all of them once the metadata is too old."""
+        """The topics that are unknown or had an error; all of them once the metadata is too old."""
         is_old = now_ms - self._updated_ms > self._max_age_ms
         return [n for n in names if is_old or n not in self._topics or self._topics[n].error]
 
@@ -73,7 +73,7 @@ class ClusterMetadata:
         return FindCoordinatorRequest(key, kind, [key])
 
     def addresses(self, bootstrap: Sequence[Address]) -> list[Address]:
-        """The brokers to ask, in this order: those that the cluster named last, then the bootstrap servers."""
+        """The brokers to ask, in this order: as the cluster named them last, then the bootstrap servers."""
         return list(dict.fromkeys([*self._brokers.values(), *bootstrap]))
 
     # -- responses ------------------------------------------------------------------------------------------------------
