@@ -81,7 +81,7 @@ class ClusterMetadata:
     def metadata_received(
         self, response: MetadataResponse, now_ms: float, *, is_all: bool = False
     ) -> dict[str, TopicInfo]:
-        """A response without error: the brokers are those that it names, and no others. Returns its topics. ``is_all``: every
+        """A response without error: it names every broker there is. Returns its topics. ``is_all``: every
         topic was requested."""
         self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
         rack_of = {b.node_id: b.rack for b in response.brokers if b.rack}
