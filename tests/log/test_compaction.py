@@ -132,6 +132,19 @@ def test_a_tombstone_stays_for_its_time_and_goes_at_the_second_look() -> None:
     assert [k for _, k, _ in records(log) if k == b"k"] == []
 
 
+def test_the_largest_timestamp_is_that_of_a_record_that_is_left() -> None:
+    """ListOffsets for the largest timestamp (KIP-734) and for a time answered with no offset, and retention.ms kept the
+    segment for the sake of a record that was gone."""
+    log = new_log()
+    log.append_own(encode_batch([(9_000, b"k", b"old", ()), (1_000, b"stays", b"v", ())]), 0)
+    put(log, (b"k", b"new"), at_ms=2_000)
+    roll(log)
+    compact(log)
+    assert log.max_timestamp_offset() == (2, 2_000)
+    assert log.offset_for_timestamp(2_001) is None
+    assert log.segments[0].max_timestamp == 2_000
+
+
 def test_an_aborted_record_hides_nothing_and_goes() -> None:
     log = new_log()
     put(log, (b"k", b"committed"))

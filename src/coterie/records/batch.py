@@ -301,14 +301,17 @@ def _varint(value: int) -> bytes:
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
-    """A batch with only these of its records, at their own offsets and in its own compression; no transaction's any
-    more. What compaction leaves."""
+    """A batch with only these of its records, at least one, at their own offsets and in its own compression; no
+    transaction's any more. What compaction leaves (Kafka's MemoryRecords.filterTo)."""
+    newest = max(NO_TIMESTAMP, *(record.timestamp for record in records))
     pieces: list[bytes] = []
     for record in records:
         pieces += _record(record.timestamp - header.base_timestamp, record.offset - header.base_offset, *record[2:])
     return sealed(
         compression.compress(header.codec, b"".join(pieces)),
-        header._replace(attributes=header.attributes & ~TRANSACTIONAL_BIT, record_count=len(records)),
+        header._replace(
+            attributes=header.attributes & ~TRANSACTIONAL_BIT, max_timestamp=newest, record_count=len(records)
+        ),
     )
 
 
