@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import conformance as command
-from coterie.cli.conformance_parts import Asked, KafkaPart
+from coterie.cli.conformance_parts import KafkaPart, PartOptions
 from coterie.conformance.kafka import CannotRun
 
 
@@ -17,8 +17,8 @@ def _part(failed: int, **figures: Any) -> KafkaPart:
     return KafkaPart(lambda _: figures | {"failed": failed}, lambda f: [f"  {', '.join(f)}"])
 
 
-def _cannot_run(asked: Asked) -> dict[str, Any]:
-    raise CannotRun(f"no Kafka {asked.version}")
+def _cannot_run(options: PartOptions) -> dict[str, Any]:
+    raise CannotRun(f"no Kafka {options.version}")
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, parts: dict[str, KafkaPart], *args: str) -> tuple[int, str]:
