@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from coterie.console.page import markup_text
 from coterie.console.svg import LEFT, PALETTE, RIGHT, WIDTH, caption, short, svg
 from coterie.quantity import quantity
 
@@ -78,7 +79,7 @@ def _curve(index: int, curve: Growth, x: Scale, y: Scale) -> list[str]:
     parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>']
     for size, mean, lowest, highest in shown:
         members = quantity(round(size), "member")
-        tooltip = f"<title>{curve.name}, {members}: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
+        tooltip = f"<title>{markup_text(curve.name)}, {members}: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
         parts.append(
             f'<line x1="{x(size):.1f}" y1="{y(lowest):.1f}" x2="{x(size):.1f}" y2="{y(highest):.1f}" '
             f'stroke="{colour}" stroke-width="1.5"/>'

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from coterie.console.terminal import visible
+
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff;
   max-width: 1000px; margin: 2em auto; padding: 0 1em; }
@@ -47,12 +49,17 @@ class Section:
     name: str = ""
 
 
+def markup_text(text: object) -> str:
+    """Any value's text for HTML and SVG: markup escaped, and control characters, which XML forbids, shown as escapes."""
+    return escape(visible(str(text), breaks=True))
+
+
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]], numbers: frozenset[int] = frozenset()) -> str:
     """``numbers``: the columns that are set to the right."""
 
     def cells(row: Sequence[object], tag: str) -> str:
         return "".join(
-            f"<{tag}{' class=n' if column in numbers else ''}>{escape(str(cell))}</{tag}>"
+            f"<{tag}{' class=n' if column in numbers else ''}>{markup_text(cell)}</{tag}>"
             for column, cell in enumerate(row)
         )
 
@@ -63,14 +70,14 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]], numbers: fro
 
 def page(title: str, summary: str, sections: Sequence[Section]) -> str:
     """The whole page."""
-    parts = [f"<h1>{escape(title)}</h1><p class='note'>{escape(summary)}</p>"]
+    parts = [f"<h1>{markup_text(title)}</h1><p class='note'>{markup_text(summary)}</p>"]
     for s in sections:
-        note = f"<p class='note'>{escape(s.note)}</p>" if s.note else ""
-        parts.append(f"<h2>{escape(s.heading)}</h2>{note}{s.body}")
+        note = f"<p class='note'>{markup_text(s.note)}</p>" if s.note else ""
+        parts.append(f"<h2>{markup_text(s.heading)}</h2>{note}{s.body}")
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+        f"<title>{markup_text(title)}</title><style>{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
     )
 
 
@@ -82,7 +89,7 @@ def write_pictures(sections: Sequence[Section], folder: Path) -> list[Path]:
         if not section.name or not section.body.startswith("<svg"):
             continue
         path = folder / f"{section.name}.svg"
-        path.write_text(section.body)
+        path.write_text(section.body, encoding="utf-8")
         written.append(path)
         png = as_png(section.body)
         if png is not None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 
-from coterie.console.page import Section, page
+from coterie.console.page import Section, markup_text, page
 from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
 
 _TIMELINE_NOTE = "A dashed line is a rebalance, numbered as in the table below; grey: the partition is unowned."
@@ -62,8 +61,8 @@ def render(report: Report) -> str:
 
 def _checks(checks: Sequence[tuple[str, bool, str]]) -> str:
     rows = "".join(
-        f"<tr><td>{escape(name)}</td><td class='{'right' if right else 'wrong'}'>{'right' if right else 'WRONG'}</td>"
-        f"<td>{escape(detail)}</td></tr>"
+        f"<tr><td>{markup_text(name)}</td><td class='{'right' if right else 'wrong'}'>{'right' if right else 'WRONG'}</td>"
+        f"<td>{markup_text(detail)}</td></tr>"
         for name, right, detail in checks
     )
     return f"<table><tr><th>what</th><th></th><th>figure</th></tr>{rows}</table>"
@@ -73,7 +72,7 @@ def _rebalances(rebalances: Sequence[Rebalance]) -> str:
     rows = "".join(
         f"<tr><td class='n'>{r.number}</td><td class='n'>{r.time_s:.1f} s</td><td class='n'>{r.generation}</td>"
         f"<td class='n'>{r.members}</td><td class='n'>{r.took_ms:,} ms</td><td class='n'>{r.moved}</td>"
-        f"<td>{escape(r.why)}</td></tr>"
+        f"<td>{markup_text(r.why)}</td></tr>"
         for r in rebalances
     )
     head = "<tr><th>#</th><th>at</th><th>generation</th><th>members</th><th>took</th><th>moved</th><th>why</th></tr>"
@@ -81,5 +80,5 @@ def _rebalances(rebalances: Sequence[Rebalance]) -> str:
 
 
 def _events(events: Sequence[tuple[float, str]]) -> str:
-    rows = "".join(f"<tr><td class='n'>{time_s:.1f} s</td><td>{escape(text)}</td></tr>" for time_s, text in events)
+    rows = "".join(f"<tr><td class='n'>{time_s:.1f} s</td><td>{markup_text(text)}</td></tr>" for time_s, text in events)
     return f"<table>{rows}</table>"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
-from coterie.console.page import SVG_STYLE
+from coterie.console.page import SVG_STYLE, markup_text
 
 # Okabe and Ito's palette.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 WIDTH, LEFT, RIGHT = 960, 110, 20
+OWNERS_PER_LINE, OWNER_WIDTH = 6, 140  # of a timeline's legend
+CURVES_PER_LINE, CURVE_WIDTH = 4, 220  # of a line chart's
+LONGEST_BAR_NAME = 64  # characters; of longer names the tooltip has the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def _x(time_s: float, end_s: float) -> float:
 
 def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> str:
     """A text; ``anchor`` start, middle or end."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{markup_text(text)}</text>'
 
 
 def _time_axis(y: float, end_s: float) -> str:
@@ -70,8 +72,8 @@ _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43
 def svg(height: float, title: str, parts: Sequence[str]) -> str:
     """A whole picture."""
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}" '
-        f'xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title><style>{SVG_STYLE}</style>'
+        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{markup_text(title)}" '
+        f'xmlns="http://www.w3.org/2000/svg"><title>{markup_text(title)}</title><style>{SVG_STYLE}</style>'
         f"{''.join(parts)}</svg>"
     )
 
@@ -84,12 +86,13 @@ def colours(names: Sequence[str]) -> dict[str, str]:
 def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str) -> str:
     """Who owned each row over time; white is nobody."""
     colour = colours([s.name for s in stretches])
-    row_height, top = 20, 44
+    row_height, top = 20, 44 + 20 * ((len(colour) - 1) // OWNERS_PER_LINE if colour else 0)
     height = top + len(rows) * row_height + 30
     parts = []
     for index, name in enumerate(colour):
-        x = float(LEFT + index * 140)
-        parts.append(f'<rect x="{x}" y="4" width="14" height="14" fill="{colour[name]}"/>' + caption(x + 20, 16, name))
+        x, line_y = float(LEFT + index % OWNERS_PER_LINE * OWNER_WIDTH), 4 + 20 * (index // OWNERS_PER_LINE)
+        parts.append(f'<rect x="{x}" y="{line_y}" width="14" height="14" fill="{colour[name]}"/>')
+        parts.append(caption(x + 20, line_y + 12, name))
     for index, row in enumerate(rows):
         y = float(top + index * row_height)
         parts.append(caption(LEFT - 8, y + 14, row, "end", "small"))
@@ -101,7 +104,7 @@ def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[
         width = max(_x(s.end_s, end_s) - x, 0.5)
         parts.append(
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{row_height - 3}" fill="{colour[s.name]}">'
-            f"<title>{escape(s.name)}: {escape(rows[s.row])}, {s.start_s:.1f} to {s.end_s:.1f} s</title></rect>"
+            f"<title>{markup_text(s.name)}: {markup_text(rows[s.row])}, {s.start_s:.1f} to {s.end_s:.1f} s</title></rect>"
         )
     for mark in marks:
         x = _x(mark.time_s, end_s)
@@ -114,7 +117,8 @@ def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[
 def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> str:
     """Curves over time from zero up."""
     colour = colours([line.name for line in lines])
-    top, bottom, height = 30, 230, 262
+    below = 20 * max((len(lines) - 1) // CURVES_PER_LINE, 0)  # for more lines of names
+    top, bottom, height = 30 + below, 230 + below, 262 + below
     highest = max(
         max((v for line in lines for _, v in line.points), default=0), 4
     )  # so that no two labels are the same
@@ -129,11 +133,11 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> st
         path = " ".join(f"{_x(t, end_s):.1f},{bottom - (bottom - top) * v / highest:.1f}" for t, v in line.points)
         dash = ' stroke-dasharray="6 3"' if index % 2 else ""
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour[line.name]}" stroke-width="2"{dash}/>')
-        x = LEFT + index * 220
+        x, y = LEFT + index % CURVES_PER_LINE * CURVE_WIDTH, 11 + 20 * (index // CURVES_PER_LINE)
         parts.append(
-            f'<line x1="{x}" y1="11" x2="{x + 24}" y2="11" stroke="{colour[line.name]}" stroke-width="3"{dash}/>'
+            f'<line x1="{x}" y1="{y:.0f}" x2="{x + 24}" y2="{y:.0f}" stroke="{colour[line.name]}" stroke-width="3"{dash}/>'
         )
-        parts.append(caption(x + 30, 16, line.name))
+        parts.append(caption(x + 30, y + 5, line.name))
     parts.append(_time_axis(bottom + 4, end_s))
     return svg(height, title, parts)
 
@@ -141,7 +145,8 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> st
 def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
     """Horizontal bars, labelled with name and value."""
     row_height = 22
-    left = max(LEFT, 8 + 7 * max((len(name) for name, _ in values), default=0))
+    longest = max((len(name) for name, _ in values), default=0)
+    left = max(LEFT, 8 + 7 * min(longest, LONGEST_BAR_NAME))
     height = len(values) * row_height + 24
     highest = max((abs(v) for _, v in values), default=0) or 1
     whole = all(value == int(value) for _, value in values)
@@ -149,8 +154,12 @@ def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
     for index, (name, value) in enumerate(values):
         y = 20 + index * row_height
         width = max(value, 0) / highest * (WIDTH - left - RIGHT - 90)
-        parts.append(caption(left - 8, y + 14, name, "end", "small"))
-        parts.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{row_height - 5}" fill="{PALETTE[0]}"/>')
+        shown = name if len(name) <= LONGEST_BAR_NAME else name[: LONGEST_BAR_NAME - 1] + "…"
+        parts.append(caption(left - 8, y + 14, shown, "end", "small"))
+        parts.append(
+            f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{row_height - 5}" fill="{PALETTE[0]}">'
+            f"<title>{markup_text(name)}</title></rect>"
+        )
         label = f"{value:,.0f}" if whole else f"{value:,.1f}"
         parts.append(caption(left + width + 6, y + 13, label, css="small"))
     return svg(height, title, parts)
@@ -185,7 +194,7 @@ def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: 
             parts.append(caption(left + label - 6, y + 11, s.name, "end", "small"))
             parts.append(
                 f'<rect x="{left + label:.1f}" y="{y:.1f}" width="{max(s.mean * scale, 0.5):.1f}" height="{row_height - 5}" '
-                f'fill="{colour[s.group]}"><title>{escape(s.name)}: {s.mean:,.1f} ({s.low:,.1f} to {s.high:,.1f})'
+                f'fill="{colour[s.group]}"><title>{markup_text(s.name)}: {s.mean:,.1f} ({s.low:,.1f} to {s.high:,.1f})'
                 "</title></rect>"
             )
             middle = y + (row_height - 5) / 2

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 # C0, DEL, C1; marks, embeddings, overrides and isolates of writing direction; line and paragraph separators; and what is
-# no character at all, which no encoding can write.
-CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+# no character at all: surrogates, which no encoding can write, and the last two, which XML forbids.
+CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
 _CONTROL = re.compile(f"[{CONTROLS}]")
 _CONTROL_BUT_BREAKS = re.compile(f"(?![\n\t])[{CONTROLS}]")
-PIPED_WIDTH = 500  # columns of a table that no terminal folds
+PIPED_WIDTH = 500  # columns of a drawing that no terminal folds; a table is as wide as its cells
 
 
 class OutputFailed(Exception):
@@ -93,7 +93,8 @@ def write_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         table.add_column(header, overflow="fold", no_wrap=not is_terminal())
     for row in rows:
         table.add_row(*("-" if cell is None else text_of(str(cell)) for cell in row))
-    write_drawing(table, PIPED_WIDTH)
+    unfolded = drawing_console(sys.maxsize)
+    write_drawing(table, max(PIPED_WIDTH, unfolded.measure(table).maximum))
 
 
 def text_of(text: str, style: str = "") -> Text:

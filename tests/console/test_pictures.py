@@ -1,0 +1,199 @@
+"""Pictures and pages of any names and numbers: well-formed XML, every name visible and within the picture, sizes as the values."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from coterie.console.growth_chart import Growth, growth_chart
+from coterie.console.page import Section, page, table
+from coterie.console.report import Rebalance, Report, render
+from coterie.console.svg import (
+    LEFT,
+    RIGHT,
+    WIDTH,
+    Line,
+    Mark,
+    Spread,
+    Stretch,
+    bars,
+    colours,
+    line_chart,
+    small_multiples,
+    timeline,
+)
+from coterie.console.terminal import visible
+
+NS = "{http://www.w3.org/2000/svg}"
+HOSTILE = "<b>&\"'\x1b[2J\x00\u202e\ud800\ufffe"
+texts = st.text(max_size=12) | st.just(HOSTILE)
+names = st.lists(st.text(max_size=60), min_size=1, max_size=12, unique=True)
+values = st.floats(0, 1e9)
+
+
+def _elements(picture: str) -> Iterator[ET.Element]:
+    picture.encode()
+    yield from ET.fromstring(picture).iter()
+
+
+def _check_numbers(picture: str) -> None:
+    """Every coordinate is finite, no size negative, and what is drawn lies between the picture's left and right edge."""
+    for element in _elements(picture):
+        numbers = {
+            k: float(v) for k, v in element.attrib.items() if k in ("x", "y", "x1", "x2", "y1", "y2", "width", "height")
+        }
+        assert all(math.isfinite(number) for number in numbers.values())
+        assert numbers.get("width", 0) >= 0
+        assert numbers.get("height", 0) >= 0
+        for name in ("x", "x1", "x2"):
+            assert -0.1 <= numbers.get(name, 0) <= WIDTH, ET.tostring(element)
+        assert numbers.get("x", 0) + numbers.get("width", 0) <= WIDTH + 0.1, ET.tostring(element)
+
+
+def _texts(picture: str) -> list[str]:
+    return [element.text or "" for element in _elements(picture) if element.tag in (f"{NS}text", f"{NS}title")]
+
+
+PICTURES: dict[str, Callable[[str], str]] = {
+    "timeline": lambda t: timeline([t], [Stretch(0, 0, 1, t)], [Mark(1, t)], 1, t),
+    "lines": lambda t: line_chart([Line(t, [(0, 1)])], 1, t, t),
+    "bars": lambda t: bars([(t, 1)], t, t),
+    "grid": lambda t: small_multiples([(t, t, [Spread(t, t, 1, 0, 2)])], t),
+    "growth": lambda t: growth_chart([Growth(t, [(3, 1, 1, 2), (9, 2, 1, 3)])], t, t, [3, 9]),
+}
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_a_picture_of_any_text_is_well_formed_and_shows_it(kind: str) -> None:
+    @given(texts)
+    def shown(text: str) -> None:
+        picture = PICTURES[kind](text)
+        shown = visible(text, breaks=True)
+        assert any(shown == t or (shown and shown in t) for t in _texts(picture))
+        assert ET.fromstring(picture).attrib["aria-label"].split() == shown.split()
+
+    shown()
+
+
+@given(names, st.lists(st.tuples(values, values, values), max_size=12))
+def test_a_timeline_shows_every_owner_within_the_picture(
+    owners: list[str], spans: list[tuple[float, float, float]]
+) -> None:
+    stretches = [Stretch(n % 3, min(a, b), max(a, b), owners[n % len(owners)]) for n, (a, b, _) in enumerate(spans)] + [
+        Stretch(0, 0, 1, owner) for owner in owners
+    ]
+    end_s = max((s.end_s for s in stretches), default=1.0)
+    picture = timeline(["a-0", "a-1", "a-2"], stretches, [Mark(min(end_s, m), "1") for *_, m in spans], end_s, "t")
+    _check_numbers(picture)
+    assert {f"{visible(s.name, breaks=True)}: " for s in stretches} <= {
+        f"{text.rpartition(': ')[0]}: " for text in _texts(picture)
+    }
+    legend = [
+        e
+        for e in _elements(picture)
+        if e.tag == f"{NS}rect" and e.attrib.get("width") == e.attrib.get("height") == "14"
+    ]
+    assert len(legend) == len(owners)
+    drawn = [e for e in _elements(picture) if e.tag == f"{NS}rect" and e.findall(f"{NS}title")]
+    top = min((float(e.attrib["y"]) for e in drawn), default=0)
+    assert max(float(e.attrib["y"]) for e in legend) + 14 <= top
+    assert len({(e.attrib["x"], e.attrib["y"]) for e in legend}) == len(owners), "no two over each other"
+
+
+@given(names, st.lists(st.tuples(values, values), min_size=1, max_size=8))
+@example(["ordinary"] * 1 + [f"topic {n}" for n in range(7)], [(0.0, 0.0), (10.0, 7.0)])
+def test_a_line_chart_has_every_curve_and_its_name(lines: list[str], points: list[tuple[float, float]]) -> None:
+    points = sorted(points)
+    end_s = points[-1][0]
+    picture = line_chart([Line(name, points) for name in lines], end_s, "t", "records")
+    _check_numbers(picture)
+    curves = [e for e in _elements(picture) if e.tag == f"{NS}polyline"]
+    assert len(curves) == len(lines)
+    drawn = [tuple(map(float, pair.split(","))) for pair in curves[0].attrib["points"].split()]
+    assert len(drawn) == len(points)
+    assert all(LEFT - 0.1 <= x <= WIDTH - RIGHT + 0.1 for x, _ in drawn)
+    ys = [y for _, y in drawn]
+    for (_, low), (_, high), y_low, y_high in zip(points, points[1:], ys, ys[1:], strict=False):
+        assert (y_low >= y_high - 0.1) if low <= high else (y_low <= y_high + 0.1), "a larger value is higher"
+
+
+@given(st.dictionaries(st.text(max_size=200), values, max_size=10))
+@example({"x" * 200: 5.0})
+def test_bars_are_as_long_as_their_values(given_values: dict[str, float]) -> None:
+    picture = bars(list(given_values.items()), "t", "records")
+    _check_numbers(picture)
+    drawn = [float(e.attrib["width"]) for e in _elements(picture) if e.tag == f"{NS}rect"]
+    assert len(drawn) == len(given_values)
+    highest = max(given_values.values(), default=0)
+    for width, value in zip(drawn, given_values.values(), strict=True):
+        assert highest == 0 or math.isclose(width, max(drawn) * value / highest, abs_tol=0.2)
+    assert highest == 0 or max(drawn) >= 100
+
+
+@given(st.lists(st.tuples(st.text(max_size=8), values, values, values), min_size=1, max_size=10), st.integers(1, 5))
+def test_a_grid_has_a_bar_for_each_value_of_each_panel(
+    rows: list[tuple[str, float, float, float]], panels: int
+) -> None:
+    spreads = []
+    for group, *three in rows:
+        low, mean, high = sorted(three)
+        spreads.append(Spread("row", group, mean, low, high))
+    picture = small_multiples([(f"panel {n}", "s", spreads) for n in range(panels)], "t")
+    _check_numbers(picture)
+    drawn = [e for e in _elements(picture) if e.tag == f"{NS}rect" and e.findall(f"{NS}title")]
+    assert len(drawn) == panels * len(rows)
+    height = float(ET.fromstring(picture).attrib["viewBox"].split()[3])
+    assert all(float(e.attrib["y"]) + float(e.attrib["height"]) <= height for e in drawn)
+
+
+@given(st.lists(st.text(), max_size=30))
+def test_a_name_has_one_colour_and_the_ninth_is_the_first(owners: list[str]) -> None:
+    colour = colours(owners)
+    assert list(colour) == list(dict.fromkeys(owners))
+    assert len(set(colour.values())) == min(len(colour), 8)
+
+
+class _Cells(HTMLParser):
+    """The texts of an HTML table's cells, and every tag."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.cells:
+            self.cells[-1] += data
+
+
+@given(st.lists(st.lists(texts, min_size=2, max_size=2), max_size=5))
+def test_a_table_shows_every_cell_and_no_markup_of_a_name(rows: list[list[str]]) -> None:
+    read = _Cells(table(["a", "b"], rows, frozenset({1})))
+    assert read.cells == [visible(cell, breaks=True) for cell in ["a", "b", *(cell for row in rows for cell in row)]]
+    assert set(read.tags) <= {"table", "tr", "th", "td"}
+
+
+@given(texts, texts)
+def test_a_page_has_no_markup_of_a_name_and_needs_no_network(name: str, note: str) -> None:
+    report = Report(
+        name, note, 1.0, [(name, True, note)], 1, [Stretch(0, 0, 1, name)], [Rebalance(1, 0, 1, 1, 1, 1, note)]
+    )
+    report.events.append((0.5, name))
+    for text in (page(name, note, [Section(name, note, "")]), render(report)):
+        text.encode()
+        assert set(_Cells(text).tags).isdisjoint({"b", "script", "img", "link"})
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+        assert not re.search(r"""(?:src|href)=["']""", text)
