@@ -46,6 +46,7 @@ def test_in_a_pipe_every_cell_is_whole_and_stands_under_its_heading(rows: list[t
 
 
 @given(st.lists(st.tuples(cells, cells), min_size=1, max_size=4), st.integers(20, 100))
+@example([("a" * 90, "漢" * 50)], 20)
 def test_in_a_terminal_no_line_is_wider_and_nothing_is_lost(rows: list[tuple[str, str]], columns: int) -> None:
     lines = _written(write_table, ["FIRST", "SECOND"], rows, columns=columns).splitlines()
     assert all(cell_len(line) <= columns for line in lines)
@@ -60,6 +61,7 @@ json_values = st.recursive(
 
 
 @given(json_values, st.none() | st.integers(0, 4))
+@example({"name\x7f": "\x1b\u202e"}, None)
 def test_json_is_the_value_in_printable_ascii(value: Any, indent: int | None) -> None:
     text = _written(write_json, value, indent)
     assert json.loads(text) == value
