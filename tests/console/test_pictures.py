@@ -1,4 +1,4 @@
-"""Pictures and pages of any names and numbers: well-formed XML, every name visible and within the picture, sizes as the values."""
+"""Pictures and pages of any names and numbers: well-formed, every name in the picture, sizes as the values."""
 
 from __future__ import annotations
 

