@@ -35,7 +35,7 @@ NS = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<b>&\"'\x1b[2J\x00\u202e\ud800\ufffe"
 texts = st.text(max_size=12) | st.just(HOSTILE)
 names = st.lists(st.text(max_size=60), min_size=1, max_size=12, unique=True)
-values = st.floats(0, 1e9)
+values = st.just(0.0) | st.floats(1e-6, 1e9)
 
 
 def _elements(picture: str) -> Iterator[ET.Element]:
