@@ -216,6 +216,32 @@ def test_retention_by_time_and_size() -> None:
     assert 5000 <= small.size < 8000
 
 
+def test_records_without_a_timestamp_are_as_old_as_their_last_write() -> None:
+    """Those of Produce 0 and 1 were deleted by retention.ms as soon as they were there."""
+    log = open_log(MemoryFileSystem(), segment_bytes=200, retention_ms=1_000)
+    for n in range(4):
+        log.append(encode_batch([(-1, b"k", b"v" * 50, ())]), NOW + n * 600)
+    assert log.retain(NOW + 1_000) == 0
+    assert log.retain(NOW + 1_800) > 0
+    assert log.log_start_offset > 0
+    assert log.retain(NOW + 2_801) > 0
+    assert log.log_start_offset == log.end_offset
+
+
+def test_the_last_stable_offset_is_not_below_the_logs_start() -> None:
+    """Offsets for the latest record that readers of committed records may have were out of range."""
+    log = open_log(MemoryFileSystem())
+    fill(log, 1)
+    for sequence in (0, 1):
+        sent = encode_batch(
+            [(NOW, b"k", b"v", ())], producer_id=7, producer_epoch=0, base_sequence=sequence, attributes=0x10
+        )
+        log.append(sent, NOW)
+    assert log.last_stable_offset == 3
+    log.delete_records(4)
+    assert log.last_stable_offset == 4
+
+
 def test_delete_records() -> None:
     fs = MemoryFileSystem()
     log = open_log(fs, segment_bytes=2000)

@@ -145,8 +145,8 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Records before it belong to no open transaction."""
-        return self.transactions.last_stable_offset(self.end_offset)
+        """Records before it belong to no open transaction; not below the log's start (Kafka's UnifiedLog)."""
+        return max(self.log_start_offset, self.transactions.last_stable_offset(self.end_offset))
 
     @property
     def end_offset(self) -> int:
@@ -395,9 +395,9 @@ class PartitionLog:
         deleted = 0
         if self.config.retention_ms >= 0:
             horizon = now_ms - self.config.retention_ms
-            if self.segments[-1].size and self.segments[-1].max_timestamp < horizon:
+            if self.segments[-1].size and self.segments[-1].newest_ms < horizon:
                 self._start_segment(self.end_offset)
-            while len(self.segments) > 1 and self.segments[0].max_timestamp < horizon:
+            while len(self.segments) > 1 and self.segments[0].newest_ms < horizon:
                 self._drop_first()
                 deleted += 1
         if self.config.retention_bytes >= 0:

@@ -224,6 +224,11 @@ class Segment:
         """When the file last changed, in ms since 1970."""
         return self._modified_ms if self._modified_ms >= 0 else self.file.modified_ms()
 
+    @property
+    def newest_ms(self) -> int:
+        """The largest timestamp; where no record has one, when the file last changed (Kafka's LogSegment.largestTimestamp)."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
+
     def _note(self, header: BatchHeader, position: int, index_interval_bytes: int = 4096) -> None:
         self._note_end(header)
         if self._since_index > index_interval_bytes:
