@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from coterie.client.errors import KafkaError
-from coterie.pipeline import topics
+from coterie.client.settings import ClientSettings, client_settings
+from coterie.pipeline import fetching, topics
 from coterie.pipeline.options import source_options
+from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
 from coterie.records.batch import encode_batch
 from coterie.testing import ErrorCode
@@ -75,6 +77,12 @@ class Socket:
     def request(self, request: Message, **_: Any) -> Message:
         return self._cluster.respond(self._address, request)
 
+    def send(self, request: Message, **_: Any) -> Message:
+        return self.request(request)
+
+    def receive(self, response: Message) -> Message:
+        return response
+
     def close(self) -> None:
         return
 
@@ -83,6 +91,8 @@ class Socket:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
     monkeypatch.setattr(topics, "BrokerSocket", cluster.socket)
+    monkeypatch.setattr(fetching, "BrokerSocket", cluster.socket)
+    monkeypatch.setattr(fetching, "_sockets", {})
     return cluster
 
 
@@ -119,6 +129,27 @@ def test_brokers_that_are_known_are_asked_when_the_bootstrap_servers_are_away(cl
     one.close()
     assert one.partitions() == [("t", 0)]
     assert cluster.requests == [(BOOTSTRAP, "Metadata"), (B, "Metadata")]
+
+
+def read_records(r: OffsetRange, settings: ClientSettings) -> int:
+    return sum(map(len, fetching.read_range(r, settings, with_headers=False, fail_on_data_loss=True)))
+
+
+def read_batches(r: OffsetRange, settings: ClientSettings) -> int:
+    return len(list(fetching.fetched(r, settings)))
+
+
+@pytest.mark.parametrize("read", [read_records, read_batches])
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_task_follows_its_partition_to_another_leader(
+    cluster: Cluster, read: Callable[[OffsetRange, ClientSettings], int], is_away: bool
+) -> None:
+    """The plan names the former leader, which answers that it is none, or is away."""
+    cluster.leader = cluster.moves_to = 2
+    cluster.away = {B} if is_away else set()
+    quick = {"bootstrap.servers": "a:9092", "retry.backoff.ms": "1", "default.api.timeout.ms": "200"}
+    assert read(OffsetRange("t", 0, 0, 1, *B), client_settings(quick)) == 1
+    assert cluster.requests[-2:] == [(BOOTSTRAP if is_away else B, "Metadata"), (C, "Fetch")]
 
 
 def test_ranges_of_a_partition_that_is_gone(cluster: Cluster) -> None:

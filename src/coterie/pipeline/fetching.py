@@ -4,6 +4,7 @@ decoded. Plain sockets, no Spark."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from coterie.client.positions import Position, Stored
 from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.client.types import TopicPartition
+from coterie.cluster_metadata import ClusterMetadata
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError, patiently
 from coterie.records.batch import BatchError, batches
@@ -69,6 +71,24 @@ def read_range(
                 continue
             if not error.retriable or not retrying.pause_thread(settings.default_api_timeout_ms / 1000):
                 raise
+            r = _at_leader(r, settings)
+
+
+def _at_leader(r: OffsetRange, settings: ClientSettings) -> OffsetRange:
+    """The range where its partition's leader is now: the plan's broker reports it, or else a bootstrap server; unchanged where
+    none of them does."""
+    known = ClusterMetadata(settings.metadata_max_age_ms)
+    for host, port in known.addresses([(r.host, r.port), *settings.bootstrap()]):
+        asked = replace(r, host=host, port=port)
+        try:
+            response = _socket(asked, settings).request(known.metadata_request([r.topic]))
+        except KafkaError:
+            _forget(asked)
+            continue
+        known.metadata_received(response, now_ms=0)
+        leader = known.leader_address(r.topic, r.partition)
+        return r if leader is None else replace(r, host=leader[0], port=leader[1])
+    return r
 
 
 def _forget(r: OffsetRange) -> None:
@@ -129,8 +149,17 @@ def fetched(r: OffsetRange, settings: ClientSettings) -> Iterator[bytes]:
     """The range's batches as they are stored, control batches too, a fetch at a time; the last may run past the range, and
     the first begin before it. Raises KafkaError; faults that pass are waited out as in `read_range`."""
     offset = r.start
+
+    def fetch() -> PartitionData:
+        return _fetch_once(r, offset, settings)
+
+    def look_up_leader() -> None:
+        nonlocal r
+        _forget(r)
+        r = _at_leader(r, settings)
+
     while offset < r.end:
-        data = patiently(settings, partial(_fetch_once, r, offset, settings), partial(_forget, r))
+        data = patiently(settings, fetch, look_up_leader)
         try:
             whole = list(batches(data.records or b""))
         except BatchError as error:
