@@ -19,7 +19,7 @@ from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdResponse
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -28,6 +28,7 @@ from coterie.wire.messages.list_offsets import (
 )
 from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -36,6 +37,7 @@ from coterie.wire.messages.offset_fetch import (
 )
 from coterie.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
+_GROUP_KEY = 0  # FindCoordinator: type of the key
 API_KEYS = {api.name: key for key, api in APIS.items()}
 _BY_THE_CORE = {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "TxnOffsetCommit", "OffsetDelete"}
 
@@ -52,7 +54,8 @@ def _find_coordinator(request: Any, code: ErrorCode) -> Message:
 
 
 def _offset_fetch(request: Any, code: ErrorCode) -> Message:
-    """A code of topics (UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, ...) goes to the partitions."""
+    """A code of topics (UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, ...) goes to the partitions; so does any in
+    versions 0 and 1, which have no other error."""
     groups = [OffsetFetchResponseGroup(g.group_id, error_code=code) for g in request.groups]
     if code in _OF_PARTITIONS:
         groups = [
@@ -69,14 +72,14 @@ def _offset_fetch(request: Any, code: ErrorCode) -> Message:
             )
             for g in request.groups
         ]
-        topics = [
-            OffsetFetchResponseTopic(
-                t.name, [OffsetFetchResponsePartition(p, -1, error_code=code) for p in t.partition_indexes]
-            )
-            for t in request.topics or ()
-        ]
-        return OffsetFetchResponse(topics=topics, groups=groups)
-    return OffsetFetchResponse(error_code=code, groups=groups)
+    topics = [
+        OffsetFetchResponseTopic(
+            t.name, [OffsetFetchResponsePartition(p, -1, error_code=code) for p in t.partition_indexes]
+        )
+        for t in request.topics or ()
+    ]
+    of_all = ErrorCode.NONE if code in _OF_PARTITIONS else code
+    return OffsetFetchResponse(topics=topics, error_code=of_all, groups=groups)
 
 
 _OF_PARTITIONS = {
@@ -87,19 +90,21 @@ _OF_PARTITIONS = {
 
 
 def _fetch(request: Any, code: ErrorCode) -> Message:
-    if code not in _OF_PARTITIONS:
-        return FetchResponse(error_code=code)
+    """To the partitions, where versions below 7 have their only error."""
     return FetchResponse(
+        error_code=ErrorCode.NONE if code in _OF_PARTITIONS else code,
         responses=[
             FetchableTopicResponse(
                 t.topic, t.topic_id, [PartitionData(p.partition, code, records=b"") for p in t.partitions]
             )
             for t in request.topics
-        ]
+        ],
     )
 
 
-def _produce(request: Any, code: ErrorCode) -> Message:
+def _produce(request: Any, code: ErrorCode) -> Message | None:
+    if request.acks == 0:
+        return None  # its producer reads no response
     return ProduceResponse(
         responses=[
             TopicProduceResponse(
@@ -121,7 +126,7 @@ def _list_offsets(request: Any, code: ErrorCode) -> Message:
     )
 
 
-_REFUSALS: dict[str, Callable[[Any, ErrorCode], Message]] = {
+_REFUSALS: dict[str, Callable[[Any, ErrorCode], Message | None]] = {
     **dict.fromkeys(_BY_THE_CORE, response_with),
     "FindCoordinator": _find_coordinator,
     "OffsetFetch": _offset_fetch,
@@ -149,13 +154,21 @@ class FaultRule:
     held: list[Callable[[], None]] = field(default_factory=list)
 
     def matches(self, api: str, request: Any, call: Call) -> bool:
-        group = getattr(request, "group_id", None)
         return (
             self.times > 0
             and api == self.api
-            and self.group in (None, group)
+            and (self.group is None or self.group in _groups(request))
             and self.client_id in (None, call.client_id)
         )
+
+
+def _groups(request: Any) -> list[str]:
+    """The groups that a request names: FindCoordinator by its keys, OffsetFetch since version 8 in a list."""
+    if isinstance(request, FindCoordinatorRequest):
+        return request.coordinator_keys or [request.key] if request.key_type == _GROUP_KEY else []
+    if isinstance(request, OffsetFetchRequest) and request.groups:
+        return [group.group_id for group in request.groups]
+    return [getattr(request, "group_id", "")]
 
 
 class Faults:

@@ -1,0 +1,96 @@
+"""LocalBroker's waits: each returns once it is so, and where it never is raises TimeoutError that says what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.testing import ErrorCode, LocalBroker
+from coterie.testing.faults import FAILABLE, FaultRule
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as running:
+        running.create_topic("t")
+        yield running
+
+
+def commit(broker: LocalBroker, group: str, offset: int) -> int:
+    """The error code of a commit for t-0 by no member."""
+    socket = BrokerSocket(broker.host, broker.port, "waits")
+    try:
+        topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset)])]
+        request = OffsetCommitRequest(group, -1, "", None, -1, topics)
+        response: Any = socket.request(request, highest=8)
+        return int(response.topics[0].partitions[0].error_code)
+    finally:
+        socket.close()
+
+
+NEVER: list[tuple[Callable[[LocalBroker], object], str]] = [
+    (lambda b: b.until_stable("nobody", timeout_s=0), "group nobody is not Stable after 0 s. There is no such group."),
+    (
+        lambda b: b.until_stable("nobody", members=2, timeout_s=0),
+        "group nobody is not Stable with 2 members after 0 s. There is no such group.",
+    ),
+    (lambda b: b.until_asked("LeaveGroup", 1, timeout_s=0), "LeaveGroup came fewer than 1 time after 0 s."),
+    (lambda b: b.until_held(FaultRule("Fetch", None, None, 1), timeout_s=0), "no Fetch came after 0 s."),
+    (lambda b: b.until_committed("nobody", {("t", 0): 1}, 0), "nobody has not committed {('t', 0): 1} after 0 s. {}"),
+]
+
+
+@pytest.mark.parametrize(("wait", "sentence"), NEVER, ids=[str(n) for n in range(len(NEVER))])
+def test_a_wait_that_is_over_says_what_is_missing(
+    broker: LocalBroker, wait: Callable[[LocalBroker], object], sentence: str
+) -> None:
+    with pytest.raises(TimeoutError) as raised:
+        wait(broker)
+    assert str(raised.value) == sentence
+
+
+def test_a_commit_is_waited_for(broker: LocalBroker) -> None:
+    asked = broker.asked("OffsetCommit")
+    assert commit(broker, "g", 5) == ErrorCode.NONE
+    broker.until_committed("g", {("t", 0): 5}, timeout_s=0)
+    broker.until_committed("g", {("t", 0): 4}, timeout_s=0)
+    broker.until_asked("OffsetCommit", asked + 1, timeout_s=0)
+    with pytest.raises(TimeoutError, match="has not committed"):
+        broker.until_committed("g", {("t", 0): 6}, timeout_s=0)
+    with pytest.raises(TimeoutError, match=f"fewer than {asked + 2} times"):
+        broker.until_asked("OffsetCommit", asked + 2, timeout_s=0)
+
+
+def test_a_failed_commit_is_not_kept(broker: LocalBroker) -> None:
+    rule = broker.fail("OffsetCommit", ErrorCode.NOT_COORDINATOR, group="failed", times=1)
+    assert commit(broker, "other", 7) == ErrorCode.NONE
+    assert (rule.times, commit(broker, "failed", 7)) == (1, ErrorCode.NOT_COORDINATOR)
+    assert (broker.committed("failed"), broker.committed("other")) == ({}, {("t", 0): 7})
+    assert commit(broker, "failed", 7) == ErrorCode.NONE
+    broker.until_committed("failed", {("t", 0): 7}, timeout_s=0)
+
+
+@pytest.mark.parametrize(
+    "ask", [LocalBroker.asked, LocalBroker.lose_answer, lambda b, api: b.fail(api, ErrorCode.NONE)]
+)
+def test_an_api_that_is_not_there_is_refused_with_those_that_are(broker: LocalBroker, ask: Any) -> None:
+    with pytest.raises(ValueError, match=r"there is no Joingroup here; there are .*JoinGroup"):
+        ask(broker, "Joingroup")
+
+
+def test_an_api_that_cannot_be_failed_is_refused_with_those_that_can(broker: LocalBroker) -> None:
+    with pytest.raises(ValueError, match=f"there is no CreateTopics here; there are {', '.join(FAILABLE)}"):
+        broker.fail("CreateTopics", ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+def test_a_member_that_is_not_there_cannot_be_expired(broker: LocalBroker) -> None:
+    with pytest.raises(LookupError, match="group g has no member ghost; it has none"):
+        broker.expire("g", "ghost")
