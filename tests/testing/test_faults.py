@@ -1,4 +1,4 @@
-"""Every API that a test may fail, in every version and with every error code: the response has the code where Kafka's has it."""
+"""Every API that a test may fail, in every version with every error code: the response has the code where Kafka's has it."""
 
 from __future__ import annotations
 
