@@ -81,3 +81,12 @@ def test_committed_records_and_what_was_aborted(log: PartitionLog) -> None:
     log.append(still_open, NOW)
     assert read_committed(log, 0, 100_000, at_least_one=True)[0] == records
     assert read_committed(log, 9, 100_000, at_least_one=True) == (b"", [])
+
+
+def test_an_open_transaction_is_not_read_where_the_log_begins_within_its_batch() -> None:
+    log = PartitionLog.open(MemoryFileSystem(), "t-0", LogConfig(), clean=True)
+    fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "attributes": TRANSACTIONAL_BIT}
+    log.append(encode_batch([(NOW, b"k", b"v", ())] * 2, **fields), NOW)
+    log.delete_records(1)
+    assert log.last_stable_offset == 1
+    assert read_committed(log, 1, 100_000, at_least_one=True) == (b"", [])

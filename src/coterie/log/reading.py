@@ -19,7 +19,7 @@ def read_committed(
     """As `PartitionLog.read`, but nothing from the first open transaction on; and which of the rest were aborted."""
     records, stable, upper = log.read(offset, max_bytes, at_least_one=at_least_one), log.last_stable_offset, offset
     for position, header in batches(records):
-        if header.base_offset >= stable:
+        if header.last_offset >= stable:  # the log may begin, and be stable, within the batch
             records = records[:position]
             break
         upper = header.last_offset + 1
