@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes one example slow; that is no failure of what the test asks.
+settings.register_profile("coterie", deadline=None)
+settings.load_profile("coterie")
 
 pytest_plugins = ["tests.asyncio_complaints"]
 
