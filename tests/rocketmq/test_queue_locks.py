@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coterie.rocketmq.allocation import MessageQueue
@@ -19,6 +19,7 @@ steps = st.tuples(
 
 
 @given(st.lists(steps, max_size=20))
+@example([(True, "g", "c1", set(QUEUES), 0), (True, "g", "c2", set(QUEUES), LOCK_MAX_LIVE_MS)])
 def test_locks_are_granted_and_expire_as_in_the_model(
     course: list[tuple[bool, str, str, set[MessageQueue], int]],
 ) -> None:
