@@ -199,6 +199,19 @@ class Story:
                 self.write(batch, own=False)
             assert refusal.value.code == expected
 
+    def produce_many(self, producer: int) -> None:
+        """The last five batches may be repeated, and none before (Kafka's ProducerStateEntry)."""
+        before = len(self.model.stored)
+        for _ in range(6):
+            self.produce(producer, "next", 2, False)
+        for number in range(5):
+            self.produce(producer, "repeat", number, False)
+        oldest = self.model.stored[before]
+        assert self.model.verdict(producer, oldest.epoch, oldest.sequence, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        with pytest.raises(Refusal) as refusal:
+            self.write(oldest, own=False)
+        assert refusal.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
     def end_transaction(self, producer: int, committed: bool) -> None:
         if producer in self.model.open:
             epoch = self.model.producers[producer][0]
@@ -221,8 +234,10 @@ class Story:
         assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         self.forget()
 
-    def retain(self, retention_ms: int, retention_bytes: int) -> None:
-        """By time a segment without timestamps counts as of its last write (Kafka's LogSegment.largestTimestamp)."""
+    def retain(self, retention_ms: int, kept: int) -> None:
+        """To the size of the last ``kept`` segments, or a byte less for a negative number; 0: to any size. By time a segment
+        without timestamps counts as of its last write (Kafka's LogSegment.largestTimestamp)."""
+        retention_bytes = max(1, sum(s.size for s in self.log.segments[-abs(kept) :]) - (kept < 0)) if kept else -1
         self.config.retention_ms, self.config.retention_bytes = retention_ms, retention_bytes
         edges = [segment.base_offset for segment in self.log.segments] + [self.model.end]
         pieces = [[b for b in self.model.stored if a <= b.base < z] for a, z in pairwise(edges)]
@@ -338,23 +353,24 @@ steps = st.one_of(
     st.tuples(st.just("append"), times | untimed, st.booleans(), st.sampled_from((NONE, GZIP))),
     st.tuples(st.just("produce"), st.sampled_from(PRODUCERS), kinds, counts, st.booleans()),
     st.tuples(st.just("produce"), st.sampled_from(PRODUCERS), st.just("next"), counts, st.just(True)),
+    st.tuples(st.just("produce_many"), st.sampled_from(PRODUCERS)),
     st.tuples(st.just("end_transaction"), st.sampled_from(PRODUCERS), st.booleans()),
     st.tuples(st.just("wait"), st.sampled_from((1, 5_000))),
     st.tuples(st.just("sync")),
     st.tuples(st.just("delete_records"), st.integers(0, 10)),
-    st.tuples(st.just("retain"), st.sampled_from((-1, 4_000, 20_000)), st.sampled_from((-1, 1, 400, 900))),
+    st.tuples(st.just("retain"), st.sampled_from((-1, 4_000, 20_000)), st.sampled_from((0, 1, 2, 3, -1, -2))),
     st.tuples(st.just("reopen"), ends, st.sampled_from((0, 40, 150, 10_000))),
 )
 configs = st.builds(
     LogConfig,
-    segment_bytes=st.sampled_from((250, 500, 1_200, 100_000)),
+    segment_bytes=st.sampled_from((200, 200, 300, 500, 1_200, 100_000)),
     index_interval_bytes=st.sampled_from((1, 150, 4_096)),
     preallocate=st.booleans(),
 )
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(configs, st.lists(steps, min_size=5, max_size=30), st.data())
+@given(configs, st.lists(steps, min_size=15, max_size=40), st.data())
 def test_the_log_is_a_list_of_batches(config: LogConfig, story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     run = Story(config)
     for name, *arguments in story:
