@@ -242,7 +242,9 @@ class Story:
         edges = [segment.base_offset for segment in self.log.segments] + [self.model.end]
         pieces = [[b for b in self.model.stored if a <= b.base < z] for a, z in pairwise(edges)]
         whole, gone = sum(len(b.data) for piece in pieces for b in piece), 0
-        for number, piece in enumerate(pieces):
+        while gone < len(pieces) - 1 and edges[gone + 1] <= self.model.start:
+            gone += 1
+        for number, piece in enumerate(pieces[gone:], gone):
             newest = max((time for b in piece for time in b.times), default=-1)
             newest = newest if newest >= 0 else max((b.written_ms for b in piece), default=NOW * 2)
             if retention_ms < 0 or self.now_ms - newest <= retention_ms:

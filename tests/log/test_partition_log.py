@@ -228,6 +228,17 @@ def test_records_without_a_timestamp_are_as_old_as_their_last_write() -> None:
     assert log.log_start_offset == log.end_offset
 
 
+def test_retention_deletes_a_segment_whose_records_were_deleted_while_it_was_the_last() -> None:
+    """Kafka's UnifiedLog.deleteLogStartOffsetBreachedSegments; the file stayed until the next DeleteRecords."""
+    log = open_log(MemoryFileSystem(), segment_bytes=200, retention_ms=-1)
+    fill(log, 1, per_batch=1)
+    log.delete_records(1)
+    fill(log, 1, per_batch=2)
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    assert log.retain(NOW) == 1
+    assert [segment.base_offset for segment in log.segments] == [1]
+
+
 def test_the_last_stable_offset_is_not_below_the_logs_start() -> None:
     """Offsets for the latest record that readers of committed records may have were out of range."""
     log = open_log(MemoryFileSystem())

@@ -389,10 +389,12 @@ class PartitionLog:
             self.segments.pop(0).delete()
 
     def retain(self, now_ms: int) -> int:
-        """Deletes whole segments past retention.ms or beyond retention.bytes; returns how many."""
+        """Deletes whole segments before the log's start, past retention.ms, or beyond retention.bytes; returns how many."""
         if not self.config.cleanup_delete:
             return 0
-        deleted = 0
+        deleted = len(self.segments)
+        self._drop_segments_below_start()
+        deleted -= len(self.segments)
         if self.config.retention_ms >= 0:
             horizon = now_ms - self.config.retention_ms
             if self.segments[-1].size and self.segments[-1].newest_ms < horizon:
