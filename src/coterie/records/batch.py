@@ -301,9 +301,9 @@ def _varint(value: int) -> bytes:
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
-    """A batch with only these of its records, at least one, at their own offsets and in its own compression; no
-    transaction's any more. What compaction leaves (Kafka's MemoryRecords.filterTo)."""
-    newest = max(NO_TIMESTAMP, *(record.timestamp for record in records))
+    """A batch with only these of its records, at their own offsets and in its own compression; no transaction's any more.
+    What compaction leaves (Kafka's MemoryRecords.filterTo); without records it keeps its largest timestamp."""
+    newest = max((record.timestamp for record in records), default=header.max_timestamp)
     pieces: list[bytes] = []
     for record in records:
         pieces += _record(record.timestamp - header.base_timestamp, record.offset - header.base_offset, *record[2:])
