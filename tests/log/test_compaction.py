@@ -13,15 +13,9 @@ from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import (
-    TRANSACTIONAL_BIT,
-    batches,
-    decode_records,
-    encode_batch,
-    end_of_transaction,
-    ends_transaction,
-)
+from coterie.records.batch import TRANSACTIONAL_BIT, batches, decode_records, encode_batch
 from coterie.records.compression import GZIP, NONE
+from coterie.records.markers import end_of_transaction, ends_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 
 Item = tuple[bytes, bytes | None]

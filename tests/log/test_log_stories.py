@@ -14,16 +14,9 @@ from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_committed
-from coterie.records.batch import (
-    TRANSACTIONAL_BIT,
-    batches,
-    decode_records,
-    encode_batch,
-    end_of_transaction,
-    ends_transaction,
-    stamp,
-)
+from coterie.records.batch import TRANSACTIONAL_BIT, batches, decode_records, encode_batch, stamp
 from coterie.records.compression import GZIP, NONE
+from coterie.records.markers import end_of_transaction, ends_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 
 NOW = 1_700_000_000_000

@@ -302,7 +302,7 @@ def test_a_full_disk_leaves_no_half_batch() -> None:
 
 def test_a_fenced_producer_s_own_batches_are_refused() -> None:
     """A transaction's marker under a newer epoch fences what the old producer still sends."""
-    from coterie.records.batch import end_of_transaction
+    from coterie.records.markers import end_of_transaction
 
     log = PartitionLog.open(MemoryFileSystem(), "o-0", LogConfig(), clean=True)
     log.append_own(end_of_transaction(7, 3, False, 0, 0), 0)

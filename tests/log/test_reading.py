@@ -9,8 +9,9 @@ from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch, end_of_transaction
+from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
 from coterie.records.down_conversion import OVERSIZED
+from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 
 NOW = 1_700_000_000_000

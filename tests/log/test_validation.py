@@ -21,13 +21,13 @@ from coterie.records.batch import (
     batches,
     decode_records,
     encode_batch,
-    end_of_transaction,
     read_header,
     sealed,
     stamp,
     stamp_times,
 )
 from coterie.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 
 NOW = 1_700_000_000_000

@@ -19,11 +19,11 @@ from coterie.records.batch import (
     batches,
     decode_records,
     encode_batch,
-    end_of_transaction,
     rebuild_batch,
 )
 from coterie.records.columnar import decode_columns, unfold
 from coterie.records.compression import CompressionError
+from coterie.records.markers import end_of_transaction
 
 blob = st.none() | st.binary(max_size=300)
 header = st.tuples(st.text(max_size=5), blob)

@@ -117,11 +117,11 @@ class Guests:
         async with Producer({"bootstrap.servers": self._address, "transactional.id": name}) as producer:
             await producer.init_transactions()
             for _ in range(self._rng.randrange(1, 5)):
-                with contextlib.suppress(_Change):
+                with contextlib.suppress(_Abort):
                     async with producer.transaction():
                         await producer.send(self._topic(), b"in a transaction")
                         if self._rng.random() < 0.3:
-                            raise _Change
+                            raise _Abort
 
     async def _administrates(self) -> None:
         async with Admin({"bootstrap.servers": self._address}) as admin:
@@ -146,7 +146,7 @@ class Guests:
             await writer.wait_closed()
 
 
-class _Change(Exception):
+class _Abort(Exception):
     """The visit aborts its transaction."""
 
 

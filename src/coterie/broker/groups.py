@@ -161,11 +161,7 @@ class GroupCoordinator:
         """Creates `__consumer_offsets` where it does not exist yet. Raises Refusal COORDINATOR_NOT_AVAILABLE where the disk
         fails."""
         if not self._hosted:
-            try:
-                self._host_shards()
-            except Refusal as error:
-                logger.error("%s cannot be created: %s", OFFSETS_TOPIC, error)
-                raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+            self._host_shards()
             for hosted in self._hosted:
                 hosted.loaded = True
 

@@ -229,17 +229,22 @@ class Topics:
 
     def offsets_topic(self) -> Topic:
         """`__consumer_offsets`, created at first use. Raises Refusal."""
-        topic = self.by_name.get(OFFSETS_TOPIC)
-        if topic is None:
-            count = self._settings.current.offsets_topic_num_partitions
-            topic = self.create(OFFSETS_TOPIC, count, internal_configs(OFFSETS_TOPIC, self._settings))
-        return topic
+        return self._coordinators_topic(OFFSETS_TOPIC, self._settings.current.offsets_topic_num_partitions)
 
     def transactions_topic(self) -> Topic:
         """`__transaction_state`, created at first use. Raises Refusal."""
-        count = self._settings.current.transaction_state_log_num_partitions
-        topic = self.by_name.get(TRANSACTIONS_TOPIC)
-        return topic or self.create(TRANSACTIONS_TOPIC, count, internal_configs(TRANSACTIONS_TOPIC, self._settings))
+        return self._coordinators_topic(TRANSACTIONS_TOPIC, self._settings.current.transaction_state_log_num_partitions)
+
+    def _coordinators_topic(self, name: str, partitions: int) -> Topic:
+        """Raises Refusal COORDINATOR_NOT_AVAILABLE where it cannot be created: no coordinator works without its topic."""
+        topic = self.by_name.get(name)
+        if topic is None:
+            try:
+                topic = self.create(name, partitions, internal_configs(name, self._settings))
+            except Refusal as error:
+                logger.error("%s cannot be created: %s", name, error)
+                raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+        return topic
 
     def journal_topic(self) -> Topic:
         """`__coterie_journal`, created at first use. Raises Refusal."""

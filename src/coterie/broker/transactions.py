@@ -22,7 +22,8 @@ from coterie.coordinator.transactions.state import TopicPartition, Transaction, 
 from coterie.coordinator.transactions.steps import Claim, offsets_claim
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, UnreadableFile
-from coterie.records.batch import batches, decode_keys_and_values, encode_batch, end_of_transaction
+from coterie.records.batch import batches, decode_keys_and_values, encode_batch
+from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -161,11 +162,7 @@ class TransactionCoordinator:
 
     def keep(self, transaction: Transaction) -> None:
         """Raises Refusal where the disk fails."""
-        try:
-            topic = self._topics.transactions_topic()
-        except Refusal as error:
-            logger.error("%s cannot be made: %s", TRANSACTIONS_TOPIC, error)
-            raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        topic = self._topics.transactions_topic()
         partition = topic.partitions[partition_for(transaction.transactional_id, len(topic.partitions))]
         record = (transaction.updated_ms, transaction.key(), transaction.value(), ())
         try:

@@ -8,15 +8,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from coterie.client.types import Record, TimestampType, TopicPartition
-from coterie.records.batch import (
-    TIMESTAMP_TYPE_BIT,
-    BatchError,
-    BatchHeader,
-    batches,
-    check_crc,
-    decode_rows,
-    marker_of,
-)
+from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, check_crc, decode_rows
+from coterie.records.markers import marker_of
 from coterie.wire.messages.fetch import PartitionData
 
 UNKNOWN = -1

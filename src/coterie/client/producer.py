@@ -78,7 +78,7 @@ class Producer(Generic[K, V]):
         self._sticky: dict[str, int] = {}
         self._partition_by_key: dict[tuple[bytes, int], int] = {}
         self._counts: dict[str, int] = {}
-        self._refresh_due_s = float("-inf")
+        self._refresh_due_s = self._next_refresh_s()
         self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -203,11 +203,13 @@ class Producer(Generic[K, V]):
 
     def _refresh_counts(self) -> None:
         """Every metadata.max.age.ms, beside the sends: a topic may have grown."""
-        is_first = self._refresh_due_s == float("-inf")
-        self._refresh_due_s = time.monotonic() + self.settings.metadata_max_age_ms / 1000
-        if not is_first and (self._refreshing is None or self._refreshing.done()):
+        self._refresh_due_s = self._next_refresh_s()
+        if self._counts and (self._refreshing is None or self._refreshing.done()):
             self._refreshing = asyncio.create_task(self._look_counts_up(list(self._counts)))
             self._refreshing.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    def _next_refresh_s(self) -> float:
+        return time.monotonic() + self.settings.metadata_max_age_ms / 1000
 
     async def _look_counts_up(self, topics: list[str]) -> None:
         """A lookup that fails leaves the counts for the next one."""

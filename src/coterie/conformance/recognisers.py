@@ -157,12 +157,17 @@ def instance_overlooked(case: DifferingPart) -> bool:
     return "group_instance_id" in repr(case.question.body) and "UNKNOWN_MEMBER_ID" in repr(case.ours)
 
 
+def _refused_unacknowledged(case: DifferingPart) -> bool:
+    """A Produce without acknowledgement that we refuse, which ends its connection, and that they accept."""
+    return (case.part.ours, case.part.theirs) == ("connection closed", "no answer")
+
+
 def not_verified(case: DifferingPart) -> bool:
     """They accept what we refuse as not part of the transaction; or an epoch that they accepted so has fenced the producer's
     own."""
     ours, theirs = repr(case.ours), repr(case.theirs)
-    if case.part.theirs == "no answer":  # of a Produce without acknowledgement
-        return case.part.ours == "connection closed" and "'transactional': True" in repr(case.question.body)
+    if _refused_unacknowledged(case):
+        return "'transactional': True" in repr(case.question.body)
     accepted = any(code in ours for code in _NOT_VERIFIED) and not any(code in theirs for code in _NOT_VERIFIED)
     return accepted or (case.question.api == "TxnOffsetCommit" and case.part.theirs == "INVALID_PRODUCER_EPOCH")
 
@@ -307,6 +312,6 @@ def settings_later(case: DifferingPart) -> bool:
     if codes_of(case) == {"POLICY_VIOLATION", "NONE"}:
         return "POLICY_VIOLATION" in repr(case.ours)
     keyless = re.search(r"\[None, '\w*'", repr(case.question.body)) is not None
-    if case.part.theirs == "no answer":  # of a Produce without acknowledgement
-        return keyless and case.part.ours == "connection closed"
+    if _refused_unacknowledged(case):
+        return keyless
     return keyless and codes_of(case) == {"INVALID_RECORD", "NONE"} and "INVALID_RECORD" in repr(case.ours)

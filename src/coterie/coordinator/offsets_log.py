@@ -6,15 +6,8 @@ from collections.abc import Iterator
 
 from coterie.coordinator.shard import Decision, Shard
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import (
-    TRANSACTIONAL_BIT,
-    BatchHeader,
-    batches,
-    decode_keys_and_values,
-    encode_batch,
-    end_of_transaction,
-    marker_of,
-)
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, batches, decode_keys_and_values, encode_batch
+from coterie.records.markers import end_of_transaction, marker_of
 from coterie.wire.primitives import WireError
 
 DIVIDED_RECORDS = 1_000  # tombstones of at most some 560 bytes: well below message.max.bytes

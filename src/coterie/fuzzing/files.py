@@ -16,8 +16,9 @@ from coterie.log.partition_log import PartitionLog
 from coterie.log.producers import Producers
 from coterie.log.reading import read_committed
 from coterie.log.transactions import decode_index
-from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, encode_batch, end_of_transaction
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, encode_batch
 from coterie.records.compression import CompressionError
+from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import Refusal
 
 _FOLDER = "t-0"

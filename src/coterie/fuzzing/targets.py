@@ -21,7 +21,7 @@ from coterie.fuzzing.small_files import small_file_targets
 from coterie.fuzzing.target import Target
 from coterie.journal import JournalLine
 from coterie.records import batch as batches
-from coterie.records import compression
+from coterie.records import compression, markers
 from coterie.records.compiled import COMPILED
 from coterie.records.fields import BatchError
 from coterie.records.legacy import to_batch
@@ -70,7 +70,7 @@ def _walk_in_python(data: bytes) -> object:
 
 def _marker(data: bytes) -> object:
     header = _first_batch(data)
-    return batches.marker_of(data, 0, header), batches.coordinator_epoch_of(data, 0, header)
+    return markers.marker_of(data, 0, header), markers.coordinator_epoch_of(data, 0, header)
 
 
 def _columns(compiled: bool) -> Callable[[bytes], object]:

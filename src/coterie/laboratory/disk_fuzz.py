@@ -20,15 +20,8 @@ from coterie.log.findings import Finding
 from coterie.log.loading import SWAP, ClosedLog
 from coterie.log.partition_log import Appended, PartitionLog
 from coterie.log.recovery import SET_ASIDE
-from coterie.records.batch import (
-    TRANSACTIONAL_BIT,
-    BatchError,
-    batches,
-    check_crc,
-    decode_records,
-    encode_batch,
-    end_of_transaction,
-)
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, check_crc, decode_records, encode_batch
+from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import Refusal
 
 DIRECTORY = "t-0"

@@ -25,10 +25,10 @@ from coterie.records.batch import (
     BatchRecord,
     check_crc,
     decode_records,
-    ends_transaction,
     read_header,
     rebuild_batch,
 )
+from coterie.records.markers import ends_transaction
 
 KEYS_AT_ONCE = 2_000_000
 

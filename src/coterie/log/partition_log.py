@@ -6,6 +6,7 @@ Single writer, no replicas: the high watermark is the end of the log.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,17 +21,9 @@ from coterie.log.segment import Segment
 from coterie.log.transactions import Aborted, PartitionTransactions
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
-from coterie.records.batch import (
-    HEADER_BYTES,
-    BatchError,
-    BatchHeader,
-    coordinator_epoch_of,
-    decode_records,
-    is_undamaged,
-    marker_of,
-    read_header,
-)
+from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, decode_records, is_undamaged, read_header
 from coterie.records.compression import CompressionError
+from coterie.records.markers import coordinator_epoch_of, marker_of
 from coterie.wire.errors import ErrorCode, Refusal
 
 EARLIEST_TIMESTAMP = -2
@@ -308,14 +301,7 @@ class PartitionLog:
         return data
 
     def _segment_of(self, offset: int) -> int:
-        low, high = 0, len(self.segments) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.segments[middle].base_offset <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return max(bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record at or after ``timestamp``, or None if there is none. Raises Refusal

@@ -26,7 +26,7 @@ AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
 STAYED = 2  # so often, then the next one of the kind waits for a part of ``agree_s`` only
 PART_OF_AGREE_S = 0.1
-LATE_SETTING = 5  # times as long: 2.6's brokers learn a topic's settings from ZooKeeper, one change after the other
+LATE_SETTING_FACTOR = 5  # 2.6's brokers learn a topic's settings from ZooKeeper, one change after the other
 READING = frozenset(
     {
         "ApiVersions", "Metadata", "Fetch", "ListOffsets", "OffsetFetch", "FindCoordinator", "DescribeGroups",
@@ -36,6 +36,7 @@ READING = frozenset(
         "DescribeAcls", "Heartbeat",
     }
 )  # fmt: skip
+LATE_SETTING = ("INVALID_RECORD", "POLICY_VIOLATION")  # the setting reaches Kafka's log after AlterConfigs is answered
 NOT_YET = (
     "CONCURRENT_TRANSACTIONS",
     "COORDINATOR_LOAD_IN_PROGRESS",
@@ -46,8 +47,7 @@ NOT_YET = (
     "UNKNOWN_TOPIC_OR_PARTITION",
     "UNKNOWN_TOPIC_ID",
     "INVALID_TXN_STATE",
-    "INVALID_RECORD",  # a topic's setting reaches Kafka's log after AlterConfigs is answered
-    "POLICY_VIOLATION",  # the same
+    *LATE_SETTING,
     "NON_EMPTY_GROUP",  # a member that never synchronized is removed at its rebalance timeout
     "INVALID_TOPIC_EXCEPTION",  # 2.6: the topic's deletion is not yet at its end
 )
@@ -159,12 +159,9 @@ class Comparer:
         return Difference(story, question, answers[0], answers[1], left) if left else None
 
     def _patience_s(self, difference: Difference) -> float:
-        late = (
-            LATE_SETTING
-            if any(word in repr(difference.parts) for word in ("INVALID_RECORD", "POLICY_VIOLATION"))
-            else 1
-        )
-        return self.agree_s * late * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
+        late = any(code in repr(difference.parts) for code in LATE_SETTING)
+        agree_s = self.agree_s * (LATE_SETTING_FACTOR if late else 1)
+        return agree_s * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
 
     async def _ask(self, side: StorySide, question: Question) -> Tree:
         try:

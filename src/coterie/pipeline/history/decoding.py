@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import GROUP_KEY_VERSION, KeyReader, committed_offset
-from coterie.records.batch import marker_of, read_header
+from coterie.records.batch import read_header
 from coterie.records.columnar import Columns
+from coterie.records.markers import marker_of
 from coterie.wire.messages.consumer_offsets import GroupMetadataKey
 from coterie.wire.primitives import WireError
 
