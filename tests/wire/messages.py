@@ -8,6 +8,8 @@ from typing import Any
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import FieldSpec, FieldType, Message, Struct
 from coterie.wire.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     consumer_offsets,
     consumer_protocol,
     producer_snapshot,
@@ -15,11 +17,12 @@ from coterie.wire.messages import (
     transaction_state,
 )
 
+NOT_SERVED = (consumer_group_describe, consumer_group_heartbeat)
 STORED = (consumer_offsets, consumer_protocol, producer_snapshot, sticky_assignor, transaction_state)
 EVERY: list[type[Message]] = [message for api in APIS.values() for message in (api.request, api.response)]
 EVERY += [
     member
-    for module in STORED
+    for module in (*NOT_SERVED, *STORED)
     for member in vars(module).values()
     if isinstance(member, type) and issubclass(member, Message) and member.__module__ == module.__name__
 ]

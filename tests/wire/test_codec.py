@@ -13,6 +13,13 @@ from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS
 from coterie.wire.codec import source
 from coterie.wire.declaration import Message
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from coterie.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from coterie.wire.messages.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -26,8 +33,15 @@ from coterie.wire.messages.join_group import JoinGroupResponse
 from coterie.wire.primitives import WireError
 
 REQUESTS = [m for api in APIS.values() for m in (api.request, api.response)]
+NOT_SERVED: list[type[Message]] = [
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+]
 EVERY: list[type[Message]] = [
     *REQUESTS,
+    *NOT_SERVED,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     GroupMetadataValue,
@@ -85,6 +99,7 @@ def test_an_independent_codec_reads_and_writes_the_same_bytes(message: type[Mess
 def test_the_comparison_covers_the_apis() -> None:
     """kio lacks nothing but what it dropped: most versions of all requests and responses must have been compared."""
     assert len(COMPARED) > 0.9 * sum(m.versions.last - m.versions.first + 1 for m in REQUESTS)
+    assert {(m, v) for m in NOT_SERVED for v in (0, 1)} <= set(COMPARED)
 
 
 def test_golden_offset_commit_record() -> None:
@@ -131,6 +146,20 @@ def test_golden_group_metadata_record() -> None:
 def test_golden_heartbeat_request() -> None:
     data = HeartbeatRequest("group", 5, "member", None).encode(4)
     assert data.hex() == "06" + b"group".hex() + "00000005" + "07" + b"member".hex() + "00" + "00"
+
+
+def test_golden_consumer_group_heartbeat() -> None:
+    """A member of group "g" leaves partition 1 of a topic and stays in epoch 7; the response lets it have partition 2."""
+    topic = bytes(range(16))
+    request = ConsumerGroupHeartbeatRequest("g", "m", 7, topic_partitions=[TopicPartitions(topic, [1])])
+    unchanged = "00" + "00" + "ffffffff" + "00"  # instance, rack, rebalance timeout, names
+    owned = "02" + topic.hex() + "02" + "00000001" + "00"
+    ends = "00" + owned + "00"  # the assignor, what is owned, tags
+    assert request.encode(0).hex() == "0267" + "026d" + "00000007" + unchanged + ends
+    assert request.encode(1).hex() == "0267" + "026d" + "00000007" + unchanged + "00" + ends
+    response = ConsumerGroupHeartbeatResponse(0, 0, None, "m", 8, 5000, Assignment([TopicPartitions(topic, [2])]))
+    assigned = "01" + "02" + topic.hex() + "02" + "00000002" + "00" + "00"  # not null, the array, two ends
+    assert response.encode(1).hex() == "00000000" + "0000" + "00" + "026d" + "00000008" + "00001388" + assigned + "00"
 
 
 def test_a_huge_count_is_refused_before_anything_is_made() -> None:

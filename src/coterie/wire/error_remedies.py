@@ -93,6 +93,8 @@ REMEDIES: dict[E, str] = {
     E.INCONSISTENT_CLUSTER_ID: "Connect to the cluster that the request was made for.",
     E.TRANSACTIONAL_ID_NOT_FOUND: "Check the transactional id.",
     E.FENCED_MEMBER_EPOCH: "Join the group as a new member.",
+    E.UNRELEASED_INSTANCE_ID: "Give each running member a group.instance.id of its own, or wait until the earlier has left.",
+    E.UNSUPPORTED_ASSIGNOR: "Set group.remote.assignor to one of the broker's group.consumer.assignors, or leave it out.",
     E.STALE_MEMBER_EPOCH: "Read the member epoch again, then repeat the request.",
     E.MISMATCHED_ENDPOINT_TYPE: "Connect to a broker, not to a controller.",
     E.UNSUPPORTED_ENDPOINT_TYPE: _CORRECT,

@@ -127,6 +127,8 @@ class ErrorCode(IntEnum):
         "the fetch session was made with topic names, the request has ids, or the reverse",
     )
     FENCED_MEMBER_EPOCH = 110, False, "the member epoch is old"
+    UNRELEASED_INSTANCE_ID = 111, False, "the member that has that instance id is still in the group"
+    UNSUPPORTED_ASSIGNOR = 112, False, "the broker has no such assignor for consumer groups"
     STALE_MEMBER_EPOCH = 113, False, "the member epoch is not the current one"
     MISMATCHED_ENDPOINT_TYPE = 114, False, "the request was meant for an endpoint of another type"
     UNSUPPORTED_ENDPOINT_TYPE = 115, False, "the broker does not know that endpoint type"
