@@ -306,7 +306,7 @@ def test_nobody_is_new_before_everything_is_loaded(broker: LocalBroker) -> None:
                 asked = broker.asked("InitProducerId")
                 coming = asyncio.create_task(two.init_transactions())
                 await asyncio.to_thread(broker.until_asked, "InitProducerId", asked + 2)
-                broker._on_loop(transactions.load(), 10)
+                broker._call(transactions.load)
                 await coming
             assert status(broker) == Status.EMPTY
             with pytest.raises(KafkaError):

@@ -23,13 +23,14 @@ from coterie.broker.descriptors import DescriptorReserve, descriptors_left
 from coterie.broker.disk import DiskFileSystem, FolderLock
 from coterie.broker.explaining import Progress
 from coterie.broker.fetch_sessions import FetchSessions
-from coterie.broker.flusher import Flusher
+from coterie.broker.flusher import Flusher, sync_in_thread
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory, RequestMemory
 from coterie.broker.quotas import ClientQuotas
+from coterie.broker.scheduling import Scheduler
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.server import Connection
 from coterie.broker.settings import BrokerSettings, advertised_address, read_properties
@@ -111,7 +112,7 @@ class Broker:
         self.telemetry = Telemetry(
             self.settings.current.telemetry_max_bytes, self._client_metrics_configs, lambda: uuid.uuid4().bytes
         )
-        self.flusher = Flusher(self.loop, self._disk_failed)
+        self.flusher = Flusher(self.loop, sync_in_thread(self.loop), self._disk_failed)
         self.groups = GroupCoordinator(self.settings, self.topics, self.clock, self.loop, self.flusher)
         self.groups.start()
         self.transactions = TransactionCoordinator(
@@ -231,6 +232,10 @@ class Broker:
 
     # -- what handlers use --------------------------------------------------------------------------------------------
 
+    @property
+    def scheduler(self) -> Scheduler:
+        return self.loop
+
     def address(self, call: Call) -> tuple[str, int]:
         """The host and port that clients connect to: advertised.listeners, or else the address of their connection."""
         return self._advertised or call.local_address
@@ -291,7 +296,7 @@ class Broker:
             (FLUSH_CHECK_MS, self._flush_due),
         ]
         self._periodic_tasks = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
-        self._periodic_tasks.append(self.loop.create_task(self.transactions.load()))
+        self.loop.call_soon(self.groups.when_loaded, self.transactions.load)
         self.cleaner = Cleaner(self.topics, self.clock, self.settings)
         self._periodic_tasks.append(self.loop.create_task(self.cleaner.run(self.groups.loaded())))
 

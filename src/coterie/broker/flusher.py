@@ -1,47 +1,81 @@
-"""Fsyncs logs off the event loop: one worker thread, group commit. A durable response waits for the next fsync."""
+"""Fsyncs logs off the event loop: one sync at a time, group commit. A durable response waits for the next sync."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from coterie.broker.scheduling import Scheduler
+from coterie.log.filesystem import File
 from coterie.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
+Synced = Callable[[OSError | None], None]
+SyncFiles = Callable[[list[File], Synced], None]
+
+
+def sync_in_thread(loop: asyncio.AbstractEventLoop) -> SyncFiles:
+    """Syncs files in a thread of the loop's executor and reports the result on the loop."""
+
+    def sync(files: list[File], synced: Synced) -> None:
+        future = loop.run_in_executor(None, _sync_all, files)
+        future.add_done_callback(lambda done: _report(done, synced))
+
+    return sync
+
+
+def _sync_all(files: list[File]) -> None:
+    for file in files:
+        file.sync()
+
+
+def _report(done: asyncio.Future[None], synced: Synced) -> None:
+    if done.cancelled():
+        return  # the loop ends
+    try:
+        done.result()
+    except OSError as error:
+        synced(error)
+    else:
+        synced(None)
+
 
 class Flusher:
-    """Collects dirty logs and callbacks; one fsync at a time, which all requests before it share."""
+    """Collects dirty logs and callbacks; one sync at a time, which all requests before it share. After a failed sync nobody
+    knows what the disk holds: nothing is called any more, and ``failed`` stops the broker (as Kafka does)."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[OSError], None]) -> None:
-        self._loop, self._failed = loop, failed
+    def __init__(self, scheduler: Scheduler, sync: SyncFiles, failed: Callable[[OSError], None]) -> None:
+        self._scheduler, self._sync, self._failed = scheduler, sync, failed
         self._dirty: set[PartitionLog] = set()
         self._waiting: list[Callable[[], None]] = []
         self._running = False
 
     def after_sync(self, log: PartitionLog, then: Callable[[], None] | None = None) -> None:
-        """Fsyncs ``log`` soon and calls ``then`` once it is on the disk."""
+        """Syncs ``log`` soon and calls ``then`` once it is on the disk."""
         self._dirty.add(log)
         if then is not None:
             self._waiting.append(then)
         if not self._running:
             self._running = True
-            self._loop.create_task(self._run())
+            self._scheduler.call_soon(self._begin)
 
-    async def _run(self) -> None:
-        while self._dirty:
-            dirty, waiting = self._dirty, self._waiting
-            self._dirty, self._waiting = set(), []
-            files = [log.segments[-1].file for log in dirty]
-            for log in dirty:
-                log.unflushed_messages = 0
-            try:
-                await self._loop.run_in_executor(None, lambda files=files: [f.sync() for f in files])  # type: ignore[misc]
-            except OSError as error:
-                # After a failed fsync the content of the disk is unknown, so the broker stops (as Kafka does).
-                self._failed(error)
-                return
-            for then in waiting:
-                then()
-        self._running = False
+    def _begin(self) -> None:
+        dirty, waiting = self._dirty, self._waiting
+        self._dirty, self._waiting = set(), []
+        for log in dirty:
+            log.unflushed_messages = 0
+        self._sync([log.segments[-1].file for log in dirty], partial(self._end, waiting))
+
+    def _end(self, waiting: list[Callable[[], None]], error: OSError | None) -> None:
+        if error is not None:
+            self._failed(error)
+            return
+        for then in waiting:
+            then()
+        if self._dirty:
+            self._begin()
+        else:
+            self._running = False

@@ -18,6 +18,7 @@ from coterie.broker.clock import Clock
 from coterie.broker.flusher import Flusher
 from coterie.broker.journal_writer import JournalWriter
 from coterie.broker.pending import Pending
+from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.broker.topics import Topics
@@ -71,25 +72,34 @@ class GroupCoordinator:
     """All groups of the broker. Each shard is hosted with its partition: the driver appends, fsyncs and sends responses."""
 
     def __init__(
-        self, settings: BrokerSettings, topics: Topics, clock: Clock, loop: asyncio.AbstractEventLoop, flusher: Flusher
+        self,
+        settings: BrokerSettings,
+        topics: Topics,
+        clock: Clock,
+        scheduler: Scheduler,
+        flusher: Flusher,
+        new_member_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
-        self._topics, self._clock, self._loop, self._flusher = topics, clock, loop, flusher
+        self._topics, self._clock, self._scheduler, self._flusher = topics, clock, scheduler, flusher
+        self._new_member_id = new_member_id
         self.config = settings.coordinator()
         self.transactions: OpenTransactions | None = None
         self.orphans_left = False  # a failing disk kept them from being aborted
-        self.journal = JournalWriter(topics, loop, settings.current.coterie_journal_enable)
+        self.journal = JournalWriter(topics, scheduler, settings.current.coterie_journal_enable)
         self.load_seconds = 0.0
         self._hosted: list[HostedShard] = []
         self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timer_ms = 0
-        self._loading: asyncio.Task[None] | None = None
+        self._loading: Iterator[int] | None = None
+        self._when_loaded: list[Callable[[], None]] = []
 
     def start(self) -> None:
         """Hosts a shard for each partition on the disk and begins to load them."""
         if OFFSETS_TOPIC in self._topics.by_name:
             self._host_shards()
-            self._loading = self._loop.create_task(self._load())
+            self._loading = self._load()
+            self._scheduler.call_soon(self._load_next)
 
     def _host_shards(self) -> None:
         self._hosted = [HostedShard(self._new_shard(), p) for p in self._topics.offsets_topic().partitions]
@@ -101,13 +111,25 @@ class GroupCoordinator:
         assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
         self.transactions.verify_offsets(request, version)
 
-    async def _load(self) -> None:
-        total, started = 0, self._loop.time()
+    def _load_next(self) -> None:
+        """Loads one chunk; other work of the scheduler comes between two chunks."""
+        if self._loading is None:
+            return
+        if next(self._loading, None) is not None:
+            self._scheduler.call_soon(self._load_next)
+            return
+        self._loading = None
+        callbacks, self._when_loaded = self._when_loaded, []
+        for callback in callbacks:
+            callback()
+
+    def _load(self) -> Iterator[int]:
+        total, started = 0, self._scheduler.time()
         for hosted in self._hosted:
             for loaded in self._load_shard(hosted):
                 total += loaded
-                await asyncio.sleep(0)
-        self.load_seconds = self._loop.time() - started
+                yield loaded
+        self.load_seconds = self._scheduler.time() - started
         logger.info("loaded %d records of %s", total, OFFSETS_TOPIC)
 
     def _load_shard(self, hosted: HostedShard) -> Iterator[int]:
@@ -129,10 +151,18 @@ class GroupCoordinator:
             self._forget_offsets(hosted, names)
         self._arm(hosted)
 
+    def when_loaded(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once the partitions that were on the disk are loaded, at once where they are."""
+        if self._loading is None:
+            callback()
+        else:
+            self._when_loaded.append(callback)
+
     async def loaded(self) -> None:
         """Returns once the partitions that were on the disk are loaded."""
-        if self._loading is not None:
-            await asyncio.shield(self._loading)
+        event = asyncio.Event()
+        self.when_loaded(event.set)
+        await event.wait()
 
     def resign(self, index: int, epoch: int) -> bool:
         """Unloads a partition: waiting requests are answered NOT_COORDINATOR, as are all requests from now on. False,
@@ -203,7 +233,7 @@ class GroupCoordinator:
             return
         ctx = Context(self._clock.now_ms(), token, "", version, client_id, client_host)
         if getattr(command, "member_id", None) == "":
-            ctx.fresh_id = str(uuid.uuid4())
+            ctx.fresh_id = self._new_member_id()
         self._drive(hosted, hosted.shard.submit(command, ctx))
         self._arm(hosted)
 
@@ -310,11 +340,11 @@ class GroupCoordinator:
             self._timer.cancel()
         self._timer_ms = due_ms
         delay_ms = max(due_ms - self._clock.now_ms(), 0) + 1
-        self._timer = self._loop.call_later(delay_ms / 1000, self._fire)
+        self._timer = self._scheduler.call_later(delay_ms / 1000, self._fire)
 
     def _fire(self) -> None:
         """Expires deadlines for at most one turn; the next timer expires the others."""
-        self._expire_until(self._loop.time() + MAX_TURN_S)
+        self._expire_until(self._scheduler.time() + MAX_TURN_S)
 
     def _expire_until(self, ends_s: float) -> None:
         self._timer = None
@@ -323,7 +353,7 @@ class GroupCoordinator:
             with closing(hosted.shard.expired(now_ms)) as commands:
                 for command in commands:
                     self._drive(hosted, hosted.shard.submit(command, Context(now_ms)))
-                    if self._loop.time() > ends_s:
+                    if self._scheduler.time() > ends_s:
                         break
         for hosted in self._hosted:
             self._arm(hosted)
@@ -356,8 +386,7 @@ class GroupCoordinator:
         """Answers every waiting request with NOT_COORDINATOR and writes the journal."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._loading is not None:
-            self._loading.cancel()
+        self._loading = None
         for hosted in self._hosted:
             for reply in hosted.shard.unload():
                 self._answer(reply)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 
+from coterie.broker.scheduling import Scheduler
 from coterie.broker.topics import Topics
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.shard import Decision, Step
@@ -25,8 +25,8 @@ class JournalWriter:
     """Writes one batch, or as many as are needed, for each turn of the loop. ``enabled``: coterie.journal.enable; without it
     lines go to ``listeners`` only."""
 
-    def __init__(self, topics: Topics, loop: asyncio.AbstractEventLoop, enabled: bool) -> None:
-        self._topics, self._loop, self._enabled = topics, loop, enabled
+    def __init__(self, topics: Topics, scheduler: Scheduler, enabled: bool) -> None:
+        self._topics, self._scheduler, self._enabled = topics, scheduler, enabled
         self.listeners: list[Callable[[JournalLine], None]] = []
         self._lines = JournalLines()
         self._unwritten: list[JournalLine] = []
@@ -46,7 +46,7 @@ class JournalWriter:
                 listener(line)
         if self._enabled and lines:
             if not self._unwritten:
-                self._loop.call_soon(self.write)
+                self._scheduler.call_soon(self.write)
             self._unwritten += lines
 
     def write(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
+
+from coterie.broker.scheduling import Scheduler, Timer
 
 LINES_PER_SECOND = 10  # of one kind
 
@@ -12,10 +13,10 @@ LINES_PER_SECOND = 10  # of one kind
 class LogLines:
     """Writes warnings to a logger. Lines with the same format are of one kind."""
 
-    def __init__(self, logger: logging.Logger, loop: asyncio.AbstractEventLoop) -> None:
-        self._logger, self._loop = logger, loop
+    def __init__(self, logger: logging.Logger, scheduler: Scheduler) -> None:
+        self._logger, self._scheduler = logger, scheduler
         self._written: Counter[str] = Counter()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     def warning(self, text: str, *args: object) -> None:
         """Writes a line, or counts it where ten of its kind were written within this second."""
@@ -23,7 +24,7 @@ class LogLines:
         if self._written[text] <= LINES_PER_SECOND:
             self._logger.warning(text, *args)
         if self._timer is None:
-            self._timer = self._loop.call_later(1.0, self.flush)
+            self._timer = self._scheduler.call_later(1.0, self.flush)
 
     def flush(self) -> None:
         """Ends the second and writes the counts."""

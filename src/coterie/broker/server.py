@@ -44,6 +44,7 @@ _FETCH = b"\0\x01"  # the api key
 class Owner(Services, Protocol):
     """What a connection uses of its broker. ``holding``: connections that may hold bytes of the two memories."""
 
+    loop: asyncio.AbstractEventLoop
     handlers: dict[int, Handler]
     unserved: UnservedRequests
     request_memory: RequestMemory

@@ -5,7 +5,6 @@ The handlers import these protocols and never the broker, which imports the hand
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory
 from coterie.broker.pending import Pending
 from coterie.broker.quotas import ClientQuotas
+from coterie.broker.scheduling import Scheduler
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.telemetry import Telemetry
@@ -48,10 +48,13 @@ class FetchServices(Protocol):
     fetch_sessions: FetchSessions
     answer_memory: AnswerMemory
     clock: Clock
-    loop: asyncio.AbstractEventLoop
     log_lines: LogLines
     max_fetch_bytes: int
     max_idle_ms: int
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The broker's event loop."""
 
     def fetched(self, call: Call) -> int:
         """Records that a client fetched; returns the time in ms."""

@@ -32,8 +32,10 @@ _NO_LIMIT = 2**31
 class Topics:
     """All topics, by name and by id. Where a change cannot be written, nothing of it stays in force."""
 
-    def __init__(self, fs: FileSystem, settings: BrokerSettings) -> None:
-        self._fs, self._settings = fs, settings
+    def __init__(
+        self, fs: FileSystem, settings: BrokerSettings, new_topic_id: Callable[[], bytes] = lambda: uuid.uuid4().bytes
+    ) -> None:
+        self._fs, self._settings, self._new_topic_id = fs, settings, new_topic_id
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.findings: list[Finding] = []
@@ -117,7 +119,7 @@ class Topics:
         """Creates a topic, a partition at each step. It is visible after the last step, and all of it is removed where that is
         not reached. Raises Refusal, KAFKA_STORAGE_ERROR where the disk fails."""
         checked = self.check_new(name, partitions, configs)
-        topic = Topic(name, uuid.uuid4().bytes, checked)
+        topic = Topic(name, self._new_topic_id(), checked)
         self._creating.add(name)
         try:
             yield from self._adding(topic, partitions)

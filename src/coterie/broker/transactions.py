@@ -71,10 +71,9 @@ class TransactionCoordinator:
     def loaded(self) -> bool:
         return self.machine.loaded
 
-    async def load(self) -> None:
-        """Reads what the log knows, once the groups are there; completes what was decided, and drops what stayed pending in
-        no transaction."""
-        await self._groups.loaded()
+    def load(self) -> None:
+        """Reads what the log knows, to be called once the groups are loaded; completes what was decided, and drops what
+        stayed pending in no transaction."""
         topic = self._topics.by_name.get(TRANSACTIONS_TOPIC)
         for partition in [] if topic is None else topic.partitions:
             offset = partition.log.log_start_offset

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable
 from typing import TypeVar
 
 from coterie.broker.pending import Pending
+from coterie.broker.scheduling import Scheduler
 from coterie.wire.declaration import Message
 
 logger = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ class Turns:
     is done at a time. ``spent_s`` counts what new requests have had in this iteration; beyond `MAX_TURN_S` they go to the
     line as well."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._line: deque[Callable[[], None]] = deque()
         self.spent_s = 0.0
         self._scheduled = False
@@ -43,13 +43,13 @@ class Turns:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._run)
+            self._scheduler.call_soon(self._run)
 
     def _run(self) -> None:
         self._scheduled, self.spent_s = False, 0.0
-        ends_s = self._loop.time() + MAX_TURN_S
+        ends_s = self._scheduler.time() + MAX_TURN_S
         try:
-            while self._line and self._loop.time() <= ends_s:
+            while self._line and self._scheduler.time() <= ends_s:
                 self._line.popleft()()
         finally:
             if self._line:
@@ -79,9 +79,9 @@ class Turns:
         return pending
 
     def _turn(self, work: Generator[None, None, Message]) -> Message | None:
-        ends_s = self._loop.time() + MAX_TURN_S
+        ends_s = self._scheduler.time() + MAX_TURN_S
         try:
-            while self._loop.time() <= ends_s:
+            while self._scheduler.time() <= ends_s:
                 next(work)
         except StopIteration as end:
             answer: Message = end.value

@@ -119,7 +119,7 @@ class _Wait:
         # No connection may be silent for longer (connections.max.idle.ms), so no fetch waits for longer.
         idle_ms = broker.max_idle_ms
         wait_ms = request.max_wait_ms if idle_ms < 0 else min(request.max_wait_ms, idle_ms)
-        self._timer = broker.loop.call_later(wait_ms / 1000, self._finish)
+        self._timer = broker.scheduler.call_later(wait_ms / 1000, self._finish)
 
     def _changed(self, tail: _Tail, by: int) -> None:
         self._bytes += by
