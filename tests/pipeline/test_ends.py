@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +78,53 @@ def test_mistakes_are_refused_before_spark_starts(
     (offsets / "1").write_text('v1\n{"batchWatermarkMs":0}\n{"u":{"0":5}}')
     code, text = run("table", "t", *where)
     assert (code, "is of u, not of t" in text) == (1, True)
+
+
+def stderr_of_daemon(module: str, imported: str, where: Path) -> str:
+    """Of a worker's daemon that is driven as Spark drives it: of one worker whose socket is closed while it writes."""
+    (where / "pyspark_writer.py").write_text(
+        f"import {imported}\ndef main(infile, outfile):\n    infile.read(1)\n    outfile.write(b'the plan')\n"
+    )
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(where), *sys.path]),
+        "PYTHON_UNIX_DOMAIN_ENABLED": "true",
+        "PYTHON_WORKER_FACTORY_SOCK_DIR": "/tmp",  # a socket's path is at most 107 bytes long
+        "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", module, "pyspark_writer"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        length = int.from_bytes(process.stdout.read(4), "big")
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(process.stdout.read(length))
+            worker = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
+        while Path(f"/proc/{worker}").exists():  # the worker's exit is the event; the daemon says nothing of it
+            time.sleep(0.01)
+        process.stdin.close()  # ends the daemon
+        return process.stderr.read().decode()
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "is_quiet"),
+    [
+        ("pyspark.daemon", "coterie.pipeline.source", True),
+        ("coterie.pipeline.worker_daemon", "json", True),
+        ("pyspark.daemon", "json", False),
+    ],
+)
+def test_a_worker_whose_socket_is_closed_leaves_no_traceback(
+    module: str, imported: str, is_quiet: bool, tmp_path: Path
+) -> None:
+    """Spark plans with PySpark's daemon and runs tasks with ours. The last case shows that PySpark's prints one otherwise."""
+    errors = stderr_of_daemon(module, imported, tmp_path)
+    assert ("BrokenPipeError" in errors, "Traceback" in errors) == (not is_quiet, not is_quiet), errors
 
 
 @pytest.mark.spark

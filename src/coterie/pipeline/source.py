@@ -41,7 +41,10 @@ from coterie.pipeline.pushdown import Bounds, bounds
 from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
 from coterie.pipeline.stream import QueryStream
 from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.worker_daemon import quiet_planner
 from coterie.records.columnar import decode_columns
+
+quiet_planner()
 
 
 class CoterieDataSource(DataSource):  # type: ignore[misc]

@@ -1,12 +1,16 @@
 """PySpark's worker daemon (`spark.python.daemon.module`), without a traceback for each worker whose query was stopped.
 
 A query that ends early closes its workers' sockets; PySpark 4.3 prints a BrokenPipeError of each on the terminal. The worker
-ends here as it does there, since it cannot be used again. Spark starts the workers of tasks with this module; the
-workers that plan a query run PySpark's own, whatever is set."""
+ends here as it does there, since it cannot be used again. Spark starts the workers of tasks with this module. The workers
+that plan a query run PySpark's own daemon, whatever is set; Spark closes their sockets once it has the plan, at times before
+the worker's last word. They import the source, which calls `quiet_planner`."""
 
 from __future__ import annotations
 
 import socket
+import sys
+import traceback
+from types import SimpleNamespace
 
 from pyspark import daemon
 
@@ -19,6 +23,19 @@ def worker(connection: socket.socket, authenticated: bool) -> int:
         return int(_worker(connection, authenticated))
     except BrokenPipeError:
         return 1
+
+
+def quiet_planner() -> None:
+    """In a worker of PySpark's own daemon, suppresses the traceback of a BrokenPipeError that ends it; elsewhere, nothing."""
+    running = sys.modules["__main__"]
+    if getattr(running.__spec__, "name", "") == daemon.__name__:
+        quiet = SimpleNamespace(print_exc=_print_exception, format_exc=traceback.format_exc)
+        vars(running)["traceback"] = quiet
+
+
+def _print_exception() -> None:
+    if not isinstance(sys.exception(), BrokenPipeError):
+        traceback.print_exc()
 
 
 if __name__ == "__main__":
