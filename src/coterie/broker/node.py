@@ -1,0 +1,166 @@
+"""A broker without its connections: the data folder, topics, both coordinators, what handlers use of them, and the upkeep.
+
+Clock, scheduler, file system and randomness are given, so that the laboratory runs the same in virtual time.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import random
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from coterie.broker.calls import Call
+from coterie.broker.clock import Clock
+from coterie.broker.explaining import Progress
+from coterie.broker.fetch_sessions import FetchSessions
+from coterie.broker.flusher import Flusher, SyncFiles
+from coterie.broker.groups import GroupCoordinator
+from coterie.broker.kept_configs import KeptConfigs, ResourceType
+from coterie.broker.log_lines import LogLines
+from coterie.broker.memory import AnswerMemory
+from coterie.broker.quotas import ClientQuotas
+from coterie.broker.scheduling import Scheduler
+from coterie.broker.scram_credentials import ScramCredentials
+from coterie.broker.settings import BrokerSettings, advertised_address, read_properties
+from coterie.broker.settings.resource_tables import ClientMetricsConfig, client_metrics_config
+from coterie.broker.telemetry import Telemetry
+from coterie.broker.topics import Topics
+from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
+from coterie.broker.turns import Turns
+from coterie.log import checked_files
+from coterie.log.filesystem import FileSystem
+
+logger = logging.getLogger(__name__)
+
+FETCHES_REMEMBERED = 10_000
+FLUSH_CHECK_MS = 250
+_META = "meta.properties"
+
+
+class BrokerNode:
+    """The `Services` of one broker, for every handler. ``rng`` makes the ids of topics, members and fetch sessions."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock, rng: random.Random) -> None:
+        self.settings, self.clock, self._rng = settings, clock, rng
+        self.data: Path | None = None
+        self.max_fetch_bytes: int = settings.current.fetch_max_bytes
+        self.max_idle_ms: int = settings.current.connections_max_idle_ms
+        self.answer_memory = AnswerMemory(settings.current.coterie_queued_max_response_bytes)
+        self.node_id: int = settings.current.node_id
+        self.cluster_id = ""
+        self._advertised = advertised_address(settings)
+        self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
+        slots = settings.current.max_incremental_fetch_session_cache_slots
+        self.fetch_sessions = FetchSessions(slots, lambda: rng.randrange(1, 2**31))
+        self.progress = Progress()
+
+    def open(
+        self, fs: FileSystem, scheduler: Scheduler, sync: SyncFiles, disk_failed: Callable[[OSError], None]
+    ) -> None:
+        """Reads the data folder and begins to load the groups. ``disk_failed``: called after a sync that failed; the broker
+        must stop then. Raises OSError, UnreadableFile, or SettingError for a bad setting among those kept in the folder."""
+        self.scheduler: Scheduler = scheduler
+        self.turns = Turns(scheduler)
+        self.log_lines = LogLines(logger, scheduler)
+        self._open_folder(fs)
+        self.telemetry = Telemetry(
+            self.settings.current.telemetry_max_bytes, self._client_metrics_configs, lambda: self._uuid().bytes
+        )
+        self.flusher = Flusher(scheduler, sync, disk_failed)
+        self.groups = GroupCoordinator(
+            self.settings, self.topics, self.clock, scheduler, self.flusher, lambda: str(self._uuid())
+        )
+        self.groups.start()
+        self.transactions = TransactionCoordinator(
+            self.settings, self.topics, self.groups, self.clock, self._producer_ids
+        )
+
+    def _open_folder(self, fs: FileSystem) -> None:
+        self._identify(fs)
+        self.kept_configs = KeptConfigs(fs)
+        self.settings.alter(*self._altered_settings())
+        self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes)
+        self.topics.load()
+        self.quotas = ClientQuotas(fs)
+        self.scram_credentials = ScramCredentials(fs)
+        self._producer_ids = loaded_producer_ids(fs, self.topics)
+
+    def _uuid(self) -> uuid.UUID:
+        return uuid.UUID(int=self._rng.getrandbits(128), version=4)
+
+    def _identify(self, fs: FileSystem) -> None:
+        """The cluster id, kept in Kafka's meta.properties."""
+        if fs.exists(_META):
+            remedy = "restore it from a backup, or move it away to get a new cluster id"
+            kept = read_properties(checked_files.read_lines(fs, _META, remedy))
+            self.cluster_id = kept.get("cluster.id", "")
+        if not self.cluster_id:
+            self.cluster_id = base64.urlsafe_b64encode(self._uuid().bytes).decode().rstrip("=")
+            text = f"version=1\ncluster.id={self.cluster_id}\nnode.id={self.node_id}\n"
+            fs.write_file(_META, checked_files.to_lines(text))
+
+    def load_transactions(self) -> None:
+        """Loads the transaction coordinator, soon and once the groups are loaded."""
+        self.scheduler.call_soon(lambda: self.groups.when_loaded(self.transactions.load))
+
+    # -- what handlers use --------------------------------------------------------------------------------------------
+
+    def address(self, call: Call) -> tuple[str, int]:
+        """The host and port that clients connect to: advertised.listeners, or else the address of their connection."""
+        return self._advertised or call.local_address
+
+    def fetched(self, call: Call) -> int:
+        """Records the time of a client's fetch, the broker's nearest sign of a poll; returns it in ms."""
+        fetches = self.fetches
+        who = (call.client_id, call.host)
+        if who not in fetches and len(fetches) >= FETCHES_REMEMBERED:
+            del fetches[next(iter(fetches))]
+        now_ms = fetches[who] = self.clock.now_ms()
+        return now_ms
+
+    def apply_kept_settings(self) -> None:
+        """Puts the broker's altered settings in force. Raises SettingError."""
+        self.settings.alter(*self._altered_settings())
+        self.topics.settings_changed()
+
+    def _altered_settings(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Settings of all brokers, and settings of this one."""
+        of = self.kept_configs.of
+        return of(ResourceType.BROKER, ""), of(ResourceType.BROKER, str(self.node_id))
+
+    def _client_metrics_configs(self) -> list[ClientMetricsConfig]:
+        kept, kind = self.kept_configs, ResourceType.CLIENT_METRICS
+        return [client_metrics_config(kept.of(kind, name)) for name in kept.names(kind)]
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------
+
+    def upkeep(self) -> list[tuple[int, Callable[[], None]]]:
+        """The periodic tasks: the interval in ms, and what is done then, which may raise OSError."""
+        current = self.settings.current
+        return [
+            (current.log_retention_check_interval_ms, self._retain),
+            (current.offsets_retention_check_interval_ms, self.groups.expire_offsets),
+            (
+                current.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                self.transactions.abort_timed_out,
+            ),
+            (FLUSH_CHECK_MS, self._flush_due),
+        ]
+
+    def _retain(self) -> None:
+        now_ms = self.clock.now_ms()
+        expired_ms = now_ms - self.settings.current.producer_id_expiration_ms
+        for log in self.topics.every_log():
+            log.retain(now_ms)
+            log.producers.expire(expired_ms, log.transactions.open)
+        self.topics.save_start_offsets()
+
+    def _flush_due(self) -> None:
+        """flush.ms: a log is synced when its oldest unsynced record is that old."""
+        now_ms = self.clock.now_ms()
+        for log in self.topics.every_log():
+            if log.unflushed_messages and now_ms - log.unflushed_since_ms >= log.config.flush_ms:
+                self.flusher.after_sync(log)
