@@ -1,0 +1,162 @@
+"""The only road by which a group of the consumer protocol changes: apply one event.
+
+The order of a log may lack records that compaction removed, so an event may name a partition that another member still
+has in an older epoch: the newer epoch wins (scenario testReplayConsumerGroupCurrentMemberAssignmentWithCompaction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from coterie.coordinator.consumer import events as e
+from coterie.coordinator.consumer.state import (
+    LEAVE_GROUP_EPOCH,
+    LEAVE_GROUP_STATIC_EPOCH,
+    NO_ASSIGNMENT_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    CurrentAssignment,
+    MemberState,
+    MemberTimers,
+)
+
+
+def replay_consumer(group: ConsumerGroup, event: e.ConsumerEvent, now_ms: int) -> None:
+    """Applies ``event``, which happened at ``now_ms``."""
+    _APPLY[type(event)](group, event, now_ms)
+
+
+def _group_epoch(group: ConsumerGroup, event: e.GroupEpochStored, now_ms: int) -> None:
+    group.group_epoch, group.metadata_hash = event.epoch, event.metadata_hash
+
+
+def _group_removed(group: ConsumerGroup, event: e.GroupEpochRemoved, now_ms: int) -> None:
+    assert not group.members, f"{group.group_id} still has members"
+    assert not group.target, f"{group.group_id} still has a target assignment"
+    assert group.assignment_epoch == NO_ASSIGNMENT_EPOCH, f"{group.group_id} still has an assignment epoch"
+    group.is_dead = True
+
+
+def _partition_metadata(group: ConsumerGroup, event: e.PartitionMetadataStored, now_ms: int) -> None:
+    group.partition_metadata_recorded = True
+
+
+def _partition_metadata_removed(group: ConsumerGroup, event: e.PartitionMetadataRemoved, now_ms: int) -> None:
+    group.partition_metadata_recorded = False
+
+
+def _subscription(group: ConsumerGroup, event: e.SubscriptionStored, now_ms: int) -> None:
+    _put(group, replace(_member(group, event.member_id), subscription=event.subscription))
+    instance_id = event.subscription.instance_id
+    if instance_id is not None:
+        group.static_members[instance_id] = event.member_id
+
+
+def _subscription_removed(group: ConsumerGroup, event: e.SubscriptionRemoved, now_ms: int) -> None:
+    member = group.members.get(event.member_id)
+    if member is None:
+        return
+    assert member.current.member_epoch == LEAVE_GROUP_EPOCH, f"{event.member_id} still has a current assignment"
+    assert event.member_id not in group.target, f"{event.member_id} still has a target assignment"
+    _count(group, member.current, -1)
+    del group.members[event.member_id]
+    group.timers.pop(event.member_id, None)
+    instance_id = member.subscription.instance_id
+    if instance_id is not None and group.static_members.get(instance_id) == event.member_id:
+        del group.static_members[instance_id]
+
+
+def _target_epoch(group: ConsumerGroup, event: e.TargetEpochStored, now_ms: int) -> None:
+    group.assignment_epoch, group.assignment_timestamp_ms = event.epoch, event.timestamp_ms
+
+
+def _target_epoch_removed(group: ConsumerGroup, event: e.TargetEpochRemoved, now_ms: int) -> None:
+    assert not group.target, f"{group.group_id} still has a target assignment"
+    group.assignment_epoch, group.assignment_timestamp_ms = NO_ASSIGNMENT_EPOCH, 0
+
+
+def _target(group: ConsumerGroup, event: e.TargetStored, now_ms: int) -> None:
+    group.target[event.member_id] = event.partitions
+
+
+def _target_removed(group: ConsumerGroup, event: e.TargetRemoved, now_ms: int) -> None:
+    group.target.pop(event.member_id, None)
+
+
+def _current(group: ConsumerGroup, event: e.CurrentStored, now_ms: int) -> None:
+    member, current = _member(group, event.member_id), event.current
+    _release(group, event.member_id, member.current)
+    for partition in (*current.assigned, *current.pending_revocation):
+        owner = group.owners.get(partition)
+        assert owner is None or group.members[owner].current.member_epoch < current.member_epoch, (
+            f"{partition[0].hex()}-{partition[1]} still belongs to {owner}"
+        )
+        group.owners[partition] = event.member_id
+    _put(group, replace(member, current=current))
+    revokes = current.state == MemberState.UNREVOKED_PARTITIONS and current.member_epoch != LEAVE_GROUP_STATIC_EPOCH
+    timeout_ms = member.subscription.rebalance_timeout_ms
+    # A member of the classic protocol has the timeouts of its JoinGroup and SyncGroup instead.
+    limited = revokes and member.subscription.classic is None
+    group.timers[event.member_id].rebalance_ms = now_ms + timeout_ms if limited else None
+
+
+def _current_removed(group: ConsumerGroup, event: e.CurrentRemoved, now_ms: int) -> None:
+    member = group.members.get(event.member_id)
+    if member is not None:
+        _release(group, event.member_id, member.current)
+        _put(group, replace(member, current=CurrentAssignment(LEAVE_GROUP_EPOCH, LEAVE_GROUP_EPOCH)))
+
+
+def _regex(group: ConsumerGroup, event: e.RegexStored, now_ms: int) -> None:
+    group.regexes[event.regex] = event.resolved
+
+
+def _regex_removed(group: ConsumerGroup, event: e.RegexRemoved, now_ms: int) -> None:
+    group.regexes.pop(event.regex, None)
+
+
+def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
+    return group.members.get(member_id) or ConsumerMember(member_id)
+
+
+def _put(group: ConsumerGroup, member: ConsumerMember) -> None:
+    earlier = group.members.get(member.member_id)
+    if earlier is None:
+        group.timers[member.member_id] = MemberTimers()
+    else:
+        _count(group, earlier.current, -1)
+    _count(group, member.current, 1)
+    group.members[member.member_id] = member
+
+
+def _count(group: ConsumerGroup, current: CurrentAssignment, by: int) -> None:
+    if current.state == MemberState.STABLE:
+        group.epochs[current.member_epoch] += by
+        if not group.epochs[current.member_epoch]:
+            del group.epochs[current.member_epoch]
+
+
+def _release(group: ConsumerGroup, member_id: str, current: CurrentAssignment) -> None:
+    for partition in (*current.assigned, *current.pending_revocation):
+        if group.owners.get(partition) == member_id:
+            del group.owners[partition]
+
+
+_APPLY: dict[type, Callable[[ConsumerGroup, Any, int], None]] = {
+    e.GroupEpochStored: _group_epoch,
+    e.GroupEpochRemoved: _group_removed,
+    e.PartitionMetadataStored: _partition_metadata,
+    e.PartitionMetadataRemoved: _partition_metadata_removed,
+    e.SubscriptionStored: _subscription,
+    e.SubscriptionRemoved: _subscription_removed,
+    e.TargetEpochStored: _target_epoch,
+    e.TargetEpochRemoved: _target_epoch_removed,
+    e.TargetStored: _target,
+    e.TargetRemoved: _target_removed,
+    e.CurrentStored: _current,
+    e.CurrentRemoved: _current_removed,
+    e.RegexStored: _regex,
+    e.RegexRemoved: _regex_removed,
+}
