@@ -14,13 +14,17 @@ from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import (
     ConsumerGroup,
     CurrentAssignment,
-    GroupState,
-    MemberState,
+    ConsumerGroupState,
+    ConsumerMemberState,
     TopicIdPartition,
 )
 from coterie.wire.errors import ErrorCode, Refusal
 
-S, UV, UL = MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS
+S, UV, UL = (
+    ConsumerMemberState.STABLE,
+    ConsumerMemberState.UNREVOKED_PARTITIONS,
+    ConsumerMemberState.UNRELEASED_PARTITIONS,
+)
 
 
 def partitions(text: str, epoch: int = -1) -> dict[TopicIdPartition, int]:
@@ -32,7 +36,7 @@ def partitions(text: str, epoch: int = -1) -> dict[TopicIdPartition, int]:
     return read
 
 
-def current(epochs: str, state: MemberState, assigned: str, pending: str = "") -> CurrentAssignment:
+def current(epochs: str, state: ConsumerMemberState, assigned: str, pending: str = "") -> CurrentAssignment:
     """`10/9`: epoch and previous epoch; partitions without an epoch of their own are in the first."""
     epoch, previous = map(int, epochs.split("/"))
     return CurrentAssignment(epoch, previous, state, partitions(assigned, epoch), partitions(pending, epoch))
@@ -77,7 +81,7 @@ CASES: list[Case] = [
     ("testUnreleasedPartitionsToUnreleasedPartitions", WAITING, 11, "a234 b567", ALL, None, "ab", False, WAITING),
     ("testUnreleasedPartitionsToUnrevokedPartitions", WAITING, 12, "a3 b6", ALL, None, "ab", False,
      current("11/11", UV, "a3 b6", "a2 b5")),
-    ("testUnknownState", current("11/10", MemberState.UNKNOWN, "a3 b6", "a2 b5"), 12, "a3 b6", ALL, "", "ab", False,
+    ("testUnknownState", current("11/10", ConsumerMemberState.UNKNOWN, "a3 b6", "a2 b5"), 12, "a3 b6", ALL, "", "ab", False,
      current("12/11", S, "a3@11 b6@11")),
     ("testStableToStableWithAssignmentTopicsNoLongerInSubscription", UNSUBSCRIBED, 11, "a123 b456", "", "b456", "b",
      False, current("11/10", S, "b456@10")),
@@ -115,7 +119,7 @@ def test_current_assignment(case: Case) -> None:
 
 @pytest.mark.parametrize("owned", [None, "a3"])
 def test_a_member_in_an_unknown_state_is_fenced_while_it_owns_anything(owned: str | None) -> None:
-    before = current("11/10", MemberState.UNKNOWN, "a3 b6", "a2 b5")
+    before = current("11/10", ConsumerMemberState.UNKNOWN, "a3 b6", "a2 b5")
     reported = None if owned is None else partitions(owned).keys()
     with pytest.raises(Refusal) as refused:
         reconcile(before, Reconciliation(12, partitions("a3 b6").keys(), TOPICS, IN_ANOTHERS, reported))
@@ -219,7 +223,7 @@ class Course:
             for p in (*m.current.assigned, *m.current.pending_revocation)
         }
         stable = sum(m.current.is_reconciled_to(self.group.assignment_epoch) for m in self.group.members.values())
-        assert (self.group.state == GroupState.STABLE) == (
+        assert (self.group.state == ConsumerGroupState.STABLE) == (
             bool(self.group.members) and stable == len(self.group.members)
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.coordinator.consumer.state import CurrentAssignment, ResolvedRegex, Subscription, TopicIdPartition
+from coterie.coordinator.consumer.state import CurrentAssignment, ResolvedRegex, ConsumerSubscription, TopicIdPartition
 from coterie.coordinator.state import Cause
 
 
@@ -42,7 +42,7 @@ class SubscriptionStored:
     """Key 5: a member is new, or asks for something else."""
 
     member_id: str
-    subscription: Subscription
+    subscription: ConsumerSubscription
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from coterie.coordinator.consumer.state import CurrentAssignment, MemberState, TopicId, TopicIdPartition
+from coterie.coordinator.consumer.state import CurrentAssignment, ConsumerMemberState, TopicId, TopicIdPartition
 from coterie.wire.errors import ErrorCode, Refusal
 
 
@@ -39,11 +39,11 @@ def reconcile(current: CurrentAssignment, given: Reconciliation) -> CurrentAssig
     """The member's next current assignment; ``current`` itself where there is no step. Raises Refusal
     FENCED_MEMBER_EPOCH."""
     match current.state:
-        case MemberState.STABLE if current.member_epoch == given.target_epoch:
+        case ConsumerMemberState.STABLE if current.member_epoch == given.target_epoch:
             return _without_unsubscribed(current, given)
-        case MemberState.UNREVOKED_PARTITIONS if _still_has(current.pending_revocation, given):
+        case ConsumerMemberState.UNREVOKED_PARTITIONS if _still_has(current.pending_revocation, given):
             return _without_unsubscribed(current, given)
-        case MemberState.UNKNOWN:
+        case ConsumerMemberState.UNKNOWN:
             if given.owned is None or given.owned:
                 raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH)
             return _advance(replace(current, member_epoch=given.target_epoch), given, current.member_epoch)
@@ -67,7 +67,7 @@ def _without_unsubscribed(current: CurrentAssignment, given: Reconciliation) -> 
     pending = {**current.pending_revocation, **dropped}
     epoch = current.member_epoch
     if _still_has(pending, given):
-        return CurrentAssignment(epoch, epoch, MemberState.UNREVOKED_PARTITIONS, kept, pending)
+        return CurrentAssignment(epoch, epoch, ConsumerMemberState.UNREVOKED_PARTITIONS, kept, pending)
     return replace(current, previous_member_epoch=epoch, assigned=kept)
 
 
@@ -76,10 +76,10 @@ def _advance(current: CurrentAssignment, given: Reconciliation, previous_epoch: 
     kept = {p: epoch for p, epoch in current.assigned.items() if p in target}
     revoked = {p: epoch for p, epoch in current.assigned.items() if p not in target}
     if revoked and _still_has(revoked, given):
-        state = MemberState.UNREVOKED_PARTITIONS
+        state = ConsumerMemberState.UNREVOKED_PARTITIONS
         return CurrentAssignment(current.member_epoch, previous_epoch, state, kept, revoked)
     missing = target - kept.keys()
     unreleased = {p for p in missing if p in given.owners and p not in current.pending_revocation}
     assigned = {**kept, **dict.fromkeys(sorted(missing - unreleased), given.target_epoch)}
-    state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
+    state = ConsumerMemberState.UNRELEASED_PARTITIONS if unreleased else ConsumerMemberState.STABLE
     return CurrentAssignment(given.target_epoch, previous_epoch, state, assigned)

@@ -18,7 +18,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerGroup,
     ConsumerMember,
     CurrentAssignment,
-    MemberState,
+    ConsumerMemberState,
     MemberTimers,
 )
 
@@ -95,7 +95,9 @@ def _current(group: ConsumerGroup, event: e.CurrentStored, now_ms: int) -> None:
         )
         group.owners[partition] = event.member_id
     _put(group, replace(member, current=current))
-    revokes = current.state == MemberState.UNREVOKED_PARTITIONS and current.member_epoch != LEAVE_GROUP_STATIC_EPOCH
+    revokes = (
+        current.state == ConsumerMemberState.UNREVOKED_PARTITIONS and current.member_epoch != LEAVE_GROUP_STATIC_EPOCH
+    )
     timeout_ms = member.subscription.rebalance_timeout_ms
     # A member of the classic protocol has the timeouts of its JoinGroup and SyncGroup instead.
     limited = revokes and member.subscription.classic is None
@@ -132,7 +134,7 @@ def _put(group: ConsumerGroup, member: ConsumerMember) -> None:
 
 
 def _count(group: ConsumerGroup, current: CurrentAssignment, by: int) -> None:
-    if current.state == MemberState.STABLE:
+    if current.state == ConsumerMemberState.STABLE:
         group.epochs[current.member_epoch] += by
         if not group.epochs[current.member_epoch]:
             del group.epochs[current.member_epoch]

@@ -21,7 +21,7 @@ LEAVE_GROUP_STATIC_EPOCH = -2
 NO_ASSIGNMENT_EPOCH = -1
 
 
-class MemberState(IntEnum):
+class ConsumerMemberState(IntEnum):
     """A member's state as its record has it (Kafka's MemberState); any other number is read as UNKNOWN."""
 
     STABLE = 0
@@ -30,11 +30,11 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def _missing_(cls, value: object) -> MemberState:
+    def _missing_(cls, value: object) -> ConsumerMemberState:
         return cls.UNKNOWN
 
 
-class GroupState(StrEnum):
+class ConsumerGroupState(StrEnum):
     """A group's state under Kafka's name (ConsumerGroupState); it follows from the epochs of the group and its members."""
 
     EMPTY = "Empty"
@@ -53,7 +53,7 @@ class ClassicMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class ConsumerSubscription:
     """What a member asks for: topics by name and by one regular expression ("" for none). ``rebalance_timeout_ms`` is the
     longest time that it may take to revoke partitions."""
 
@@ -75,13 +75,13 @@ class CurrentAssignment:
 
     member_epoch: int = JOIN_GROUP_EPOCH
     previous_member_epoch: int = -1
-    state: MemberState = MemberState.STABLE
+    state: ConsumerMemberState = ConsumerMemberState.STABLE
     assigned: Mapping[TopicIdPartition, int] = field(default_factory=dict)
     pending_revocation: Mapping[TopicIdPartition, int] = field(default_factory=dict)
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Whether the member has everything of that target assignment, and nothing else."""
-        return self.state == MemberState.STABLE and self.member_epoch == assignment_epoch
+        return self.state == ConsumerMemberState.STABLE and self.member_epoch == assignment_epoch
 
     def assignment_epoch(self, partition: TopicIdPartition) -> int | None:
         """The epoch in which the member got the partition; None where it is not responsible for it."""
@@ -93,7 +93,7 @@ class ConsumerMember:
     """A member of the group."""
 
     member_id: str
-    subscription: Subscription = Subscription()
+    subscription: ConsumerSubscription = ConsumerSubscription()
     current: CurrentAssignment = CurrentAssignment()
 
 
@@ -144,16 +144,16 @@ class ConsumerGroup:
     is_dead: bool = False
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ConsumerGroupState:
         """Kafka's ConsumerGroup.maybeUpdateGroupState."""
         if self.is_dead:
-            return GroupState.DEAD
+            return ConsumerGroupState.DEAD
         if not self.members:
-            return GroupState.EMPTY
+            return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
-            return GroupState.ASSIGNING
+            return ConsumerGroupState.ASSIGNING
         reconciled = self.epochs[self.assignment_epoch] == len(self.members)
-        return GroupState.STABLE if reconciled else GroupState.RECONCILING
+        return ConsumerGroupState.STABLE if reconciled else ConsumerGroupState.RECONCILING
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         """The member that has the instance id."""
