@@ -13,9 +13,9 @@ from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
 from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import (
     ConsumerGroup,
-    CurrentAssignment,
     ConsumerGroupState,
     ConsumerMemberState,
+    CurrentAssignment,
     TopicIdPartition,
 )
 from coterie.wire.errors import ErrorCode, Refusal
@@ -134,13 +134,15 @@ EVERY = [(topic, index) for topic in sorted(TOPICS) for index in range(4)]
 
 @dataclass
 class Client:
-    """A member's own view: what it uses, and what it was last told to use (None: nothing new)."""
+    """A member's own view: the partitions that it uses, and an assignment that it got and has not applied (None: none).
+
+    It reports both: one that left out an assignment under way would acknowledge its revocation before it took it."""
 
     uses: set[TopicIdPartition] = field(default_factory=set)
     assigned: set[TopicIdPartition] | None = None
 
     def revoke(self) -> None:
-        """Gives up what it was told to give up."""
+        """Revokes what the last assignment lacks."""
         if self.assigned is not None:
             self.uses &= self.assigned
 
@@ -198,7 +200,7 @@ class Course:
                 self.group.target[member_id],
                 self.subscribed[member_id],
                 self.group.owners,
-                set(client.uses) if report else None,
+                client.uses | (client.assigned or set()) if report else None,
                 changed,
             ),
         )

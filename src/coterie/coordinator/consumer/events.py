@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.coordinator.consumer.state import CurrentAssignment, ResolvedRegex, ConsumerSubscription, TopicIdPartition
+from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssignment, ResolvedRegex, TopicIdPartition
 from coterie.coordinator.state import Cause
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from coterie.coordinator.consumer.state import CurrentAssignment, ConsumerMemberState, TopicId, TopicIdPartition
+from coterie.coordinator.consumer.state import ConsumerMemberState, CurrentAssignment, TopicId, TopicIdPartition
 from coterie.wire.errors import ErrorCode, Refusal
 
 

@@ -17,8 +17,8 @@ from coterie.coordinator.consumer.state import (
     NO_ASSIGNMENT_EPOCH,
     ConsumerGroup,
     ConsumerMember,
-    CurrentAssignment,
     ConsumerMemberState,
+    CurrentAssignment,
     MemberTimers,
 )
 
