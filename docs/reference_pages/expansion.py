@@ -10,6 +10,7 @@ from typing import Any
 from reference_pages import (
     command_line,
     history,
+    json_output,
     protocol,
     python_api,
     root_documents,
@@ -35,6 +36,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "journal_causes": history.journal_causes,
     "history_tables": history.history_tables,
     "command_line": command_line.command_line,
+    "json_commands": json_output.json_commands,
+    "json_objects": json_output.json_objects,
     "python_client": python_api.python_client,
     "python_blocking": python_api.python_blocking,
     "python_pipeline": python_api.python_pipeline,

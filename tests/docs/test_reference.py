@@ -12,6 +12,7 @@ import pytest
 from reference_pages import (
     command_line,
     history,
+    json_output,
     markdown,
     protocol,
     public_api,
@@ -25,6 +26,7 @@ import coterie.client
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS
 from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
 from coterie.broker.unserved import UNSERVED
+from coterie.cli.json_documents import json_documents
 from coterie.client import KafkaError
 from coterie.client.settings import CLIENT_SETTINGS
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
@@ -99,6 +101,15 @@ def test_every_command_is_on_the_page() -> None:
     paths = [path for path, command, _ in command_line.commands() if not isinstance(command, click.Group)]
     assert {"coterie broker", "coterie groups history", "coterie pipeline what-if"} <= set(paths)
     assert all(re.search(rf"^#+ {path}$", page, re.M) for path in paths)
+
+
+def test_every_json_document_is_on_the_page() -> None:
+    assert first_cells(json_output.json_commands()) == [f"coterie {name}" for name in sorted(json_documents())]
+    page = json_output.json_objects()
+    assert "### GroupDocument\n" in page
+    assert "| `lag` | integer or null |" in page
+    linked = set(re.findall(r"\(#(\w+)\)", json_output.json_commands() + page))
+    assert linked == {name.lower() for name in re.findall(r"^### (\w+)$", page, re.M)}
 
 
 def test_every_exported_name_is_on_the_page() -> None:

@@ -9,11 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
+from coterie.cli.json_figures import WhatIfMeasures
 from coterie.console.what_if_page import sections
 from coterie.laboratory.churn import MembershipChange
 from coterie.laboratory.reading_member import Workload
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.what_if import GridError, changes_of_history, grid, run_row, run_what_if
+from tests.cli.json_shapes import differing
 
 CHANGES = [
     MembershipChange(0, True, "a"),
@@ -31,11 +33,12 @@ def test_the_same_table_whatever_the_partitioning(spark: Any, tmp_path: Path) ->
     seeds = range(3)
     few, totals = run_what_if(spark, CHANGES, LOAD, settings, seeds, tmp_path / "few", 1)
     many, _ = run_what_if(spark, CHANGES, LOAD, settings, seeds, tmp_path / "many", 7)
-    alone = [run_row(CHANGES, LOAD, place, s, seed) for place, s in enumerate(settings) for seed in seeds]
+    alone = [run_row(CHANGES, LOAD, index, s, seed) for index, s in enumerate(settings) for seed in seeds]
     assert few == many == alone
     assert len(few) == 12
-    assert [t["place"] for t in totals] == [0, 1, 2, 3]
+    assert [t["setting"] for t in totals] == [0, 1, 2, 3]
     assert totals[0]["rebalances_avoided"] == 0
+    assert not [text for row in totals for text in differing(WhatIfMeasures, row, "row")]
     made = sections(totals)
     assert "cooperative-sticky" in made[0].body
     assert "session 30 s" in made[1].body

@@ -36,6 +36,7 @@ from coterie.zookeeper.operations import (
 )
 from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
 from tests.broker_process import BrokerProcess
+from tests.cli.json_shapes import documented
 
 SESSION_MS = 2_000
 RECORDS = 600
@@ -307,7 +308,11 @@ def test_a_groups_offsets_go_to_kafka(
     assert {p["committed"] for p in json.loads(described)["partitions"]} == {RECORDS // 2}
     again = run_cli(capsys, "groups", "migrate", "moved-crew", "--zookeeper", zookeeper.address)
     assert "0 of 2 offsets" in again
-    listed = json.loads(run_cli(capsys, "groups", "list", "--zookeeper", zookeeper.address, "--json"))
+    in_zookeeper = ("--zookeeper", zookeeper.address, "--json")
+    moved = documented("groups migrate", run_cli(capsys, "groups", "migrate", "moved-crew", "--dry-run", *in_zookeeper))
+    assert [m["in_zookeeper"] for m in moved] == [RECORDS // 2] * 2
+    documented("groups describe", run_cli(capsys, "groups", "describe", "moved-crew", *in_zookeeper))
+    listed = documented("groups list", run_cli(capsys, "groups", "list", *in_zookeeper))
     assert {(g["group"], g["protocol_type"]) for g in listed} >= {("moved-crew", "zookeeper"), ("moved-crew", "")}
     described = run_cli(capsys, "groups", "describe", "moved-crew", "--zookeeper", zookeeper.address)
     assert "total lag: 0" in described

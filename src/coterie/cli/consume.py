@@ -14,6 +14,7 @@ from coterie.cli.zookeeper import read_streams, zookeeper_option
 from coterie.console.terminal import OutputFailed, write_json, write_line, write_value
 
 if TYPE_CHECKING:
+    from coterie.cli.json_documents import ConsumedRecord
     from coterie.client import Consumer, Record, TopicPartition
 
 JOIN_NOTICE_S = 10.0  # without an assignment; a first join waits for group.initial.rebalance.delay.ms
@@ -184,7 +185,7 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
 
 
-def _as_json(record: Record) -> dict[str, Any]:
+def _as_json(record: Record) -> ConsumedRecord:
     return {
         "topic": record.topic,
         "partition": record.partition,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from coterie.cli.invocation import run
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
 from coterie.quantity import quantity
+
+if TYPE_CHECKING:
+    from coterie.cli.json_figures import DemoCheck, DemoResult
 
 PIPED_WIDTH = 200  # columns of the checks where no terminal has its own
 
@@ -74,8 +78,14 @@ def _write_results(checks: list[object], out: Path, seconds: float, as_json: boo
     right = all(c.right for c in results)
     report = out / "report.html"
     if as_json:
-        rows = [{"check": c.name, "right": c.right, "detail": c.detail} for c in results]
-        write_json({"right": right, "seconds": round(seconds, 1), "report": str(report), "checks": rows}, indent=2)
+        rows: list[DemoCheck] = [{"check": c.name, "right": c.right, "detail": c.detail} for c in results]
+        document: DemoResult = {
+            "right": right,
+            "seconds": round(seconds, 1),
+            "report": str(report),
+            "checks": rows,
+        }
+        write_json(document, indent=2)
     else:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for c in results:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +19,7 @@ from coterie.lag import lag_text, total_lag
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
+    from coterie.cli.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupEvent, GroupRow
     from coterie.client.lint import Advice
 
 # The events of the journal that `groups history` shows without --all: the generations, what ends a group, and the restart
@@ -61,16 +62,16 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server
     """List every group with its state."""
     from coterie.client import Admin
 
-    in_zookeeper: list[dict[str, str]] = []
+    in_zookeeper: list[GroupRow] = []
     if zookeeper is not None:
         in_zookeeper, bootstrap_server = sentences(list_in_zookeeper, zookeeper)
 
-    async def ask() -> list[dict[str, str]]:
+    async def ask() -> list[GroupRow]:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             listed = await admin.list_groups(states)
         return [{"group": g.group_id, "state": g.state, "protocol_type": g.protocol_type} for g in listed]
 
-    listed_groups = run(ask()) + [g for g in in_zookeeper if not states or g["state"] in states]
+    listed_groups: list[GroupRow] = run(ask()) + [g for g in in_zookeeper if not states or g["state"] in states]
     rows = [(g["group"], g["state"], g["protocol_type"] or "(simple)") for g in listed_groups]
     show(listed_groups, as_json, ["GROUP", "STATE", "TYPE"], rows, "there are no groups")
 
@@ -83,7 +84,7 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server
 def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
     """Show a group's state, members, owners and lag."""
     if zookeeper is not None:
-        description = sentences(describe_in_zookeeper, group, zookeeper)
+        description: GroupDocument = sentences(describe_in_zookeeper, group, zookeeper)
     else:
         description = run(describe_group(group, bootstrap_server))
     if as_json:
@@ -128,8 +129,8 @@ def lint(group: str, bootstrap_server: str, as_json: bool) -> None:
     raise SystemExit(0 if all(advice.safe for advice in advices) else 1)
 
 
-async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
-    """A group as a dictionary: state, members, partitions with owner and lag."""
+async def describe_group(group: str, bootstrap_server: str) -> GroupDocument:
+    """What `groups describe --json` prints."""
     from coterie.client import Admin
 
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
@@ -138,7 +139,7 @@ async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
         owners = described.owners
         missing = [tp for tp in owners if tp not in offsets]
         ends = await admin.offsets(dict.fromkeys(missing, -1)) if missing else {}
-    partitions = []
+    partitions: list[DescribedPartition] = []
     for tp in sorted({*offsets, *owners}):
         committed, end = offsets.get(tp, (None, ends.get(tp)))
         owner = owners.get(tp)
@@ -153,21 +154,22 @@ async def describe_group(group: str, bootstrap_server: str) -> dict[str, Any]:
                 "host": owner.host if owner else None,
             }
         )
+    members: list[DescribedMember] = [
+        {
+            "member_id": m.member_id,
+            "group_instance_id": m.group_instance_id,
+            "client_id": m.client_id,
+            "host": m.host,
+            "partitions": len(m.assignment.topic_partitions),
+        }
+        for m in described.members
+    ]
     return {
         "group": group,
         "state": described.state,
         "protocol_type": described.protocol_type,
         "protocol": described.partition_assignor,
-        "members": [
-            {
-                "member_id": m.member_id,
-                "group_instance_id": m.group_instance_id,
-                "client_id": m.client_id,
-                "host": m.host,
-                "partitions": len(m.assignment.topic_partitions),
-            }
-            for m in described.members
-        ],
+        "members": members,
         "partitions": partitions,
         "lag": total_lag(partitions),
     }
@@ -185,7 +187,7 @@ def history(group: str, everything: bool, bootstrap_server: str, as_json: bool) 
 
     MOVED counts partitions that another member received, UNOWNED partitions that lost their owner and have none.
     """
-    lines = run(read_journal(group, bootstrap_server))
+    lines: list[GroupEvent] = run(read_journal(group, bootstrap_server))
     shown = [line for line in lines if everything or line["event"] in HISTORY_EVENTS]
     rows = [
         (
@@ -204,7 +206,7 @@ def history(group: str, everything: bool, bootstrap_server: str, as_json: bool) 
     show(shown, as_json, headers, rows, f"the journal has no events of group {group}")
 
 
-def _moved(line: dict[str, Any]) -> tuple[int | None, int | None]:
+def _moved(line: GroupEvent) -> tuple[int | None, int | None]:
     """How many partitions another owner received, and how many were left without one."""
     changed, unowned = line.get("moved_count"), line.get("unowned_count", 0)
     return (None, None) if changed is None else (changed - unowned, unowned)
@@ -214,7 +216,7 @@ def _ms(value: int | None) -> str | None:
     return None if value is None else f"{value} ms"
 
 
-async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[str, Any]]:
+async def read_journal(group: str | None, bootstrap_server: str) -> list[GroupEvent]:
     """The journal's lines of one group, or of all, oldest first, each with ``why`` in words."""
     import json
 
@@ -226,7 +228,7 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[dict[st
         if TOPIC not in await admin.topics():
             return []
         end = (await admin.offsets({journal: -1}))[journal]
-    lines: list[dict[str, Any]] = []
+    lines: list[GroupEvent] = []
     async with Consumer({"bootstrap.servers": bootstrap_server, "auto.offset.reset": "earliest"}) as consumer:
         await consumer.assign([journal])
         while consumer.position(journal) < end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from coterie.cli.commands import CommandGroup
 from coterie.cli.invocation import json_option
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
+
+if TYPE_CHECKING:
+    from coterie.cli.json_documents import CheckedFolder, FolderFinding
 
 
 @click.group(
@@ -47,8 +51,11 @@ def check(folder: Path, as_json: bool) -> None:
         raise click.ClickException(folder_trouble(folder, error)) from error
     findings = checked.findings
     if as_json:
-        rows = [{"file": f.file, "position": f.position, "problem": f.problem, "action": f.action} for f in findings]
-        write_json({"logs": checked.logs, "bytes": checked.size, "findings": rows})
+        rows: list[FolderFinding] = [
+            {"file": f.file, "position": f.position, "problem": f.problem, "action": f.action} for f in findings
+        ]
+        document: CheckedFolder = {"logs": checked.logs, "bytes": checked.size, "findings": rows}
+        write_json(document)
     else:
         write_lines(str(finding) for finding in findings)
         read = f"{quantity(checked.logs, 'log')} with {quantity(checked.size, 'byte')} read"

@@ -11,6 +11,7 @@ import click
 from coterie.cli.invocation import broker_option, json_option, milliseconds, run, show
 
 if TYPE_CHECKING:
+    from coterie.cli.json_documents import ResetOffset
     from coterie.client import Admin
     from coterie.client.types import TopicPartition
 
@@ -59,7 +60,9 @@ def reset(
     show(offsets, as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows, none)
 
 
-async def _reset(group: str, bootstrap_server: str, names: tuple[str, ...], dry_run: bool, choose: Any) -> Any:
+async def _reset(
+    group: str, bootstrap_server: str, names: tuple[str, ...], dry_run: bool, choose: Any
+) -> list[ResetOffset]:
     from coterie.client import Admin, KafkaError
     from coterie.wire.errors import ErrorCode
 

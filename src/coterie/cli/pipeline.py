@@ -17,6 +17,7 @@ from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
+    from coterie.cli.json_figures import GroupAsOf, MemberAsOf, OffsetAsOf
     from coterie.pipeline.jobs import JobSource
 
 LARGE_BYTES = 256 * 1024 * 1024
@@ -248,7 +249,7 @@ def _show_group(group: Any, as_json: bool) -> None:
     from coterie.coordinator.journal_lines import owners_of
 
     owners = owners_of((m.member_id, m.assignment) for m in group.members.values())
-    members = [
+    members: list[MemberAsOf] = [
         {
             "member_id": m.member_id,
             "client_id": m.client_id,
@@ -257,10 +258,19 @@ def _show_group(group: Any, as_json: bool) -> None:
         }
         for m in group.members.values()
     ]
-    offsets = [{"topic": t, "partition": p, "offset": o.offset} for (t, p), o in sorted(group.offsets.items())]
+    offsets: list[OffsetAsOf] = [
+        {"topic": t, "partition": p, "offset": o.offset} for (t, p), o in sorted(group.offsets.items())
+    ]
     if as_json:
-        document = {"group": group.group_id, "state": group.phase.value, "generation": group.generation}
-        write_json({**document, "protocol": group.protocol, "members": members, "offsets": offsets}, indent=2)
+        document: GroupAsOf = {
+            "group": group.group_id,
+            "state": group.phase.value,
+            "generation": group.generation,
+            "protocol": group.protocol,
+            "members": members,
+            "offsets": offsets,
+        }
+        write_json(document, indent=2)
         return
     write_line(
         f"{group.group_id}: {group.phase.value}, generation {group.generation}, assignor {group.protocol or '-'}"

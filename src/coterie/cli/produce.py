@@ -6,13 +6,16 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from coterie.cli.invocation import broker_option, json_option, run
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
+
+if TYPE_CHECKING:
+    from coterie.cli.json_documents import Produced
 
 CHUNK_BYTES = 65_536
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -70,7 +73,8 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap_s
 
     count = run(send())
     if as_json:
-        write_json({"topic": topic, "acknowledged": count})
+        document: Produced = {"topic": topic, "acknowledged": count}
+        write_json(document)
     else:
         write_line(f"{quantity(count, 'record')} acknowledged", err=True)
 

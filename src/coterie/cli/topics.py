@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +10,9 @@ from coterie.cli.commands import CommandGroup
 from coterie.cli.invocation import broker_option, done, json_option, run, show
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
+
+if TYPE_CHECKING:
+    from coterie.cli.json_documents import DescribedTopic, ListedTopic, TopicPartitionOffsets
 
 
 @click.group(
@@ -33,7 +36,7 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
     """List every topic with its number of partitions."""
     from coterie.client import Admin
 
-    async def ask() -> list[dict[str, Any]]:
+    async def ask() -> list[ListedTopic]:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             infos = await admin.topics()
         return [
@@ -42,7 +45,7 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
             if internal or not info.is_internal
         ]
 
-    listed = run(ask())
+    listed: list[ListedTopic] = run(ask())
     show(
         listed, as_json, ["TOPIC", "PARTITIONS"], [(t["topic"], t["partitions"]) for t in listed], "there are no topics"
     )
@@ -82,14 +85,14 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
     from coterie.client import Admin, TopicPartition
     from coterie.client.errors import check
 
-    async def ask() -> dict[str, Any]:
+    async def ask() -> DescribedTopic:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             info = (await admin.topics([topic]))[topic]
             check(info.error, topic)
             partitions = [TopicPartition(topic, p.partition) for p in info.partitions]
             starts = await admin.offsets(dict.fromkeys(partitions, -2))
             ends = await admin.offsets(dict.fromkeys(partitions, -1))
-            rows = [
+            rows: list[TopicPartitionOffsets] = [
                 {
                     "partition": p.partition,
                     "leader": p.leader.id if p.leader else -1,
@@ -102,9 +105,9 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
             configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
             return {"topic": topic, "partitions": rows, "configs": configs}
 
-    description = run(ask())
-    rows = [(p["partition"], p["leader"], p["start"], p["end"]) for p in description["partitions"]]
-    show(description, as_json, ["PARTITION", "LEADER", "START", "END"], rows)
+    description: DescribedTopic = run(ask())
+    cells = [(p["partition"], p["leader"], p["start"], p["end"]) for p in description["partitions"]]
+    show(description, as_json, ["PARTITION", "LEADER", "START", "END"], cells)
     if not as_json:
         write_line()
         write_lines(f"{name}={value}" for name, value in sorted(description["configs"].items()))

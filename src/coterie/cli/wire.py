@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from coterie.cli.invocation import json_option
 from coterie.console.terminal import write_json, write_lines, write_text
+
+if TYPE_CHECKING:
+    from coterie.cli.json_documents import MessageSource, ServedApi
 
 
 @click.command(
@@ -25,12 +30,14 @@ def wire(message: str | None, version: int | None, as_json: bool) -> None:
     from coterie.wire.primitives import WireError
 
     if message is None:
-        rows = [(a.key, a.name, a.advertised.first, a.advertised.last) for a in APIS.values()]
+        served: list[ServedApi] = [
+            {"key": a.key, "name": a.name, "first": a.advertised.first, "last": a.advertised.last}
+            for a in APIS.values()
+        ]
         if as_json:
-            names = ("key", "name", "first", "last")
-            write_json([dict(zip(names, row, strict=True)) for row in rows], indent=2)
+            write_json(served, indent=2)
         else:
-            write_lines(f"{key:3} {name:22} {first} to {last}" for key, name, first, last in rows)
+            write_lines(f"{a['key']:3} {a['name']:22} {a['first']} to {a['last']}" for a in served)
         return
     known = {m.__name__: m for a in APIS.values() for m in (a.request, a.response)}
     if message not in known:
@@ -43,6 +50,7 @@ def wire(message: str | None, version: int | None, as_json: bool) -> None:
     except WireError as error:
         raise click.UsageError(f"{error}; there are {kind.versions.first} to {kind.versions.last}.") from error
     if as_json:
-        write_json({"message": message, "source": text})
+        document: MessageSource = {"message": message, "source": text}
+        write_json(document)
     else:
         write_text(text)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +15,9 @@ from coterie.console.terminal import write_line
 from coterie.lag import total_lag
 from coterie.program import on_signal
 from coterie.quantity import quantity
+
+if TYPE_CHECKING:
+    from coterie.cli.json_documents import DescribedPartition, GroupDocument, GroupRow, ZooKeeperMember
 
 LOOK_S = 0.02
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,7 +83,7 @@ class _Reading:
             return message is not None
 
 
-def describe_in_zookeeper(group_id: str, zookeeper: str) -> dict[str, Any]:
+def describe_in_zookeeper(group_id: str, zookeeper: str) -> GroupDocument:
     """The document of `groups describe`."""
     from coterie.client.zookeeper.groups import ZooKeeperGroups, lag
 
@@ -88,7 +91,7 @@ def describe_in_zookeeper(group_id: str, zookeeper: str) -> dict[str, Any]:
         group = client.read(group_id)
         servers = client.bootstrap_servers()
     ends = run(lag(group, servers))
-    partitions = []
+    partitions: list[DescribedPartition] = []
     for tp in sorted({*group.partitions, *group.owners, *group.offsets}):
         committed, end = group.offsets.get(tp), ends.get(tp)
         partitions.append(
@@ -102,30 +105,31 @@ def describe_in_zookeeper(group_id: str, zookeeper: str) -> dict[str, Any]:
                 "host": None,
             }
         )
+    members: list[ZooKeeperMember] = [
+        {
+            "member_id": member,
+            "threads": dict(threads),
+            "partitions": sum(owner.rpartition("-")[0] == member for owner in group.owners.values()),
+        }
+        for member, threads in sorted(group.members.items())
+    ]
     return {
         "group": group_id,
         "state": group.state,
         "protocol_type": "zookeeper",
         "protocol": "range",
-        "members": [
-            {
-                "member_id": member,
-                "threads": dict(threads),
-                "partitions": sum(owner.rpartition("-")[0] == member for owner in group.owners.values()),
-            }
-            for member, threads in sorted(group.members.items())
-        ],
+        "members": members,
         "partitions": partitions,
         "lag": total_lag(partitions),
     }
 
 
-def list_in_zookeeper(zookeeper: str) -> tuple[list[dict[str, str]], str]:
+def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], str]:
     """Its groups, and the brokers that are registered there."""
     from coterie.client.zookeeper.groups import ZooKeeperGroups
 
     with ZooKeeperGroups(zookeeper) as client:
-        groups = [
+        groups: list[GroupRow] = [
             {"group": name, "state": client.read(name).state, "protocol_type": "zookeeper"} for name in client.names()
         ]
         return groups, client.bootstrap_servers()

@@ -21,16 +21,16 @@ from coterie.laboratory.what_if import GRID_SETTINGS, Costs, WhatIfSetting, run
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.table_files import rows_of
 
-# One row per setting and seed; `place` counts the settings, the first is what the others are compared with.
+# One row per setting and seed; `setting` counts the settings, the first is what the others are compared with.
 RUNS = (
-    "place int, seed bigint, assignor string, static boolean, session_timeout_ms bigint, heartbeat_interval_ms bigint, "
+    "setting int, seed bigint, assignor string, static boolean, session_timeout_ms bigint, heartbeat_interval_ms bigint, "
     "initial_delay_ms bigint, max_poll_interval_ms bigint, removal string, members bigint, rebalances bigint, "
     "unowned_ms bigint, longest_unowned_ms bigint, moved bigint, duplicates bigint, kills bigint, detected bigint, "
     "detection_ms bigint, longest_detection_ms bigint, false_alarms bigint, requests bigint, duration_ms bigint"
 )
 
 # The columns that identify a row's setting.
-SETTINGS = ("place", *(f.name for f in fields(WhatIfSetting)))
+SETTINGS = ("setting", *(f.name for f in fields(WhatIfSetting)))
 
 
 class GridError(ValueError):
@@ -91,7 +91,7 @@ def run_row(
 ) -> dict[str, Any]:
     """One row of RUNS."""
     costs: Costs = run(changes, load, setting, seed)
-    return {"place": index, "seed": seed, **asdict(setting), **asdict(costs)}
+    return {"setting": index, "seed": seed, **asdict(setting), **asdict(costs)}
 
 
 MEASURES = ("rebalances", "unowned_ms", "moved", "duplicates", "mean_detection_ms", "false_alarms", "requests")
@@ -103,12 +103,12 @@ def by_setting(runs: Any) -> Any:
     from pyspark.sql import functions as f
 
     measured = runs.withColumn("mean_detection_ms", f.try_divide("detection_ms", "detected"))
-    first = runs.where("place = 0").select("seed", f.col("rebalances").alias("before"))
+    first = runs.where("setting = 0").select("seed", f.col("rebalances").alias("before"))
     compared = measured.join(first, "seed", "left").withColumn("avoided", f.col("before") - f.col("rebalances"))
     totals = [f.avg("avoided").alias("rebalances_avoided"), f.count("*").alias("seeds")]
     for name in MEASURES:
         totals += [f.avg(name).alias(name), f.min(name).alias(f"{name}_low"), f.max(name).alias(f"{name}_high")]
-    return compared.groupBy(*SETTINGS).agg(*totals).orderBy("place")
+    return compared.groupBy(*SETTINGS).agg(*totals).orderBy("setting")
 
 
 def changes_of_history(out: Path, group: str) -> list[MembershipChange]:
@@ -141,11 +141,11 @@ def run_what_if(
     """Writes OUT/runs and OUT/settings; returns the rows of both."""
     runs = run_grid(spark, changes, load, settings, seeds, slices)
     runs.write.mode("overwrite").parquet(str(out / "runs.part"))
-    done = spark.read.parquet(str(out / "runs.part")).orderBy("place", "seed")
+    done = spark.read.parquet(str(out / "runs.part")).orderBy("setting", "seed")
     done.coalesce(1).write.mode("overwrite").parquet(str(out / "runs"))
     shutil.rmtree(out / "runs.part")
     kept = spark.read.parquet(str(out / "runs"))
     by_setting(kept).coalesce(1).write.mode("overwrite").parquet(str(out / "settings"))
-    ordered = spark.read.parquet(str(out / "settings")).orderBy("place")
-    every = kept.orderBy("place", "seed").select(*column_names(RUNS))
+    ordered = spark.read.parquet(str(out / "settings")).orderBy("setting")
+    every = kept.orderBy("setting", "seed").select(*column_names(RUNS))
     return [row.asDict() for row in every.collect()], [row.asDict() for row in ordered.collect()]

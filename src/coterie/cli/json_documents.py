@@ -1,0 +1,276 @@
+"""What each command prints with `--json`: the class of its document. The commands' functions are typed with these classes,
+docs/reference/json-output.md is made of them, and tests/cli/test_json_documents.py compares the outputs with them.
+
+Times are in ms since 1970, lengths of time in ms, lags in records, unless a field's name ends in another unit. An absent value
+is null, and a field is left out only where its type is NotRequired.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+from coterie.cli.json_figures import (
+    BenchResults,
+    CertificateFigures,
+    DemoResult,
+    FuzzedMembers,
+    FuzzedProducers,
+    GroupAsOf,
+    ReportPage,
+    Soaked,
+    StreamedTable,
+    WhatIf,
+)
+
+
+class GroupRow(TypedDict):
+    """A group. ``state`` is Kafka's name of its state; ``protocol_type`` is "consumer" for consumers, "connect" for Connect,
+    "zookeeper" for a group in ZooKeeper, and "" for a group that only committed offsets."""
+
+    group: str
+    state: str
+    protocol_type: str
+
+
+class DescribedMember(TypedDict):
+    """A member; ``partitions`` is the number that it owns."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    partitions: int
+
+
+class ZooKeeperMember(TypedDict):
+    """A consumer of a group in ZooKeeper: ``threads`` maps a topic to its number of streams."""
+
+    member_id: str
+    threads: dict[str, int]
+    partitions: int
+
+
+class DescribedPartition(TypedDict):
+    """A partition with an owner or a committed offset: ``end`` is the end of its log, ``owner`` a member id (in ZooKeeper: of a
+    thread), ``host`` the owner's address."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    lag: int | None
+    owner: str | None
+    host: str | None
+
+
+class GroupDocument(TypedDict):
+    """A group with its members. ``protocol`` is the assignor in force, "" while there is none; ``lag`` is the sum over the
+    partitions, null where no partition's is known."""
+
+    group: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: list[DescribedMember] | list[ZooKeeperMember]
+    partitions: list[DescribedPartition]
+    lag: int | None
+
+
+class JournalCause(TypedDict):
+    """One cause of an event: ``kind`` is one of the journal's causes, ``reason`` the client's own words (KIP-800)."""
+
+    kind: str
+    member_id: NotRequired[str]
+    client_id: NotRequired[str]
+    group_instance_id: NotRequired[str]
+    reason: NotRequired[str]
+
+
+# A functional TypedDict: `from` is a keyword of Python.
+MovedPartition = TypedDict("MovedPartition", {"topic": str, "partition": int, "from": str | None, "to": str | None})
+MovedPartition.__doc__ = "A partition whose owner changed: the member ids before and after, null for none."
+
+
+class GroupEvent(TypedDict):
+    """An event of a group: the fields of a line of the journal, and ``why``, its causes in words. A field without a value
+    is left out."""
+
+    time_ms: int
+    group: str
+    generation: int
+    event: str
+    state_from: str
+    state_to: str
+    causes: NotRequired[list[JournalCause]]
+    leader: NotRequired[str]
+    protocol: NotRequired[str]
+    members: NotRequired[int]
+    join_ms: NotRequired[int]
+    sync_ms: NotRequired[int]
+    moved: NotRequired[list[MovedPartition]]
+    moved_count: NotRequired[int]
+    unowned_count: NotRequired[int]
+    owners: NotRequired[dict[str, dict[str, list[int]]]]
+    why: str
+
+
+ResetOffset = TypedDict("ResetOffset", {"topic": str, "partition": int, "from": int | None, "to": int})
+ResetOffset.__doc__ = "A partition's committed offset before (null: none) and after; with --dry-run, what it would be."
+
+
+class Deleted(TypedDict):
+    """The name of the deleted group or topic."""
+
+    deleted: str
+
+
+class Created(TypedDict):
+    """The name of the created topic."""
+
+    created: str
+
+
+class ListedTopic(TypedDict):
+    """A topic with its number of partitions; ``internal`` as Kafka's Metadata response has it."""
+
+    topic: str
+    partitions: int
+    internal: bool
+
+
+class TopicPartitionOffsets(TypedDict):
+    """A partition: the id of its leader (-1: none), the first offset of its log, and its end."""
+
+    partition: int
+    leader: int
+    start: int
+    end: int
+
+
+class DescribedTopic(TypedDict):
+    """A topic; ``configs`` has the settings without Kafka's default, with --all every setting; null for a sensitive one."""
+
+    topic: str
+    partitions: list[TopicPartitionOffsets]
+    configs: dict[str, str | None]
+
+
+class GrownTopic(TypedDict):
+    """A topic with its new number of partitions."""
+
+    topic: str
+    partitions: int
+
+
+class Produced(TypedDict):
+    """The number of records that the broker acknowledged."""
+
+    topic: str
+    acknowledged: int
+
+
+class ConsumedRecord(TypedDict):
+    """A record. Key, value and headers as text: bytes that are no UTF-8 become U+FFFD. Of several headers of one name the last
+    is kept."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str | None
+    value: str | None
+    headers: dict[str, str | None]
+
+
+class FolderFinding(TypedDict):
+    """A defect: ``file`` relative to the folder, ``position`` in bytes (null: the whole file), and what a start would do."""
+
+    file: str
+    position: int | None
+    problem: str
+    action: str
+
+
+class CheckedFolder(TypedDict):
+    """A data folder: the number of its logs, their size, and what is damaged."""
+
+    logs: int
+    bytes: int
+    findings: list[FolderFinding]
+
+
+class ServedApi(TypedDict):
+    """An API of the protocol with the oldest and the newest version that the broker serves."""
+
+    key: int
+    name: str
+    first: int
+    last: int
+
+
+class MessageSource(TypedDict):
+    """A message and the Python source of its encoder and decoder."""
+
+    message: str
+    source: str
+
+
+class JsonDocument(NamedTuple):
+    """A command's output: the type of its document; ``per_line``: one document on each line, rather than one in all;
+    ``meaning`` where the type has none of its own."""
+
+    kind: Any
+    per_line: bool = False
+    meaning: str = ""
+
+
+ROWS_OF_TABLES = "The number of rows of each table."
+CONFORMANCE = (
+    "An object for each version of Kafka (`kafka`) and each other peer (`connector`, `zookeeper`, `rocketmq`, `hostile`). Its "
+    "other fields are the figures of the parts that ran, and `failed`, the number of failures; or `skipped`, why it did not run."
+)
+
+
+def json_documents() -> dict[str, JsonDocument]:
+    """Every command that takes --json -> what it prints. The imports are made here: no command needs all of them."""
+    from coterie.client.group_explanation import GroupExplanation
+    from coterie.client.lint import Advice
+    from coterie.client.zookeeper.groups import Migrated
+    from coterie.laboratory.experiments import Handover, MigrationStep
+
+    return {
+        "bench": JsonDocument(BenchResults),
+        "certify": JsonDocument(CertificateFigures),
+        "conformance": JsonDocument(list[dict[str, Any]], meaning=CONFORMANCE),
+        "consume": JsonDocument(ConsumedRecord, per_line=True),
+        "demo": JsonDocument(DemoResult),
+        "groups delete": JsonDocument(Deleted),
+        "groups describe": JsonDocument(GroupDocument),
+        "groups history": JsonDocument(list[GroupEvent]),
+        "groups lint": JsonDocument(list[Advice]),
+        "groups list": JsonDocument(list[GroupRow]),
+        "groups migrate": JsonDocument(list[Migrated]),
+        "groups reset": JsonDocument(list[ResetOffset]),
+        "groups watch": JsonDocument(GroupExplanation, per_line=True),
+        "groups why": JsonDocument(GroupExplanation),
+        "lab fuzz": JsonDocument(FuzzedMembers | FuzzedProducers),
+        "lab handover": JsonDocument(list[Handover]),
+        "lab migration": JsonDocument(list[MigrationStep]),
+        "log check": JsonDocument(CheckedFolder),
+        "pipeline as-of": JsonDocument(GroupAsOf),
+        "pipeline delays": JsonDocument(StreamedTable),
+        "pipeline export": JsonDocument(dict[str, int], meaning=ROWS_OF_TABLES),
+        "pipeline history": JsonDocument(dict[str, int], meaning=ROWS_OF_TABLES),
+        "pipeline keys": JsonDocument(StreamedTable),
+        "pipeline report": JsonDocument(ReportPage),
+        "pipeline soak": JsonDocument(Soaked),
+        "pipeline table": JsonDocument(StreamedTable),
+        "pipeline what-if": JsonDocument(WhatIf),
+        "produce": JsonDocument(Produced),
+        "topics create": JsonDocument(Created),
+        "topics delete": JsonDocument(Deleted),
+        "topics describe": JsonDocument(DescribedTopic),
+        "topics grow": JsonDocument(GrownTopic),
+        "topics list": JsonDocument(list[ListedTopic]),
+        "wire": JsonDocument(list[ServedApi] | MessageSource),
+    }

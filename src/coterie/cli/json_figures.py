@@ -1,0 +1,197 @@
+"""The documents of `--json` that hold figures: of the laboratory, pipelines, checks and measurements. `json_documents` has the
+others and the table of all."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class FuzzedMembers(TypedDict):
+    """Totals over the seeds that broke no rule, with --of members; ``failed`` counts the others."""
+
+    seeds: int
+    failed: int
+    events: int
+    rebalances: int
+    broker_crashes: int
+    compactions: int
+    seconds: float
+
+
+class FuzzedProducers(TypedDict):
+    """Totals over the seeds that broke no rule, with --of producers; ``refused`` counts offsets sent outside a transaction."""
+
+    seeds: int
+    failed: int
+    events: int
+    commits: int
+    aborts: int
+    refused: int
+    broker_crashes: int
+    seconds: float
+
+
+class StreamedTable(TypedDict):
+    """The rows of the table, and its folder."""
+
+    rows: int
+    table: str
+
+
+class MemberAsOf(TypedDict):
+    """A member of a group of the past; ``partitions`` as TOPIC-PARTITION."""
+
+    member_id: str
+    client_id: str
+    group_instance_id: str | None
+    partitions: list[str]
+
+
+class OffsetAsOf(TypedDict):
+    """An offset that the group had committed."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class GroupAsOf(TypedDict):
+    """A group as it was at the given time; ``protocol`` is its assignor, null while there was none."""
+
+    group: str
+    state: str
+    generation: int
+    protocol: str | None
+    members: list[MemberAsOf]
+    offsets: list[OffsetAsOf]
+
+
+class WhatIfMeasures(TypedDict):
+    """The measures of one setting over its seeds: mean, lowest and highest. Times in ms; ``mean_detection_ms`` is null where no
+    member was killed; ``rebalances_avoided``: how many fewer than under the first setting, in the mean."""
+
+    setting: int
+    assignor: str
+    static: bool
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    initial_delay_ms: int
+    max_poll_interval_ms: int
+    removal: str
+    members: int
+    rebalances_avoided: float
+    seeds: int
+    rebalances: float
+    rebalances_low: int
+    rebalances_high: int
+    unowned_ms: float
+    unowned_ms_low: int
+    unowned_ms_high: int
+    moved: float
+    moved_low: int
+    moved_high: int
+    duplicates: float
+    duplicates_low: int
+    duplicates_high: int
+    mean_detection_ms: float | None
+    mean_detection_ms_low: float | None
+    mean_detection_ms_high: float | None
+    false_alarms: float
+    false_alarms_low: int
+    false_alarms_high: int
+    requests: float
+    requests_low: int
+    requests_high: int
+
+
+class WhatIf(TypedDict):
+    """The number of runs, and a row for each setting."""
+
+    runs: int
+    settings: list[WhatIfMeasures]
+
+
+class ReportPage(TypedDict):
+    """The path of the page."""
+
+    page: str
+
+
+class Soaked(TypedDict):
+    """The result of a soak: records written; how many were not delivered, were acknowledged and are not in the log, or were
+    delivered twice, and how many of these no kill explains; kills by kind of process; records by reader. ``right``: none was
+    lost, and every duplicate is explained."""
+
+    records: int
+    missing: int
+    acknowledged_lost: int
+    delivered_twice: int
+    unexplained: int
+    kills: dict[str, int]
+    by_app: dict[str, int]
+    right: bool
+
+
+class DifferingAnswer(TypedDict):
+    """A request with the broker's response and the recorded one, field by field as the wire's schema names them."""
+
+    request: dict[str, Any]
+    answer: Any
+    kafka: Any
+
+
+class CertificateFigures(TypedDict):
+    """How a broker compares with the recorded Apache Kafka of the version ``like``: requests sent and requests whose responses
+    differ; ``rules`` maps a named rule to its result."""
+
+    broker: str
+    like: str
+    asked: int
+    different: int
+    rules: dict[str, str]
+    differences: list[DifferingAnswer]
+
+
+class BenchMachine(TypedDict):
+    """Where the figures were measured."""
+
+    cores: int | None
+    system: str
+    python: str
+
+
+class BenchRow(TypedDict):
+    """A figure in its ``unit``. ``ratio`` is that to ``aim``, the value aimed at or the value of ``peer`` (null: no peer)."""
+
+    name: str
+    value: float
+    unit: str
+    aim: float | None
+    ratio: float | None
+    peer: str | None
+
+
+class BenchResults(TypedDict):
+    """Figures of one run, with the command that makes them again and its date (UTC)."""
+
+    command: str
+    date: str
+    machine: BenchMachine
+    rows: list[BenchRow]
+
+
+class DemoCheck(TypedDict):
+    """A check of the demo."""
+
+    check: str
+    right: bool
+    detail: str
+
+
+class DemoResult(TypedDict):
+    """The demo's checks, how long it took, and the path of its report."""
+
+    right: bool
+    seconds: float
+    report: str
+    checks: list[DemoCheck]
