@@ -227,7 +227,7 @@ class JsonDocument(NamedTuple):
 ROWS_OF_TABLES = "The number of rows of each table."
 CONFORMANCE = (
     "An object for each version of Kafka (`kafka`) and each other peer (`connector`, `zookeeper`, `rocketmq`, `hostile`). Its "
-    "other fields are the figures of the parts that ran, and `failed`, failures; or `skipped`, why it did not run."
+    "other fields are the figures of the parts that ran, and `failed`, their failures; or `skipped`, why it did not run."
 )
 
 
