@@ -23,12 +23,13 @@ AMERICAN = re.compile(
     re.I,
 )
 WORDS_PAGE = ROOT / "docs/contributing/words.md"
-# Classes of wire/messages have the names of Kafka's schemas, and Kafka uses these in several of them.
+# Classes of wire/messages have the names of Kafka's schemas, and Kafka uses these in several of them, or we elsewhere.
 OF_SEVERAL_SCHEMAS = {
     "Assignment": ("ConsumerGroupDescribeResponse", "ConsumerGroupHeartbeatResponse"),
     "DescribedGroup": ("ConsumerGroupDescribeResponse", "DescribeGroupsResponse"),
     "EntityData": ("AlterClientQuotasRequest", "DescribeClientQuotasResponse"),
     "EntryData": ("AlterClientQuotasRequest", "DescribeClientQuotasResponse"),
+    "Member": ("ConsumerGroupDescribeResponse", "coordinator/state"),
     "TopicPartitions": (
         "ConsumerGroupDescribeResponse",
         "ConsumerGroupHeartbeatResponse",
