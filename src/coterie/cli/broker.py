@@ -163,6 +163,7 @@ async def _serve(
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
 ) -> int:
+    from coterie.broker.allocator import keep_freed_memory
     from coterie.broker.broker import Broker, CannotListen
     from coterie.broker.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
     from coterie.broker.settings import SettingError
@@ -170,6 +171,7 @@ async def _serve(
     from coterie.zookeeper_session import Unreachable
 
     raise_open_file_limit()
+    keep_freed_memory()
     host, port = address
     try:
         broker = Broker(settings, data)

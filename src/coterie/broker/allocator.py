@@ -1,0 +1,19 @@
+"""The C library's memory allocator, as a broker's process needs it."""
+
+from __future__ import annotations
+
+import ctypes
+
+KEPT_BYTES = 32 * 1024 * 1024
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
+
+
+def keep_freed_memory() -> bool:
+    """Has glibc keep up to `KEPT_BYTES` that were freed. By default it returns the memory of a large request to the system once
+    the request is handled, and the pages of the next one fault in anew: more than half of the CPU time of a Produce of 1 MB.
+    False where the C library has no mallopt, or refuses."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return all(mallopt(parameter, KEPT_BYTES) == 1 for parameter in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD))

@@ -1,0 +1,39 @@
+"""What large requests cost a broker's process in page faults (`broker/allocator`)."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from coterie.broker.allocator import keep_freed_memory
+from coterie.client.blocking import BlockingProducer
+from tests.broker_process import BrokerProcess
+
+PAGES_OF_A_REQUEST = 900_000 // 4096
+
+
+def page_faults(pid: int) -> int:
+    """So far, those that no disk was read for (proc(5), minflt)."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[7])
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's; elsewhere nothing is set")
+def test_the_pages_of_a_large_request_serve_the_next(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    try:
+        with BlockingProducer({"bootstrap.servers": broker.address, "batch.size": 1}) as producer:
+            for _ in range(10):
+                producer.send_and_wait("t", bytes(900_000))
+            before = page_faults(broker.process.pid)
+            for _ in range(20):
+                producer.send_and_wait("t", bytes(900_000))
+            assert page_faults(broker.process.pid) - before < 20 * PAGES_OF_A_REQUEST / 4
+    finally:
+        broker.stop()
+
+
+def test_a_c_library_without_mallopt_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    assert not keep_freed_memory()
