@@ -10,6 +10,7 @@ from coterie.wire.declaration import FieldSpec, FieldType, Message, Struct
 from coterie.wire.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,
+    consumer_group_records,
     consumer_offsets,
     consumer_protocol,
     producer_snapshot,
@@ -18,7 +19,14 @@ from coterie.wire.messages import (
 )
 
 NOT_SERVED = (consumer_group_describe, consumer_group_heartbeat)
-STORED = (consumer_offsets, consumer_protocol, producer_snapshot, sticky_assignor, transaction_state)
+STORED = (
+    consumer_group_records,
+    consumer_offsets,
+    consumer_protocol,
+    producer_snapshot,
+    sticky_assignor,
+    transaction_state,
+)
 EVERY: list[type[Message]] = [message for api in APIS.values() for message in (api.request, api.response)]
 EVERY += [
     member
@@ -43,7 +51,7 @@ def _field(spec: FieldSpec, version: int, rng: random.Random) -> Any:
     if (version in spec.nullable or spec.kind.name == "records") and rng.random() < 0.25:
         return None
     if spec.tag is not None and spec.kind.shape is None and rng.random() < 0.3:
-        return [] if spec.kind.element is not None else spec.default
+        return spec.default
     return _value(spec.kind, version, rng)
 
 

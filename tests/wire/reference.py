@@ -59,7 +59,8 @@ class _Writer:
     def field(self, spec: FieldSpec, value: Any) -> bytes:
         nullable = self.version in spec.nullable or spec.kind.name == "records"
         if spec.kind.shape is not None and nullable:
-            return b"\xff" if value is None else b"\x01" + self.struct(value)
+            null = b"\xff" if spec.tag is None else b"\x00"
+            return null if value is None else b"\x01" + self.struct(value)
         return self.value(spec.kind, value)
 
     def value(self, kind: FieldType, value: Any) -> bytes:
@@ -89,8 +90,6 @@ class _Writer:
 
 def default(spec: FieldSpec) -> Any:
     """What a field is where no bytes say so."""
-    if spec.kind.element is not None:
-        return []
     return spec.kind.shape() if spec.kind.shape is not None else spec.default
 
 
@@ -141,7 +140,8 @@ class _Reader:
     def field(self, spec: FieldSpec) -> Any:
         nullable = self.version in spec.nullable or spec.kind.name == "records"
         if spec.kind.shape is not None and nullable:
-            return None if self.take(1)[0] >= 0x80 else self.struct(spec.kind.shape)
+            null = self.take(1)[0] >= 0x80 if spec.tag is None else self.unsigned_varint() == 0
+            return None if null else self.struct(spec.kind.shape)
         value = self.value(spec.kind)
         if value is None and not nullable:
             raise Refused(f"{spec.name} is null")

@@ -287,6 +287,8 @@ class Shard:
         if read is None:
             return
         group_id, event = read
+        if isinstance(event, e.ConsumerGroupRecord):
+            return  # of a kind of group that is not served yet
         if producer_id >= 0 and isinstance(event, e.OffsetStored):
             event = e.TransactionalOffsetStored(event.topic, event.partition, event.committed, producer_id)
             self._takes_part(producer_id, producer_epoch, group_id, timestamp_ms)

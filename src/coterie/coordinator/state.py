@@ -11,6 +11,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from coterie.wire.primitives import NULL_UUID
+
 Token = Hashable  # names a request that waits for its answer; the driver knows what it stands for
 Protocols = tuple[tuple[str, bytes], ...]
 TopicPartition = tuple[str, int]
@@ -84,13 +86,15 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A committed offset; ``commit_timestamp_ms`` and ``expire_timestamp_ms`` since 1970, -1 for no explicit expiry."""
+    """A committed offset; ``commit_timestamp_ms`` and ``expire_timestamp_ms`` since 1970, -1 for no explicit expiry;
+    ``topic_id`` 16 bytes, zeros where the commit had none."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = -1
+    topic_id: bytes = NULL_UUID
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
-"""Hard events to records of `__consumer_offsets` and back (Kafka's GroupCoordinatorRecordHelpers).
+"""Hard events to records of `__consumer_offsets` and back (Kafka's GroupCoordinatorRecordHelpers);
+those of consumer groups by `stored_consumer_groups`.
 
-Byte for byte what Apache Kafka writes: int16 version, then the message; offset values v3, or v1 with an explicit
-expiry; group values v3.
+Byte for byte what Apache Kafka writes: int16 version, then the message; offset values v3, v1 with an explicit
+expiry, v4 with a topic id (all that Kafka 4.3 writes v4 for; without an id both versions say the same); group values v3.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
+from coterie.coordinator import stored_consumer_groups
 from coterie.coordinator.events import (
+    ConsumerGroupRecord,
     Event,
     GroupRemoved,
     GroupStored,
@@ -27,12 +30,13 @@ from coterie.wire.messages.consumer_offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coterie.wire.primitives import WireError
+from coterie.wire.primitives import NULL_UUID, WireError
 
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
 OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+OFFSET_VALUE_VERSION_WITH_TOPIC_ID = 4
 GROUP_VALUE_VERSION = 3
 _V3_HEAD, _V3_TAIL = struct.Struct(">hqih"), struct.Struct(">q")  # offset value v3: version to metadata's length; time
 
@@ -53,10 +57,9 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
     """The record of a hard event; None for a soft one."""
     if isinstance(event, OffsetStored | TransactionalOffsetStored):
         committed = event.committed
-        expires = committed.expire_timestamp_ms >= 0
-        version = OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION
+        version = _offset_value_version(committed)
         key = _offset_key(group_id, event.topic, event.partition)
-        if not expires and len(committed.metadata) < 8_000:
+        if version == OFFSET_VALUE_VERSION and len(committed.metadata) < 8_000:
             text = committed.metadata.encode()
             head = _V3_HEAD.pack(OFFSET_VALUE_VERSION, committed.offset, committed.leader_epoch, len(text))
             return StoredRecord(key, head + text + _V3_TAIL.pack(committed.commit_timestamp_ms))
@@ -66,6 +69,7 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
             committed.metadata,
             committed.commit_timestamp_ms,
             committed.expire_timestamp_ms,
+            committed.topic_id,
         )
         return StoredRecord(key, _versioned(version, value.encode(version)))
     if isinstance(event, OffsetRemoved):
@@ -76,7 +80,15 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
         )
     if isinstance(event, GroupRemoved) and event.recorded:
         return StoredRecord(group_key(group_id), None)
+    if isinstance(event, ConsumerGroupRecord):
+        return StoredRecord(*stored_consumer_groups.to_bytes(event))
     return None
+
+
+def _offset_value_version(committed: CommittedOffset) -> int:
+    if committed.expire_timestamp_ms >= 0:
+        return OFFSET_VALUE_VERSION_WITH_EXPIRY
+    return OFFSET_VALUE_VERSION if committed.topic_id == NULL_UUID else OFFSET_VALUE_VERSION_WITH_TOPIC_ID
 
 
 @lru_cache(maxsize=100_000)
@@ -108,7 +120,8 @@ def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | N
         if value is None:
             return group_id, GroupRemoved(Cause("tombstone"))
         return group_id, GroupStored(GroupMetadataValue.decode(value, _value_version(value), 2))
-    return None
+    record = stored_consumer_groups.from_bytes(key, value)
+    return None if record is None else (record.group_id, record)
 
 
 class KeyReader:
@@ -144,7 +157,12 @@ def committed_offset(value: bytes) -> CommittedOffset:
             return CommittedOffset(offset, epoch, metadata, _V3_TAIL.unpack_from(value, end)[0])
     stored = OffsetCommitValue.decode(value, _value_version(value), 2)
     return CommittedOffset(
-        stored.offset, stored.leader_epoch, stored.metadata, stored.commit_timestamp, stored.expire_timestamp
+        stored.offset,
+        stored.leader_epoch,
+        stored.metadata,
+        stored.commit_timestamp,
+        stored.expire_timestamp,
+        stored.topic_id,
     )
 
 
@@ -166,7 +184,8 @@ def record_text(key: bytes, value: bytes | None) -> str:
     """A record as a line of text for a dump. Raises WireError for an unreadable one."""
     read = from_record(key, value)
     if read is None:
-        return f"a record of key version {struct.unpack_from('>h', key)[0]}, unknown here"
+        other = stored_consumer_groups.other_group_text(key)
+        return other or f"a record of key version {struct.unpack_from('>h', key)[0]}, unknown here"
     group_id, event = read
     match event:
         case OffsetRemoved(topic, partition):
@@ -182,6 +201,8 @@ def record_text(key: bytes, value: bytes | None) -> str:
             text += "" if stored.protocol is None else f", protocol {stored.protocol}"
             text += "" if stored.leader is None else f", leader {stored.leader}"
             return f"{text}, members [{members}]" if stored.members else f"{text}, no members"
+        case ConsumerGroupRecord():
+            return stored_consumer_groups.text_of(event)
         case _:
             return f"group {group_id} tombstone"
 

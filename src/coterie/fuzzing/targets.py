@@ -12,6 +12,7 @@ from contextlib import suppress
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.broker.routes import UNREADABLE
 from coterie.coordinator.stored import from_record
+from coterie.coordinator.stored_consumer_groups import RECORD_KINDS
 from coterie.coordinator.transactions.state import decode_transaction
 from coterie.extras import is_installed
 from coterie.fuzzing.batches import malformed_batch, malformed_message_set
@@ -202,6 +203,9 @@ def _transaction(data: bytes) -> object:
 
 
 def _make_stored(rng: random.Random) -> bytes:
+    if rng.random() < 0.4:
+        key, value = rng.choice(RECORD_KINDS)
+        return _joined(key, key.versions.first, value, 0, rng)
     if rng.random() < 0.5:
         return _joined(OffsetCommitKey, 1, OffsetCommitValue, rng.choice((0, 1, 2, 3, 4)), rng)
     return _joined(GroupMetadataKey, 2, GroupMetadataValue, rng.choice((0, 1, 2, 3)), rng)

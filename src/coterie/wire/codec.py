@@ -101,14 +101,22 @@ class _EncoderText(_Writer):
         else:
             self.blob(kind, expression, nullable or kind.name == "records", label)
 
-    def structure(self, shape: type[Struct], expression: str, nullable: bool) -> None:
-        """A struct; one that may be null has a byte before it: -1 for null, else 1."""
+    def tagged_value(self, spec: FieldSpec, expression: str) -> None:
+        nullable = self.version in spec.nullable
+        if spec.kind.shape is not None:
+            self.structure(spec.kind.shape, expression, nullable, tagged=True)
+        else:
+            self.value(spec.kind, expression, nullable, spec.name)
+
+    def structure(self, shape: type[Struct], expression: str, nullable: bool, tagged: bool = False) -> None:
+        """A struct; one that may be null has a byte before it: 1, or for null -1, and 0 in a tagged field."""
         if not nullable:
             self.fields(shape, expression)
             return
         self.flush()
         self.line(f"if {expression} is None:")
-        self.line("    out.append(b'\\xff')")
+        null = b"\0" if tagged else b"\xff"
+        self.line(f"    out.append({null!r})")
         self.line("else:")
         self.indent += 1
         self.line("out.append(b'\\x01')")
@@ -184,7 +192,7 @@ class _EncoderText(_Writer):
             self.line(f"if {target}.{spec.name} != {default}:")
             self.indent += 1
             self.line(f"{body}, out = out, []")
-            self.value(spec.kind, f"{target}.{spec.name}", self.version in spec.nullable, spec.name)
+            self.tagged_value(spec, f"{target}.{spec.name}")
             self.flush()
             self.line(f"out, {body} = {body}, b''.join(out)")
             self.line(f"{fields} += [uv({spec.tag}), uv(len({body})), {body}]")
@@ -194,8 +202,6 @@ class _EncoderText(_Writer):
 
 
 def _default_of(spec: FieldSpec) -> Any:
-    if spec.kind.name == "array":
-        return []
     return spec.kind.shape() if spec.kind.shape is not None else spec.default
 
 
@@ -226,8 +232,6 @@ class _DecoderText(_Writer):
             locals_.append(name)
             if _in_body(spec, self.version):
                 self.value(spec.kind, name, self.version in spec.nullable, spec.name)
-            elif spec.kind.name == "array" and spec.default is None:
-                self.line(f"{name} = []")
             elif spec.kind.shape is not None:
                 self.line(f"{name} = {self.constant(spec.kind.shape.__name__, spec.kind.shape)}()")
             else:
@@ -247,13 +251,25 @@ class _DecoderText(_Writer):
         else:
             self.blob(kind, target, nullable or kind.name == "records", label)
 
-    def structure(self, shape: type[Struct], target: str, nullable: bool) -> None:
+    def tagged_value(self, spec: FieldSpec, target: str) -> None:
+        nullable = self.version in spec.nullable
+        if spec.kind.shape is not None:
+            self.structure(spec.kind.shape, target, nullable, tagged=True)
+        else:
+            self.value(spec.kind, target, nullable, spec.name)
+
+    def structure(self, shape: type[Struct], target: str, nullable: bool, tagged: bool = False) -> None:
         if not nullable:
             self.fields(shape, target)
             return
         self.flush()
-        self.line("at += 1")
-        self.line("if data[at - 1] > 127:")
+        if tagged:
+            present = self.fresh("p")
+            self.line(f"{present}, at = uvarint(data, at)")
+            self.line(f"if not {present}:")
+        else:
+            self.line("at += 1")
+            self.line("if data[at - 1] > 127:")
         self.line(f"    {target} = None")
         self.line("else:")
         self.indent += 1
@@ -339,7 +355,7 @@ class _DecoderText(_Writer):
             if spec.tag is not None and self.version in spec.versions:
                 self.line(f"{branch} {tag} == {spec.tag}:")
                 self.indent += 1
-                self.value(spec.kind, local, self.version in spec.nullable, spec.name)
+                self.tagged_value(spec, local)
                 self.flush()
                 self.indent -= 1
                 branch = "elif"

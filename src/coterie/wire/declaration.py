@@ -146,6 +146,13 @@ S = TypeVar("S", bound=Struct)
 M = TypeVar("M", bound=Message)
 
 
+def _declared_default(f: dataclasses.Field[Any]) -> Any:
+    """A struct's is made by its class and stands as None here."""
+    if f.default is not dataclasses.MISSING:
+        return f.default
+    return [] if f.metadata["kind"].name == "array" else None
+
+
 def _as_dataclass(cls: type[S]) -> type[S]:
     made = dataclass(slots=True)(cls)
     made.fields = tuple(
@@ -155,7 +162,7 @@ def _as_dataclass(cls: type[S]) -> type[S]:
             f.metadata["versions"],
             f.metadata["nullable"],
             f.metadata["tag"],
-            None if f.default is dataclasses.MISSING else f.default,
+            _declared_default(f),
             f.metadata["null_as"],
         )
         for f in dataclasses.fields(made)  # type: ignore[arg-type]

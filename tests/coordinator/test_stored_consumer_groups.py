@@ -1,0 +1,171 @@
+"""Records of consumer groups as Apache Kafka 4.3.0 wrote them (`tests.coordinator.kafka_records` made the segment): each is
+read, written again byte for byte, named in a dump, and skipped by loading. Names: GroupCoordinatorRecordHelpersTest.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from coterie.cli.offsets_dump import dump_offsets
+from coterie.coordinator.events import ConsumerGroupRecord, OffsetStored
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.state import CommittedOffset
+from coterie.coordinator.stored import from_record, record_text, to_record
+from coterie.coordinator.stored_consumer_groups import RECORD_KINDS
+from coterie.fuzzing.messages import random_struct
+from coterie.records.batch import BatchRecord, batches, decode_records
+from coterie.wire.messages.consumer_group_records import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from coterie.wire.messages.consumer_offsets import OffsetCommitValue
+from coterie.wire.primitives import WireError
+from tests.coordinator.kafka_records import RECORDED
+
+
+def recorded() -> list[BatchRecord]:
+    data = RECORDED.read_bytes()
+    return [record for position, header in batches(data) for record in decode_records(data, position, header)]
+
+
+def kind_of(record: BatchRecord) -> int:
+    return int.from_bytes((record.key or b"")[:2], "big")
+
+
+def of_consumer_groups() -> Iterator[tuple[BatchRecord, ConsumerGroupRecord]]:
+    for record in recorded():
+        if kind_of(record) in (3, 4, 5, 6, 7, 8, 16):
+            read = from_record(record.key, record.value)
+            assert read is not None
+            assert isinstance(read[1], ConsumerGroupRecord)
+            yield record, read[1]
+
+
+def test_the_sample_has_every_kind_that_kafka_writes() -> None:
+    """With a value and as a tombstone; of kind 4 the tombstone alone, which is all that Kafka 4.3 writes of it."""
+    kinds = Counter((kind_of(r), r.value is not None) for r in recorded())
+    assert {(kind, True) for kind in (1, 3, 5, 6, 7, 8, 16)} <= set(kinds)
+    assert {(kind, False) for kind in (3, 4, 5, 6, 7, 8, 16)} <= set(kinds)
+    assert (4, True) not in kinds
+
+
+def test_records_are_written_as_kafka_wrote_them() -> None:
+    """testNewConsumerGroupMemberSubscriptionRecord, testNewConsumerGroupMemberSubscriptionTombstoneRecord,
+    testNewConsumerGroupSubscriptionMetadataTombstoneRecord, testNewConsumerGroupEpochRecord,
+    testNewConsumerGroupEpochTombstoneRecord, testNewConsumerGroupTargetAssignmentRecord,
+    testNewConsumerGroupTargetAssignmentTombstoneRecord, testNewConsumerGroupTargetAssignmentMetadataRecord,
+    testNewConsumerGroupTargetAssignmentMetadataTombstoneRecord, testNewConsumerGroupCurrentAssignmentRecord,
+    testNewConsumerGroupCurrentAssignmentTombstoneRecord, testNewConsumerGroupRegularExpressionRecord,
+    testNewConsumerGroupRegularExpressionTombstone"""
+    for record, event in of_consumer_groups():
+        written = to_record(event.group_id, event)
+        assert written is not None
+        assert (written.key, written.value) == (record.key, record.value), record_text(written.key, written.value)
+
+
+def test_the_members_of_the_sample() -> None:
+    """A member of the new protocol has no classic metadata, which Kafka writes as a tag with null; a classic one has it."""
+    members = [e.value for _, e in of_consumer_groups() if isinstance(e.value, ConsumerGroupMemberMetadataValue)]
+    assert [m.instance_id for m in members if m.rack_id == "r1"] == ["i1"]
+    assert {m.subscribed_topic_regex for m in members} == {"", "or.*|p.*s"}
+    (classic,) = [m.classic_member_metadata for m in members if m.classic_member_metadata is not None]
+    assert (classic.session_timeout_ms, [p.name for p in classic.supported_protocols]) == (45_000, ["range"])
+
+
+def test_offsets_with_a_topic_id() -> None:
+    """testNewOffsetCommitRecord, testOffsetCommitValueVersion: v4 where there is an id; Kafka 4.3 writes it always."""
+    stored = [(r, from_record(r.key, r.value)) for r in recorded() if kind_of(r) == 1]
+    assert len(stored) == 2
+    for record, read in stored:
+        assert read is not None
+        group, event = read
+        assert isinstance(event, OffsetStored)
+        assert (event.committed.offset, event.committed.leader_epoch, event.committed.metadata) == (42, 7, "note")
+        written = to_record(group, event)
+        assert written is not None
+        assert written.key == record.key
+        assert any(event.committed.topic_id), group
+        assert written.value == record.value
+
+
+@pytest.mark.parametrize(("expires", "topic_id", "version"), [(-1, 0, 3), (-1, 7, 4), (9_000, 0, 1), (9_000, 7, 1)])
+def test_the_version_of_an_offset_value(expires: int, topic_id: int, version: int) -> None:
+    """testNewOffsetCommitRecordWithExpireTimestamp: an explicit expiry is stronger than a topic id."""
+    committed = CommittedOffset(42, 7, "note", 1_000, expires, topic_id.to_bytes(16, "big"))
+    record = to_record("g", OffsetStored("t", 3, committed))
+    assert record is not None
+    assert record.value is not None
+    assert int.from_bytes(record.value[:2], "big") == version
+    value = OffsetCommitValue.decode(record.value, version, 2)
+    assert (value.offset, value.topic_id) == (42, committed.topic_id if version == 4 else bytes(16))
+
+
+def test_every_record_of_the_sample_in_words() -> None:
+    """No record is unreadable or unknown; some lines as they are."""
+    lines = [line.partition(": ")[2] for line in dump_offsets(RECORDED)]
+    assert not [line for line in lines if line.startswith("!") or "unknown" in line]
+    member = "00000000-0000-0000-0000-00000000000{}"
+    assert lines[0] == (
+        f"consumer group crew member {member.format(1)} (i1) subscribes to orders+payments, "
+        "rebalance timeout 60000 ms, client recorder at /127.0.0.1, rack r1"
+    )
+    assert f"consumer group crew tombstone of member {member.format(2)}" in lines
+    assert "consumer group patterns tombstone of regular expression 'or.*|p.*s'" in lines
+    assert "consumer group patterns tombstone of its epoch" in lines
+    assert "share group sharers member, skipped" in lines
+    revoking = [line for line in lines if "unrevoked partitions" in line]
+    assert len(revoking) == 1
+    assert revoking[0].count("@2") == 5
+    assert ", to revoke " in revoking[0]
+
+
+def test_topics_before_41_are_read() -> None:
+    """Kind 4 as Kafka 4.0 wrote it; no newer broker has a use for it."""
+    topics = ConsumerGroupPartitionMetadataValue(
+        [TopicMetadata(bytes(16), "orders", 3, [PartitionMetadata(0, ["r1"])])]
+    )
+    record = to_record("g", ConsumerGroupRecord(ConsumerGroupPartitionMetadataKey("g"), topics))
+    assert record is not None
+    assert record_text(record.key, record.value) == "consumer group g topics orders(3)"
+
+
+def test_loading_skips_what_is_not_served() -> None:
+    """The offsets of such groups stay: they are of a group without members here."""
+    shard = Shard(CoordinatorConfig())
+    for record in recorded():
+        shard.load(record.key, record.value, record.timestamp)
+    assert sorted(shard.groups) == ["crew", "simple"]
+    assert all(not group.members for group in shard.groups.values())
+
+
+def test_any_record_is_read_as_it_was_written() -> None:
+    for seed in range(300):
+        rng = random.Random(seed)
+        key, value = rng.choice(RECORD_KINDS)
+        held = random_struct(value, 0, rng) if rng.random() < 0.8 else None
+        event = ConsumerGroupRecord(random_struct(key, key.versions.first, rng), held)
+        record = to_record(event.group_id, event)
+        assert record is not None
+        assert from_record(record.key, record.value) == (event.group_id, event)
+        assert record_text(record.key, record.value).startswith("consumer group ")
+
+
+def test_a_damaged_record_is_a_wire_error() -> None:
+    record = to_record("g", ConsumerGroupRecord(ConsumerGroupMetadataKey("g"), None))
+    assert record is not None
+    for value in (b"", b"\0", b"\0\x01\0\0\0\x01\0", b"\0\0\0\0"):
+        with pytest.raises(WireError):
+            from_record(record.key, value)
+    with pytest.raises(WireError):
+        from_record(record.key[:3], None)
+    with pytest.raises(WireError):
+        record_text(b"\0\x0a\0\x05g", None)
