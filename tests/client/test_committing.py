@@ -20,7 +20,7 @@ from coterie.client import (
     TopicPartition,
 )
 from coterie.client.cluster import Cluster
-from coterie.member.commits import Verdict, may_commit, verdict
+from coterie.consuming.commit_verdicts import Verdict, may_commit, verdict
 from coterie.member.stages import Stage
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.errors import ErrorCode as Code

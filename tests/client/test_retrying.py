@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer
-from coterie.client.auto_commit import AutoCommit
 from coterie.client.cluster import Cluster
 from coterie.client.fetcher import Fetcher
 from coterie.client.retrying import Retrying
 from coterie.client.serialization import RecordDeserializers
 from coterie.client.settings import client_settings
 from coterie.client.types import TopicPartition
+from coterie.consuming.commit_verdicts import Verdict
+from coterie.consuming.commits import Commits
 from coterie.pipeline.fetching import fetched, read_range
 from coterie.pipeline.options import source_options
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
 T0 = TopicPartition("t", 0)
 PAUSES_MS = [10, 20, 40, 50, 50, 50]
@@ -70,12 +72,6 @@ def settings(broker: LocalBroker, **more: Any) -> ConsumerSettings:
 async def committed(broker: LocalBroker) -> object:
     async with Consumer(settings(broker) | {"group.id": "g"}) as consumer:
         return await consumer.committed([T0])
-
-
-async def commit(broker: LocalBroker) -> object:
-    async with Consumer(settings(broker) | {"group.id": "g"}) as consumer:
-        await consumer.assign([T0])
-        return await consumer.commit({T0: 1})
 
 
 async def ends(broker: LocalBroker) -> object:
@@ -134,7 +130,6 @@ async def raw_task(broker: LocalBroker) -> object:
 
 STORIES: dict[str, tuple[Story, str, ErrorCode]] = {
     "coordinator": (committed, "OffsetFetch", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-    "committer": (commit, "OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     "offsets": (ends, "ListOffsets", ErrorCode.LEADER_NOT_AVAILABLE),
     "fetcher": (poll, "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER),
     "producer": (partitions, "Metadata", ErrorCode.LEADER_NOT_AVAILABLE),
@@ -214,14 +209,27 @@ def test_a_partition_that_fails_alone_does_not_slow_its_neighbours_down() -> Non
     asyncio.run(story())
 
 
-def test_an_automatic_commit_that_fails_is_due_again_later_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pauses_of_a_commit_double_up_to_the_maximum(
+    coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
-    monkeypatch.setattr(time, "monotonic", lambda: 1_000.0)
-    given = client_settings(SETTINGS | {"group.id": "g", "enable.auto.commit": "true"})
-    auto_commit = AutoCommit(None, given, "g", dict)  # type: ignore[arg-type]
-    error = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    for _ in range(2):
-        for pause_ms in PAUSES_MS:
-            auto_commit._committed({}, error)
-            assert auto_commit._next_s == pytest.approx(1_000 + pause_ms / 1000)
-        auto_commit._committed({}, None)
+    pauses_ms: list[float] = []
+    answered = Commits.answered
+
+    def observed(machine: Commits, token: int, response: OffsetCommitResponse, now_ms: float, jitter: float) -> Verdict:
+        what = answered(machine, token, response, now_ms, jitter)
+        if what == Verdict.RETRY:
+            pauses_ms.append(round((machine.next_deadline_ms() or 0) - now_ms))
+        return what
+
+    monkeypatch.setattr(Commits, "answered", observed)
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.fail("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=len(PAUSES_MS))
+
+    async def story() -> None:
+        async with asyncio.timeout(20), Consumer(settings(coterie_broker) | {"group.id": "g"}) as consumer:
+            await consumer.assign([T0])
+            await consumer.commit({T0: 1})
+
+    asyncio.run(story())
+    assert pauses_ms == PAUSES_MS

@@ -1,19 +1,19 @@
-"""enable.auto.commit: the positions of a consumer committed every auto.commit.interval.ms, and before partitions go."""
+"""enable.auto.commit: the positions of a consumer committed every auto.commit.interval.ms, and before partitions go
+(`consuming.auto_commit` says when)."""
 
 from __future__ import annotations
 
-import asyncio
-import time
+import contextlib
 from collections.abc import Callable
 
-from coterie.client.committer import Committer
+from coterie.client.committer import Committer, jitter, now_ms
 from coterie.client.errors import KafkaError
-from coterie.client.membership import Membership
-from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.client.types import TopicPartition
+from coterie.consuming.auto_commit import AutoCommitSchedule
+from coterie.consuming.commits import CommitEnded
 
-SOONEST_S = 0.05  # how often a commit in flight is looked after
+SOONEST_S = 0.05  # how long a poll sleeps at least between two looks at a commit that is overdue
 
 
 class AutoCommit:
@@ -26,43 +26,37 @@ class AutoCommit:
         group_id: str | None,
         consumed: Callable[[], dict[TopicPartition, int]],
     ) -> None:
-        self._committer, self._settings, self._consumed = committer, settings, consumed
-        self._enabled = settings.enable_auto_commit and group_id is not None
-        self._next_s = float("inf")
-        self._retrying = Retrying(settings)
-        self._committing: asyncio.Task[None] | None = None
+        is_enabled = settings.enable_auto_commit and group_id is not None
+        interval_ms = settings.auto_commit_interval_ms if is_enabled else None
+        self._committer, self._consumed = committer, consumed
+        self._schedule = AutoCommitSchedule(committer.machine, interval_ms)
+        committer.on_ended = self._ended
 
     def restart(self) -> None:
         """The next commit is due after the whole interval."""
-        self._next_s = time.monotonic() + self._settings.auto_commit_interval_ms / 1000
+        self._schedule.restart(now_ms())
 
     def due_in_s(self) -> float:
         """How long a poll may sleep before `if_due` has something to do."""
-        return max(self._next_s - time.monotonic(), SOONEST_S) if self._enabled else float("inf")
+        return max((self._schedule.next_ms - now_ms()) / 1000, SOONEST_S)
 
-    def if_due(self, membership: Membership | None) -> None:
-        """At most one at a time; a failed one is made up for by the next."""
-        is_idle = self._committing is None or self._committing.done()
-        if not self._enabled or not is_idle or time.monotonic() < self._next_s:
-            return
-        self.restart()
-        wanted = self._consumed()
-        if wanted and (membership is None or membership.is_stable()):
-            self._committing = self._committer.commit_async(wanted, self._committed)
+    def if_due(self) -> None:
+        """Begins the commit that is due; a failed one is made up for by the next."""
+        token = self._schedule.poll(self._consumed, now_ms())
+        if token is not None:
+            self._committer.follow_async(token, {}, _ignore)
 
-    def _committed(self, offsets: dict[TopicPartition, int], error: Exception | None) -> None:
-        if error is None:
-            self._retrying.succeeded()
-        elif isinstance(error, KafkaError) and error.retriable:
-            self._next_s = time.monotonic() + (self._retrying.next_pause_s() or 0)
+    def _ended(self, result: CommitEnded) -> None:
+        self._schedule.ended(result, now_ms(), jitter())
 
     async def now(self, timeout_s: float) -> None:
         """Commits, and waits for it no longer than that; a failure is none, since the next owner starts at the commit
         before."""
-        wanted = self._consumed()
-        if not self._enabled or not wanted:
-            return
-        try:
-            await self._committer.commit(wanted, timeout_s)
-        except KafkaError:
-            return
+        token = self._schedule.commit_now(self._consumed, now_ms(), timeout_s * 1000)
+        if token is not None:
+            with contextlib.suppress(KafkaError):
+                await self._committer.follow(token)
+
+
+def _ignore(offsets: dict[TopicPartition, int], error: Exception | None) -> None:
+    """The schedule has the result."""

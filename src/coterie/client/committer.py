@@ -1,21 +1,28 @@
-"""Commits and committed offsets: at the group's coordinator, looked up again when it moves; async ones in order."""
+"""Commits and committed offsets, at the group's coordinator. `consuming.commits` decides what is sent, repeated and raised;
+this carries it out on the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError
 from coterie.client.listener import ConsumerInterceptor
 from coterie.client.membership import Membership
-from coterie.client.offsets import commit_offsets, committed_offsets
-from coterie.client.retrying import Retrying
+from coterie.client.offsets import NAMES_UP_TO, committed_offsets
+from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.member.commits import Verdict, may_commit, verdict
+from coterie.consuming.commit_requests import CommitOffsets
+from coterie.consuming.commit_verdicts import Verdict
+from coterie.consuming.commits import CommitEnded, Commits, LookUpCoordinator, SendCommit
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
 Offsets = ByPartition["int | OffsetAndMetadata"]
 Callback = Callable[[dict[TopicPartition, int], "Exception | None"], object]
@@ -24,16 +31,32 @@ logger = logging.getLogger(__name__)
 
 
 class Committer:
-    """Commits for a group, as its member while ``membership`` is set."""
+    """Commits for a group, as its member while ``membership`` is set. ``on_ended`` is called with every result."""
 
     def __init__(self, cluster: Cluster, group_id: str | None, interceptors: list[ConsumerInterceptor]) -> None:
-        self.membership: Membership | None = None
         self.commits = 0
+        self.machine = Commits(cluster.known, group_id or "", backoff_of(cluster.settings))
+        self.on_ended: Callable[[CommitEnded], None] | None = None
         self._cluster, self._group_id, self._interceptors = cluster, group_id, interceptors
         self._coordinator = Coordinator(cluster, group_id or "")
-        self._pending: set[asyncio.Task[None]] = set()
-        self._fenced: KafkaError | None = None
+        self._membership: Membership | None = None
+        self._results: dict[int, asyncio.Future[CommitEnded]] = {}
+        self._errors: dict[int, Exception] = {}  # what a commit's last attempt raised
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._async_commits: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         self._stable_only = cluster.settings.committed_only
+
+    @property
+    def membership(self) -> Membership | None:
+        """Whose commits they are; None: those of a consumer without membership."""
+        return self._membership
+
+    @membership.setter
+    def membership(self, membership: Membership | None) -> None:
+        self._membership = membership
+        self.machine.member = None if membership is None else membership.machine
 
     def group_id(self) -> str:
         if self._group_id is None:
@@ -58,92 +81,167 @@ class Committer:
             return await self._coordinator.until_done(ask)
 
     async def commit(self, offsets: Offsets, timeout_s: float) -> None:
-        """Retried until it is made or the time is over; async commits made before are waited for first. Raises
-        CommitFailedError, RebalanceInProgressError or another KafkaError."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._until_made(offsets)
-        except TimeoutError as error:
-            text = f"the commit was not made within {timeout_s:g} s"
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
-
-    async def _until_made(self, offsets: Offsets) -> None:
-        await self.async_commits_done()
-        retrying = Retrying(self._cluster.settings)
-        while True:
-            found = await self._once(offsets)
-            if found is None:
-                return
-            what, error = found
-            if what not in (Verdict.RETRY, Verdict.FIND_COORDINATOR):
-                raise error
-            await retrying.pause()
-
-    async def async_commits_done(self) -> None:
-        if self._pending:
-            await asyncio.wait(self._pending)
-
-    def close(self) -> None:
-        """Cancels the commits under way."""
-        for task in self._pending:
-            task.cancel()
+        """Returns once the commit is made. Raises CommitFailedError, RebalanceInProgressError or another KafkaError."""
+        self.group_id()
+        await self.follow(self.machine.commit(offsets, now_ms(), timeout_s * 1000))
 
     def commit_async(self, offsets: Offsets, callback: Callback | None) -> asyncio.Task[None]:
-        """Tried once; commits made one after the other arrive in that order. The task raises what `commit` would; with a
-        callback it is told instead."""
-        task = asyncio.create_task(self._tell(offsets, callback))
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
-        task.add_done_callback(lambda t: t.cancelled() or t.exception())
+        """Tried once. The task raises what `commit` would; with a callback that is called with the error instead."""
+        return self.follow_async(self.machine.commit_async(offsets), offsets, callback)
+
+    async def follow(self, token: int) -> None:
+        """Waits for a commit that was begun with the machine, and raises its error."""
+        result = self._result(token)
+        try:
+            await self._ended(token, result)
+        except asyncio.CancelledError:
+            self._cancel(token)
+            raise
+
+    def follow_async(self, token: int, offsets: Offsets, callback: Callback | None) -> asyncio.Task[None]:
+        """As `commit_async`, for a commit that was begun with the machine."""
+        task = asyncio.create_task(self._report(token, self._result(token), offsets, callback))
+        self._async_commits.add(task)
+        task.add_done_callback(lambda t: self._cancel(token) if t.cancelled() else t.exception())
+        task.add_done_callback(self._async_commits.discard)
         return task
 
-    async def _tell(self, offsets: Offsets, callback: Callback | None) -> None:
-        found = (Verdict.GIVE_UP, self._fenced) if self._fenced is not None else await self._once(offsets)
-        error = None if found is None else found[1]
+    async def async_commits_done(self) -> None:
+        """Returns once no asynchronous commit is under way."""
+        if self._async_commits:
+            await asyncio.wait(self._async_commits)
+
+    async def _report(
+        self, token: int, result: asyncio.Future[CommitEnded], offsets: Offsets, callback: Callback | None
+    ) -> None:
+        error: KafkaError | None = None
+        try:
+            self.group_id()
+            await self._ended(token, result)
+        except KafkaError as failed:
+            if callback is None:
+                raise
+            error = failed
         if callback is not None:
             try:
                 callback(_plain(offsets), error)
             except Exception:
                 logger.exception("the callback of a commit raised")
-        elif error is not None:
-            raise error
 
-    async def _once(self, offsets: Offsets) -> tuple[Verdict, KafkaError] | None:
-        """One try; None when it is made."""
-        machine = None if self.membership is None else self.membership.machine
-        if machine is not None:
-            may = may_commit(machine)
-            if may != Verdict.DONE:
-                return may, _error(may, ErrorCode.REBALANCE_IN_PROGRESS, machine.generation)
-        sent = ("", -1) if machine is None else (machine.member_id, machine.generation)
-        instance_id = machine.config.group_instance_id if machine is not None and machine.member_id else None
+    # -- driving the machine ------------------------------------------------------------------------------------------
+
+    def _result(self, token: int) -> asyncio.Future[CommitEnded]:
+        result = self._results[token] = asyncio.get_running_loop().create_future()
+        self._pump()
+        return result
+
+    async def _ended(self, token: int, result: asyncio.Future[CommitEnded]) -> None:
+        """Raises the error with which the commit ended."""
+        ended = await result
+        self._results.pop(token, None)
+        cause = self._errors.pop(token, None)
+        match ended.verdict:
+            case Verdict.DONE:
+                self.commits += 1
+                for interceptor in self._interceptors:
+                    interceptor.on_commit(_plain(ended.offsets))
+            case Verdict.REBALANCING:
+                raise RebalanceInProgressError() from cause
+            case Verdict.COMMIT_FAILED:
+                raise CommitFailedError(ended.code) from cause
+            case Verdict.TIMED_OUT:
+                raise KafkaError(ended.code, ended.message) from cause
+            case _:
+                raise KafkaError(ended.code, ended.message or None) if cause is None else cause
+
+    def _cancel(self, token: int) -> None:
+        self._results.pop(token, None)
+        self._errors.pop(token, None)
+        self.machine.cancel(token)
+        self._pump()
+
+    def _pump(self) -> None:
+        """Carries the machine's effects out, and comes back at its deadline."""
+        if self._closed or self._group_id is None:
+            return
+        for effect in self.machine.next(now_ms()):
+            match effect:
+                case SendCommit():
+                    self._task(self._send(effect))
+                case LookUpCoordinator():
+                    self._task(self._look_up())
+                case CommitEnded():
+                    if self.on_ended is not None:
+                        self.on_ended(effect)
+                    result = self._results.get(effect.token)
+                    if result is not None and not result.done():
+                        result.set_result(effect)
+        if self._timer is not None:
+            self._timer.cancel()
+        due_ms = self.machine.next_deadline_ms()
+        if due_ms is not None:
+            wait_s = max(due_ms - now_ms(), 0) / 1000
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._pump)
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look_up(self) -> None:
+        code = ErrorCode.NONE
         try:
-            group_id = self.group_id()
-            node = await self._coordinator.node()
-            await commit_offsets(self._cluster, node, group_id, offsets, sent[1], sent[0], instance_id)
-        except KafkaError as error:
-            what = verdict(machine, error.code, sent)
-            if self.membership is not None:
-                self.membership.wake()
-            if what == Verdict.FIND_COORDINATOR:
-                self._coordinator.forget()
-            failed = (
-                _error(what, error.code, sent[1]) if what in (Verdict.REBALANCING, Verdict.COMMIT_FAILED) else error
+            await self._coordinator.node()
+        except Exception as error:
+            code = _code(error)
+            self._errors.update(dict.fromkeys(self._results, error))
+        self.machine.coordinator_looked_up(code, now_ms(), jitter())
+        self._pump()
+
+    async def _send(self, effect: SendCommit) -> None:
+        token, cluster = effect.token, self._cluster
+        self._errors.pop(token, None)
+        try:
+            connection = await cluster.coordinator_connection(effect.node_id)
+            response = await connection.request(
+                effect.request, OffsetCommitResponse, cluster.timeout_s, highest=NAMES_UP_TO
             )
-            if error.code == ErrorCode.FENCED_INSTANCE_ID and what == Verdict.GIVE_UP:
-                self._fenced = failed
-            return what, failed
-        self.commits += 1
-        for interceptor in self._interceptors:
-            interceptor.on_commit(_plain(offsets))
-        return None
+        except Exception as error:
+            if token in self._results:
+                self._errors[token] = error
+            what = self.machine.request_failed(token, _code(error), now_ms(), jitter())
+        else:
+            what = self.machine.answered(token, response, now_ms(), jitter())
+        if what != Verdict.DONE and self._membership is not None:
+            self._membership.wake()
+        self._pump()
+
+    def close(self) -> None:
+        """Ends the commits under way: those awaited raise KafkaError NETWORK_EXCEPTION."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks | self._async_commits:
+            task.cancel()
+        for token, result in self._results.items():
+            if not result.done():
+                code, text = ErrorCode.NETWORK_EXCEPTION, "the consumer was closed"
+                result.set_result(CommitEnded(token, {}, Verdict.GIVE_UP, code, text))
 
 
-def _plain(offsets: Offsets) -> dict[TopicPartition, int]:
-    return {TopicPartition(*tp): o if isinstance(o, int) else o.offset for tp, o in offsets.items()}
+def now_ms() -> float:
+    """The machine's clock."""
+    return time.monotonic() * 1000
 
 
-def _error(what: Verdict, code: ErrorCode, generation: int) -> KafkaError:
-    if what == Verdict.REBALANCING:
-        return RebalanceInProgressError()
-    return CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID if generation < 0 else code)
+def jitter() -> float:
+    """Of a pause, for the machine."""
+    return random.uniform(-1, 1)
+
+
+def _plain(offsets: CommitOffsets) -> dict[TopicPartition, int]:
+    return {TopicPartition(*tp): o if isinstance(o, int) else o[0] for tp, o in offsets.items()}
+
+
+def _code(error: Exception) -> ErrorCode:
+    return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -8,6 +8,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.client.retrying import Retrying
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+from coterie.consuming.commit_requests import commit_request, first_error
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -15,12 +16,7 @@ from coterie.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -173,23 +169,7 @@ async def commit_offsets(
     check_committed(response)
 
 
-def commit_request(
-    group_id: str,
-    offsets: ByPartition[int | OffsetAndMetadata],
-    generation: int,
-    member_id: str,
-    group_instance_id: str | None,
-) -> OffsetCommitRequest:
-    topics: dict[str, OffsetCommitRequestTopic] = {}
-    for (topic, partition), given in offsets.items():
-        entry = topics.setdefault(topic, OffsetCommitRequestTopic(topic))
-        offset, epoch, text = OffsetAndMetadata(given) if isinstance(given, int) else given
-        entry.partitions.append(OffsetCommitRequestPartition(partition, offset, epoch, committed_metadata=text))
-    return OffsetCommitRequest(group_id, generation, member_id, group_instance_id, topics=list(topics.values()))
-
-
 def check_committed(response: OffsetCommitResponse, where: str = "") -> None:
     """Raises KafkaError with the first partition's error; ``where`` comes before the partition's name."""
-    for answered in response.topics:
-        for p in answered.partitions:
-            check(p.error_code, f"{where}{answered.name}-{p.partition_index}")
+    code, partition = first_error(response)
+    check(code, where + partition)

@@ -53,7 +53,7 @@ class PollLoop:
                     self.membership.polled()
                     await self._callbacks.run(self.membership)
                     _raise_complaint(self.membership)
-                self._auto_commit.if_due(self.membership)
+                self._auto_commit.if_due()
                 await self._positions_known(deadline_s)
                 if self._fetcher.error is not None:
                     error, self._fetcher.error = self._fetcher.error, None

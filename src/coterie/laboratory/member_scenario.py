@@ -19,9 +19,9 @@ from dataclasses import fields
 
 from coterie.assignors import AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from coterie.consuming.commit_verdicts import may_commit, verdict
 from coterie.laboratory.member_checker import MemberChecker, check_settled
 from coterie.laboratory.scenario import ScenarioError
-from coterie.member.commits import may_commit, verdict
 from coterie.member.config import MemberConfig
 from coterie.member.effects import (
     Assigned,

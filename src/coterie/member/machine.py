@@ -184,7 +184,7 @@ class MemberMachine:
         self._decide(decide)
 
     def membership_refused(self, code: ErrorCode) -> None:
-        """A commit of the present generation failed with ``code`` (member/commits.py)."""
+        """A commit of the present generation failed with ``code`` (consuming/commit_verdicts.py)."""
         self._decide(subscription.decide_membership_refused, code)
 
     # -- what follows -----------------------------------------------------------------------------------------------------

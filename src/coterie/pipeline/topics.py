@@ -10,10 +10,11 @@ from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
-from coterie.client.offsets import NAMES_UP_TO, check_committed, commit_request, fetch_request, fetched_offsets
+from coterie.client.offsets import NAMES_UP_TO, check_committed, fetch_request, fetched_offsets
 from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
+from coterie.consuming.commit_requests import commit_request
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options import OptionError, SourceOptions
 from coterie.pipeline.planning import OffsetRange, divide

@@ -16,8 +16,10 @@ class Verdict(Enum):
     REBALANCING = "a rebalance is under way; commit after it"
     COMMIT_FAILED = "the group has moved on; the partitions may have new owners"
     GIVE_UP = "tell the caller"
+    TIMED_OUT = "the time of the call is over"
 
 
+RETRIED = frozenset({Verdict.RETRY, Verdict.FIND_COORDINATOR})
 _RETRY = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _FIND = frozenset(
     {

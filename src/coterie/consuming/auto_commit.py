@@ -1,0 +1,62 @@
+"""enable.auto.commit: when a consumer's positions are committed without a call (maybeAutoCommitOffsetsAsync and
+maybeAutoCommitOffsetsSync of Kafka's ConsumerCoordinator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coterie.backoff import Retries
+from coterie.consuming.commit_requests import CommitOffsets
+from coterie.consuming.commit_verdicts import RETRIED, Verdict
+from coterie.consuming.commits import CommitEnded, Commits
+from coterie.member.stages import Stage
+
+Consumed = Callable[[], CommitOffsets]
+
+
+@dataclass(slots=True)
+class AutoCommitSchedule:
+    """One asynchronous commit every ``interval_ms`` (None: none at all), at most one under way; one that fails for a cause
+    that passes is made up for after a pause. ``consumed()`` gives the positions. Times in ms."""
+
+    commits: Commits
+    interval_ms: float | None
+    next_ms: float = float("inf")
+    _token: int | None = None
+    _retries: Retries | None = None
+
+    def restart(self, now_ms: float) -> None:
+        """The next commit is due after the whole interval."""
+        if self.interval_ms is not None:
+            self.next_ms = now_ms + self.interval_ms
+
+    def poll(self, consumed: Consumed, now_ms: float) -> int | None:
+        """Begins the commit that is due, and returns its token. While the member has no generation of its own none is made,
+        and the interval begins anew."""
+        if self._token is not None or now_ms < self.next_ms:
+            return None
+        self.restart(now_ms)
+        member, offsets = self.commits.member, consumed()
+        if offsets and (member is None or member.stage == Stage.STABLE):
+            self._token = self.commits.commit_async(offsets)
+        return self._token
+
+    def commit_now(self, consumed: Consumed, now_ms: float, timeout_ms: float) -> int | None:
+        """Begins the synchronous commit before partitions are given up; None where there is none to make. Its failure is no
+        error: the next owner starts at the commit before."""
+        offsets = consumed()
+        if self.interval_ms is None or not offsets:
+            return None
+        return self.commits.commit(offsets, now_ms, timeout_ms)
+
+    def ended(self, result: CommitEnded, now_ms: float, jitter: float) -> None:
+        """A commit has ended, whether of this schedule or not."""
+        if result.token != self._token:
+            return
+        self._token = None
+        if result.verdict == Verdict.DONE:
+            self._retries = None
+        elif result.verdict in RETRIED:
+            self._retries = self._retries or Retries(self.commits.backoff, now_ms)
+            self.next_ms = now_ms + (self._retries.failed(now_ms, float("inf"), jitter) or 0)
