@@ -186,7 +186,7 @@ def test_a_failed_record_spoils_the_transaction_and_the_next_goes_on(broker: Loc
             one.begin_transaction()
             broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
             heard: list[tuple[object, int]] = []
-            await one.send("t", b"x", on_delivery=lambda error, t, p, offset: heard.append((error, offset)))
+            await one.send("t", b"x", on_delivery=lambda metadata, error: heard.append((error, metadata.offset)))
             with pytest.raises(KafkaError, match="must be aborted"):
                 await one.commit_transaction()
             ((error, offset),) = heard
@@ -194,7 +194,7 @@ def test_a_failed_record_spoils_the_transaction_and_the_next_goes_on(broker: Loc
             assert offset == -1
             await one.abort_transaction()
             async with one.transaction():
-                await one.send("t", b"y", on_delivery=lambda error, t, p, offset: heard.append((error, offset)))
+                await one.send("t", b"y", on_delivery=lambda metadata, error: heard.append((error, metadata.offset)))
             assert heard[1][0] is None
 
     asyncio.run(story())

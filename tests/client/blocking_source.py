@@ -62,7 +62,7 @@ HEADERS = {
                 partition: int | None = None,
                 timestamp_ms: int | None = None,
                 headers: Sequence[Header] = (),
-                on_delivery: Report | None = None,
+                on_delivery: DeliveryCallback | None = None,
             ) -> Future[RecordMetadata]:
                 """As `coterie.client.Producer.send`; returns once the record is in its batch. The future's result is known when
                 the broker has acknowledged the record; `flush` waits for all of them."""

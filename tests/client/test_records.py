@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Consumer, ConsumerInterceptor, Producer, Record, TimestampType, TopicPartition
+from coterie.client import (
+    Consumer,
+    ConsumerInterceptor,
+    KafkaError,
+    Producer,
+    Record,
+    RecordMetadata,
+    TimestampType,
+    TopicPartition,
+)
 from coterie.records import batch
-from coterie.testing import LocalBroker
+from coterie.testing import ErrorCode, LocalBroker
 from tests.client.group import member, polled, read, settled
 
 T0 = TopicPartition("t", 0)
@@ -191,3 +200,46 @@ def test_interceptors_see_the_records_of_an_iteration(coterie_broker: LocalBroke
             assert values == [b"A", b"B", b"C"]
 
     asyncio.run(story())
+
+
+# -- on_delivery -------------------------------------------------------------------------------------------------------
+
+
+def test_a_delivery_is_reported_as_metadata_and_error(coterie_broker: LocalBroker) -> None:
+    """Kafka's Callback.onCompletion(metadata, exception): a record that failed has its topic and partition, and -1 for the
+    rest."""
+    coterie_broker.create_topic("t", 2)
+    reports: list[tuple[RecordMetadata, KafkaError | None]] = []
+
+    async def story() -> None:
+        async with Producer(settings(coterie_broker)) as producer:
+            sent = await producer.send("t", b"v", partition=1, on_delivery=lambda *given: reports.append(given))
+            await producer.flush()
+            assert reports == [(await sent, None)]
+            coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
+            await producer.send("t", b"v", partition=1, on_delivery=lambda *given: reports.append(given))
+            await producer.flush()
+
+    asyncio.run(story())
+    (first, none), (second, error) = reports
+    assert (type(first), first[:3], none) == (RecordMetadata, ("t", 1, 0), None)
+    assert (type(second), second) == (RecordMetadata, ("t", 1, -1, -1))
+    assert error is not None
+    assert error.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_callback_of_a_delivery_that_raises_is_logged(
+    coterie_broker: LocalBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    coterie_broker.create_topic("t", 1)
+
+    async def story() -> None:
+        async with Producer(settings(coterie_broker)) as producer:
+            with pytest.raises(TypeError, match=r"on_delivery must be a function of \(metadata, error\), not 'later'"):
+                await producer.send("t", b"v", on_delivery="later")  # type: ignore[arg-type]
+            delivery = await producer.send("t", b"v", on_delivery=lambda metadata, error: 1 / 0)
+            await producer.flush()
+            assert (await delivery).offset == 0
+
+    asyncio.run(story())
+    assert "on_delivery of a record of t-0 raised" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
@@ -14,7 +15,9 @@ from coterie.records.batch import Header
 
 Item = tuple[int, bytes | None, bytes | None, Sequence[Header]]  # timestamp in ms, key, value, headers
 Acknowledged = tuple[int, int]  # offset of the first record, time of the append in ms; -1 where there is none
-Report = Callable[["KafkaError | None", str, int, int], object]
+DeliveryCallback = Callable[[RecordMetadata, KafkaError | None], object]
+
+logger = logging.getLogger(__name__)
 
 
 class Batch:
@@ -89,15 +92,20 @@ class Delivery:
         self._batch.done.add_done_callback(settle)
         return future
 
-    def report_to(self, callback: Report) -> None:
-        """``callback(error or None, topic, partition, offset)`` once it is known; the offset is -1 after an error."""
+    def report_to(self, callback: DeliveryCallback) -> None:
+        """Calls ``callback(metadata, error or None)`` once the result is known; after an error, offset and timestamp are -1. What
+        it raises is logged."""
 
         def report(done: asyncio.Future[Acknowledged]) -> None:
-            error = None if done.cancelled() else done.exception()
-            batch = self._batch
-            if isinstance(error, KafkaError):
-                callback(error, batch.topic, batch.partition, -1)
-            elif not done.cancelled():
-                callback(None, batch.topic, batch.partition, self._metadata(done.result()).offset)
+            if done.cancelled():
+                return
+            batch, error = self._batch, done.exception()
+            try:
+                if isinstance(error, KafkaError):
+                    callback(RecordMetadata(batch.topic, batch.partition, -1, -1), error)
+                else:
+                    callback(self._metadata(done.result()), None)
+            except Exception:
+                logger.exception("on_delivery of a record of %s-%d raised", batch.topic, batch.partition)
 
         self._batch.done.add_done_callback(report)

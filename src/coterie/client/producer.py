@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Generic
 
 from coterie.client import arguments
-from coterie.client.batching import Delivery, Report
+from coterie.client.batching import Delivery, DeliveryCallback
 from coterie.client.cluster import Cluster
 from coterie.client.errors import ConfigError, KafkaError, SerializationError
 from coterie.client.partitioner import partition_for_key
@@ -97,12 +97,13 @@ class Producer(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
-        on_delivery: Report | None = None,
+        on_delivery: DeliveryCallback | None = None,
     ) -> Delivery:
         """Puts a record into its batch, and returns before it is sent; waits only for metadata, or for room in
         buffer.memory, max.block.ms at most. Awaiting the delivery returns a `RecordMetadata` or raises the KafkaError with
-        which the record failed; ``on_delivery(error or None, topic, partition, offset)`` is called with the same.
-        ``partition``: by default that of the key's hash, or of the partitioner; ``timestamp_ms`` since 1970: by default now.
+        which the record failed; ``on_delivery(metadata, error or None)`` is called with the same, offset and timestamp -1
+        after an error. ``partition``: by default that of the key's hash, or of the partitioner; ``timestamp_ms`` since 1970: by
+        default now.
         Raises KafkaError; SerializationError; TypeError or ValueError for arguments that no record can have; RuntimeError
         after `close`.
 
@@ -113,6 +114,8 @@ class Producer(Generic[K, V]):
         """
         if self._closed:
             raise RuntimeError(CLOSED)
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be a function of (metadata, error), not {on_delivery!r}")
         if self._transactions is not None:
             self._transactions.require(State.IN_TRANSACTION)
         key_bytes = _bytes(self._serialize_key, topic, key, "key")

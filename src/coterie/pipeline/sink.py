@@ -32,7 +32,7 @@ from coterie.client.offsets import commit_offsets, committed_offsets
 from coterie.client.producer import Producer
 from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction
-from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from coterie.pipeline.options import OptionError, SinkOptions, sink_options, warn
 
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.
@@ -200,7 +200,7 @@ async def _send_all(producer: Producer, to: SinkTarget, batches: Iterator[Any], 
     count = 0
     failures: list[KafkaError] = []
 
-    def report(error: KafkaError | None, *_: object) -> None:
+    def report(_: RecordMetadata, error: KafkaError | None) -> None:
         if error is not None:
             failures.append(error)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic
 
-from coterie.client.batching import Report
+from coterie.client.batching import DeliveryCallback
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.producer import Producer
 from coterie.client.serialization import SerializerLike
@@ -44,7 +44,7 @@ class BlockingProducer(BlockingClient[Producer[K, V]], Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
-        on_delivery: Report | None = None,
+        on_delivery: DeliveryCallback | None = None,
     ) -> Future[RecordMetadata]:
         """As `coterie.client.Producer.send`; returns once the record is in its batch. The future's result is known when
         the broker has acknowledged the record; `flush` waits for all of them."""
