@@ -93,8 +93,8 @@ class Delivery:
         return future
 
     def report_to(self, callback: DeliveryCallback) -> None:
-        """Calls ``callback(metadata, error or None)`` once the result is known; after an error, offset and timestamp are -1. What
-        it raises is logged."""
+        """Calls ``callback(metadata, error or None)`` once the result is known; after an error, offset and timestamp are -1.
+        What it raises is logged."""
 
         def report(done: asyncio.Future[Acknowledged]) -> None:
             if done.cancelled():
