@@ -11,19 +11,31 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.cli.offsets_dump import dump_offsets
-from coterie.coordinator.events import ConsumerGroupRecord, OffsetStored
+from coterie.coordinator.consumer.events import CurrentStored, GroupEpochRemoved, PartitionMetadataStored
+from coterie.coordinator.consumer.replay import replay_consumer
+from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMemberState
+from coterie.coordinator.consumer.stored import event_of, record_of
+from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import from_record, record_text, to_record
-from coterie.coordinator.stored_consumer_groups import RECORD_KINDS
+from coterie.coordinator.stored_consumer_groups import (
+    RECORD_KINDS,
+    ConsumerGroupRecord,
+    from_bytes,
+    text_of,
+    to_bytes,
+)
 from coterie.fuzzing.messages import random_struct
 from coterie.records.batch import BatchRecord, batches, decode_records
 from coterie.wire.messages.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
+    OwnedPartitions,
     PartitionMetadata,
     TopicMetadata,
 )
@@ -44,10 +56,9 @@ def kind_of(record: BatchRecord) -> int:
 def of_consumer_groups() -> Iterator[tuple[BatchRecord, ConsumerGroupRecord]]:
     for record in recorded():
         if kind_of(record) in (3, 4, 5, 6, 7, 8, 16):
-            read = from_record(record.key, record.value)
+            read = from_bytes(record.key or b"", record.value)
             assert read is not None
-            assert isinstance(read[1], ConsumerGroupRecord)
-            yield record, read[1]
+            yield record, read
 
 
 def test_the_sample_has_every_kind_that_kafka_writes() -> None:
@@ -66,10 +77,8 @@ def test_records_are_written_as_kafka_wrote_them() -> None:
     testNewConsumerGroupTargetAssignmentMetadataTombstoneRecord, testNewConsumerGroupCurrentAssignmentRecord,
     testNewConsumerGroupCurrentAssignmentTombstoneRecord, testNewConsumerGroupRegularExpressionRecord,
     testNewConsumerGroupRegularExpressionTombstone"""
-    for record, event in of_consumer_groups():
-        written = to_record(event.group_id, event)
-        assert written is not None
-        assert (written.key, written.value) == (record.key, record.value), record_text(written.key, written.value)
+    for record, read in of_consumer_groups():
+        assert to_bytes(read) == (record.key, record.value), text_of(read)
 
 
 def test_the_members_of_the_sample() -> None:
@@ -133,9 +142,9 @@ def test_topics_before_41_are_read() -> None:
     topics = ConsumerGroupPartitionMetadataValue(
         [TopicMetadata(bytes(16), "orders", 3, [PartitionMetadata(0, ["r1"])])]
     )
-    record = to_record("g", ConsumerGroupRecord(ConsumerGroupPartitionMetadataKey("g"), topics))
-    assert record is not None
-    assert record_text(record.key, record.value) == "consumer group g topics orders(3)"
+    record = ConsumerGroupRecord(ConsumerGroupPartitionMetadataKey("g"), topics)
+    assert record_text(*to_bytes(record)) == "consumer group g topics orders(3)"
+    assert event_of(record) == PartitionMetadataStored()
 
 
 def test_loading_skips_what_is_not_served() -> None:
@@ -152,15 +161,68 @@ def test_any_record_is_read_as_it_was_written() -> None:
         rng = random.Random(seed)
         key, value = rng.choice(RECORD_KINDS)
         held = random_struct(value, 0, rng) if rng.random() < 0.8 else None
-        event = ConsumerGroupRecord(random_struct(key, key.versions.first, rng), held)
-        record = to_record(event.group_id, event)
-        assert record is not None
-        assert from_record(record.key, record.value) == (event.group_id, event)
-        assert record_text(record.key, record.value).startswith("consumer group ")
+        record = ConsumerGroupRecord(random_struct(key, key.versions.first, rng), held)
+        assert from_bytes(*to_bytes(record)) == record
+        assert record_text(*to_bytes(record)).startswith("consumer group ")
+
+
+def test_the_events_of_the_sample() -> None:
+    """Each record is an event of `consumer.events`, whose record is the same but for the order of topics and partitions."""
+    for record, read in of_consumer_groups():
+        event = event_of(read)
+        again = record_of(read.group_id, event)
+        assert again is not None
+        assert event_of(again) == event
+        assert again.key == read.key
+        key, value = to_bytes(again)
+        assert len(value or b"") == len(record.value or b"")
+        assert from_record(key, value) == (read.group_id, event)
+
+
+def test_the_sample_replayed() -> None:
+    """The groups that Kafka's own records leave: one member away for a while, one group gone, one mixed."""
+    groups: dict[str, ConsumerGroup] = {}
+    for record, read in of_consumer_groups():
+        group = groups.setdefault(read.group_id, ConsumerGroup(read.group_id))
+        replay_consumer(group, event_of(read), record.timestamp)
+    assert {name: str(group.state) for name, group in groups.items()} == {
+        "crew": "Reconciling",
+        "patterns": "Dead",
+        "mixed": "Reconciling",
+        "empty": "Assigning",
+    }
+    (away,) = groups["crew"].members.values()
+    assert (away.subscription.instance_id, away.current.member_epoch) == ("i1", -2)
+    assert set(away.current.assigned.values()) == {0}
+    assert groups["crew"].target[away.member_id] == frozenset(away.current.assigned)
+    classic = [m.subscription.classic for m in groups["mixed"].members.values() if m.subscription.classic]
+    assert [c.session_timeout_ms for c in classic] == [45_000]
+    owned = [partition for m in groups["mixed"].members.values() for partition in m.current.assigned]
+    assert len(owned) == len(set(owned)) == 5
+
+
+def test_partitions_without_epochs() -> None:
+    """Kafka before 4.3 wrote none: the member's epoch counts, and 0 for a static member that is away. One epoch too few is as
+    none (testUpdateWithConsumerGroupCurrentMemberAssignmentValueWithNegativeEpoch)."""
+    topic, key = bytes(16), ConsumerGroupCurrentMemberAssignmentKey("g", "m")
+    for member_epoch, epochs, expected in ((5, None, 5), (-2, None, 0), (5, [3], 5), (5, [3, 4], None)):
+        value = ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch, 4, 77, [OwnedPartitions(topic, [0, 1], epochs)], []
+        )
+        event = event_of(ConsumerGroupRecord(key, value))
+        assert isinstance(event, CurrentStored)
+        assert event.current.state == ConsumerMemberState.UNKNOWN
+        stamped = [event.current.assigned[topic, 0], event.current.assigned[topic, 1]]
+        assert stamped == ([expected, expected] if expected is not None else [3, 4])
+
+
+def test_a_soft_event_has_no_record() -> None:
+    assert record_of("g", PartitionMetadataStored()) is None
+    assert to_record("g", PartitionMetadataStored()) is None
 
 
 def test_a_damaged_record_is_a_wire_error() -> None:
-    record = to_record("g", ConsumerGroupRecord(ConsumerGroupMetadataKey("g"), None))
+    record = to_record("g", GroupEpochRemoved())
     assert record is not None
     for value in (b"", b"\0", b"\0\x01\0\0\0\x01\0", b"\0\0\0\0"):
         with pytest.raises(WireError):

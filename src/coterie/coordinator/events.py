@@ -7,7 +7,6 @@ live in memory and in the journal.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from coterie.coordinator.state import Cause, CommittedOffset, Member, Protocols, Token
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
@@ -169,20 +168,6 @@ class TransactionEnded:
     committed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRecord:
-    """Hard: a record of a consumer group (KIP-848): a key of `wire.messages.consumer_group_records` with its value, None for a
-    tombstone."""
-
-    key: Any
-    value: Any
-
-    @property
-    def group_id(self) -> str:
-        group_id: str = self.key.group_id
-        return group_id
-
-
 Event = (
     MemberIdReserved
     | ReservationDropped
@@ -202,5 +187,4 @@ Event = (
     | OffsetRemoved
     | TransactionalOffsetStored
     | TransactionEnded
-    | ConsumerGroupRecord
 )

@@ -22,6 +22,7 @@ from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.classic.sync import decide_sync, sync_refused
 from coterie.coordinator.commands import Command, DeadlineExpired, DeleteGroup, ExpireOffsets, TopicsDeleted
+from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.offsets.commit import decide_commit
 from coterie.coordinator.offsets.delete import (
     decide_delete_group,
@@ -287,7 +288,7 @@ class Shard:
         if read is None:
             return
         group_id, event = read
-        if isinstance(event, e.ConsumerGroupRecord):
+        if isinstance(event, ConsumerEvent):
             return  # of a kind of group that is not served yet
         if producer_id >= 0 and isinstance(event, e.OffsetStored):
             event = e.TransactionalOffsetStored(event.topic, event.partition, event.committed, producer_id)

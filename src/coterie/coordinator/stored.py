@@ -13,8 +13,9 @@ from functools import lru_cache
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.coordinator import stored_consumer_groups
+from coterie.coordinator.consumer.events import ConsumerEvent
+from coterie.coordinator.consumer.stored import event_of, record_of
 from coterie.coordinator.events import (
-    ConsumerGroupRecord,
     Event,
     GroupRemoved,
     GroupStored,
@@ -53,7 +54,7 @@ def _versioned(version: int, body: bytes) -> bytes:
     return struct.pack(">h", version) + body
 
 
-def to_record(group_id: str, event: Event) -> StoredRecord | None:
+def to_record(group_id: str, event: Event | ConsumerEvent) -> StoredRecord | None:
     """The record of a hard event; None for a soft one."""
     if isinstance(event, OffsetStored | TransactionalOffsetStored):
         committed = event.committed
@@ -80,8 +81,9 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
         )
     if isinstance(event, GroupRemoved) and event.recorded:
         return StoredRecord(group_key(group_id), None)
-    if isinstance(event, ConsumerGroupRecord):
-        return StoredRecord(*stored_consumer_groups.to_bytes(event))
+    if isinstance(event, ConsumerEvent):
+        record = record_of(group_id, event)
+        return None if record is None else StoredRecord(*stored_consumer_groups.to_bytes(record))
     return None
 
 
@@ -103,7 +105,7 @@ def group_key(group_id: str) -> bytes:
     return _versioned(GROUP_KEY_VERSION, GroupMetadataKey(group_id).encode(GROUP_KEY_VERSION))
 
 
-def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | None:
+def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event | ConsumerEvent] | None:
     """The group and event of a record; None for a key of a kind or version unknown here, which loading steps
     over. Raises WireError for a damaged key or an unknown value version."""
     if key is None or len(key) < 2:
@@ -121,7 +123,7 @@ def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | N
             return group_id, GroupRemoved(Cause("tombstone"))
         return group_id, GroupStored(GroupMetadataValue.decode(value, _value_version(value), 2))
     record = stored_consumer_groups.from_bytes(key, value)
-    return None if record is None else (record.group_id, record)
+    return None if record is None else (record.group_id, event_of(record))
 
 
 class KeyReader:
@@ -182,6 +184,9 @@ def _value_version(value: bytes) -> int:
 
 def record_text(key: bytes, value: bytes | None) -> str:
     """A record as a line of text for a dump. Raises WireError for an unreadable one."""
+    record = stored_consumer_groups.from_bytes(key, value)
+    if record is not None:
+        return stored_consumer_groups.text_of(record)
     read = from_record(key, value)
     if read is None:
         other = stored_consumer_groups.other_group_text(key)
@@ -201,8 +206,6 @@ def record_text(key: bytes, value: bytes | None) -> str:
             text += "" if stored.protocol is None else f", protocol {stored.protocol}"
             text += "" if stored.leader is None else f", leader {stored.leader}"
             return f"{text}, members [{members}]" if stored.members else f"{text}, no members"
-        case ConsumerGroupRecord():
-            return stored_consumer_groups.text_of(event)
         case _:
             return f"group {group_id} tombstone"
 

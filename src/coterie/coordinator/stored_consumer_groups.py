@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.coordinator.events import ConsumerGroupRecord
 from coterie.wire.declaration import Message
 from coterie.wire.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -35,6 +34,19 @@ from coterie.wire.primitives import WireError
 
 MEMBER_STATES = {0: "stable", 1: "unrevoked partitions", 2: "unreleased partitions"}
 _VERSION = struct.Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupRecord:
+    """A key of `wire.messages.consumer_group_records` with its value; None for a tombstone."""
+
+    key: Any
+    value: Any
+
+    @property
+    def group_id(self) -> str:
+        group_id: str = self.key.group_id
+        return group_id
 
 
 @dataclass(frozen=True, slots=True)
