@@ -30,6 +30,7 @@ from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchRespo
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.awaiting import LoopClock, quiet, until
 from tests.broker.test_server import Client
 
 BATCH_BYTES = 900_000
@@ -122,7 +123,7 @@ def test_requests_wait_while_nobody_reads_the_answers_before_them() -> None:
         async with running(batches=1) as at:
             client = await at.connect(kernel_bytes=4096)
             client.writer.write(encode_request(1, "raw", fetch(), 12) * 60)
-            await asyncio.sleep(0.5)
+            await quiet()
             assert max(at.unread_bytes()) < 2 * BATCH_BYTES
             for _ in range(60):
                 assert len(records_of(await client.frame())) > BATCH_BYTES
@@ -136,14 +137,14 @@ def test_unread_answers_of_all_connections_together_have_a_bound() -> None:
             slow = [await at.connect(kernel_bytes=4096) for _ in range(10)]
             for client in slow:
                 client.send(fetch(), 12)
-            await asyncio.sleep(0.5)
+            await quiet()
             assert sum(at.unread_bytes()) < 4_000_000
             reader = await at.connect()
             empty = await reader.ask(fetch(wait_ms=50), FetchResponse, 12)
             assert not empty.responses[0].partitions[0].records, "there was no room for more"
             for client in slow:
                 client.writer.transport.abort()
-            await asyncio.sleep(0.1)
+            await quiet()
             given = await reader.ask(fetch(wait_ms=50), FetchResponse, 12)
             assert given.responses[0].partitions[0].records
 
@@ -154,13 +155,14 @@ def test_a_connection_that_stands_still_is_aborted_where_memory_is_lacking() -> 
     async def story() -> None:
         given = {"coterie_queued_max_response_bytes": "1000000", "coterie_connections_max_stalled_ms": "1"}
         async with running(batches=12, **given) as at:
-            client = await at.connect(kernel_bytes=4096)
+            client, clock = await at.connect(kernel_bytes=4096), LoopClock()
             client.send(fetch(), 12)
-            await asyncio.sleep(0.3)
+            await quiet()
             assert at.broker.answer_memory.short
             for _ in range(2):
                 at.broker._abort_stalled()
-                await asyncio.sleep(0.01)
+                clock.jump(0.01)
+                await quiet()
             assert not at.broker.answer_memory.short
             assert len(at.broker.connections()) == 1
 
@@ -170,11 +172,12 @@ def test_a_connection_that_stands_still_is_aborted_where_memory_is_lacking() -> 
 def test_idle_closing_does_not_wait_for_a_client_that_never_reads() -> None:
     async def story() -> None:
         async with running(batches=12, connections_max_idle_ms="200") as at:
-            client = await at.connect(kernel_bytes=4096)
+            client, clock = await at.connect(kernel_bytes=4096), LoopClock()
             client.send(fetch(), 12)
-            await asyncio.sleep(0.5)
+            await quiet()
+            clock.jump(0.5)
             at.broker._close_idle()
-            await asyncio.sleep(0.01)
+            await quiet()
             assert at.broker.connections() == []
 
     run(story)
@@ -185,7 +188,7 @@ def test_a_client_that_reads_slowly_is_not_idle() -> None:
         async with running(batches=12) as at:
             client = await at.connect(kernel_bytes=4096)
             client.send(fetch(), 12)
-            await asyncio.sleep(0.3)
+            await quiet()
             at.broker._abort_stalled()
             [slow] = at.broker.holding
             before_s = slow.last_used_s
@@ -204,11 +207,10 @@ def test_a_connection_that_is_cut_off_ends_though_its_answers_are_not_read(monke
             monkeypatch.setattr(server, "CLOSE_GRACE_S", 0.05)
             client = await at.connect(kernel_bytes=4096)
             client.send(fetch(), 12)
-            await asyncio.sleep(0.3)
+            await quiet()
             [slow] = [c for c in at.broker.connections() if c._transport.get_write_buffer_size()]
             slow._cut_off("the test says so")
-            await asyncio.sleep(0.2)
-            assert slow not in at.broker.connections()
+            await until(lambda: slow not in at.broker.connections(), "the connection ends")
 
     run(story)
 
@@ -221,9 +223,9 @@ def test_the_broker_stops_whatever_clients_do(monkeypatch: pytest.MonkeyPatch) -
             client = await at.connect(kernel_bytes=4096)
             for _ in range(10):
                 client.send(fetch(), 12)
-            await asyncio.sleep(0.3)
+            await quiet()
             await at.broker.stop()
-            await asyncio.sleep(0.01)
+            await quiet()
             assert at.broker.connections() == []
 
     run(story)
@@ -298,10 +300,7 @@ def test_requests_in_the_buffer_are_handled_though_the_client_has_closed() -> No
             for _ in range(10):
                 client.send(produce(10, acks=0), 9)
             client.writer.close()
-            for _ in range(100):
-                await asyncio.sleep(0.01)
-                if len(at.broker.connections()) == 2:
-                    break
+            await until(lambda: len(at.broker.connections()) == 2, "the closed connection has ended")
             answer = await other.ask(fetch(), FetchResponse, 12)
             assert answer.responses[0].partitions[0].high_watermark == 10
 
@@ -315,9 +314,9 @@ def test_requests_that_are_being_received_have_a_bound_and_small_ones_need_no_ro
             first, second, third = [await at.connect() for _ in range(3)]
             for client in (first, second, third):  # the second gets the rest, the third has to wait
                 client.writer.write(frame[:300_000])
-                await asyncio.sleep(0.05)
+                await quiet()
             third.writer.write(frame[300_000:])
-            await asyncio.sleep(0.2)
+            await quiet()
             assert at.broker.request_memory.short
             small = await at.connect()
             assert (await small.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)).error_code == 0
@@ -337,9 +336,9 @@ def test_memory_of_a_request_is_given_back_when_its_connection_ends() -> None:
             for _ in range(5):
                 client = await at.connect()
                 client.writer.write(frame[:300_000])
-                await asyncio.sleep(0.02)
+                await quiet()
                 client.writer.transport.abort()
-                await asyncio.sleep(0.02)
+                await quiet()
             whole = await at.connect()
             whole.writer.write(frame)
             await whole.frame()
@@ -388,8 +387,7 @@ def test_many_deadlines_at_once_take_several_turns(monkeypatch: pytest.MonkeyPat
             at.broker.clock.jump(7_000)
             at.broker.groups._fire()
             assert len(group.reservations) == ids - 1
-            while group.reservations:
-                await asyncio.sleep(0.01)
+            await until(lambda: not group.reservations, "every reservation has expired")
 
     run(story)
 
@@ -403,11 +401,9 @@ def test_a_waiting_fetch_ends_with_its_connection() -> None:
             client = await at.connect()
             client.send(fetch(wait_ms=2**31 - 1), 12)
             watchers = at.broker.topics.by_name["t"].partitions[0].watchers
-            await asyncio.sleep(0.05)
-            assert len(watchers) == 1
+            await until(lambda: len(watchers) == 1, "the fetch waits")
             client.writer.close()
-            await asyncio.sleep(0.05)
-            assert not watchers
+            await until(lambda: not watchers, "the fetch has ended")
 
     run(story)
 
@@ -443,7 +439,7 @@ def test_an_append_reads_nothing_for_fetches_that_need_more(monkeypatch: pytest.
                 request = fetch(wait_ms=20_000, min_bytes=100_000)
                 request.isolation_level = n % 2
                 client.send(request, 12)
-            await asyncio.sleep(0.1)
+            await quiet()
             reads = 0
             for _ in range(10):
                 await producer.ask(produce(1000), ProduceResponse, 9)
@@ -461,7 +457,7 @@ def test_a_second_fetch_waits_for_the_answer_to_the_first() -> None:
             client, producer = await at.connect(), await at.connect()
             client.writer.write(encode_request(1, "raw", fetch(wait_ms=20_000), 12) * 5)
             watchers = at.broker.topics.by_name["t"].partitions[0].watchers
-            await asyncio.sleep(0.05)
+            await quiet()
             assert len(watchers) == 1
             await producer.ask(produce(10), ProduceResponse, 9)
             for _ in range(5):

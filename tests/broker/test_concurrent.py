@@ -34,6 +34,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from tests.awaiting import until
 from tests.broker.test_server import FAST, Client, run
 
 GROUPS, MEMBERS = 8, 5
@@ -177,8 +178,7 @@ def test_one_answer_that_cannot_be_said_costs_nobody_else_theirs() -> None:
         broker, clients = await serving()
         first, second = clients[:2]
         waiting = asyncio.gather(*(c.ask(join("g"), JoinGroupResponse, 3) for c in (first, second)))
-        while len(getattr(broker.groups.group("g"), "members", ())) < 2:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(getattr(broker.groups.group("g"), "members", ())) == 2, "both have joined")
         group = broker.groups.group("g")
         assert group is not None
         spoiled = next(iter(group.waiting_joins.values()))

@@ -27,6 +27,7 @@ from coterie.wire.messages.create_partitions import (
 )
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from tests.awaiting import LoopClock, quiet, until
 from tests.broker.test_bounds import run, running
 from tests.broker.test_server import Client
 
@@ -159,13 +160,16 @@ def test_a_request_for_more_than_ten_thousand_partitions_is_refused() -> None:
 
 def test_others_are_answered_while_a_large_topic_is_made_and_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     make, remove = MemoryFileSystem.make_directory, MemoryFileSystem.remove_directory
+    made, removed = list[str](), list[str]()
 
     def slow_make(self: MemoryFileSystem, path: str) -> None:
         time.sleep(MAX_TURN_S / 5)
+        made.append(path)
         make(self, path)
 
     def slow_remove(self: MemoryFileSystem, path: str) -> None:
         time.sleep(MAX_TURN_S / 5)
+        removed.append(path)
         remove(self, path)
 
     async def story() -> None:
@@ -176,7 +180,7 @@ def test_others_are_answered_while_a_large_topic_is_made_and_deleted(monkeypatch
             creating = asyncio.create_task(
                 client.ask(CreateTopicsRequest([CreatableTopic("large", 200, 1)]), CreateTopicsResponse, 7)
             )
-            await asyncio.sleep(2 * MAX_TURN_S)
+            await until(lambda: made, "the creation has begun")
             answers = 0
             while not creating.done():
                 again = CreateTopicsRequest([CreatableTopic("large", 1, 1)])
@@ -187,7 +191,7 @@ def test_others_are_answered_while_a_large_topic_is_made_and_deleted(monkeypatch
             assert creating.result().topics[0].error_code == 0
             request = DeleteTopicsRequest([DeleteTopicState("large")])
             deleting = asyncio.create_task(client.ask(request, DeleteTopicsResponse, 6))
-            await asyncio.sleep(2 * MAX_TURN_S)
+            await until(lambda: removed, "the deletion has begun")
             answers = 0
             while not deleting.done():
                 await other.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
@@ -201,28 +205,29 @@ def test_others_are_answered_while_a_large_topic_is_made_and_deleted(monkeypatch
 def test_connections_beyond_the_descriptors_are_refused_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with running() as at:
-            loop = asyncio.get_running_loop()
+            loop, clock = asyncio.get_running_loop(), LoopClock()
             before = open_descriptors()
             with descriptors(50):
                 clients = []
                 with contextlib.suppress(OSError):
                     while True:  # the last connects and finds no descriptor on the broker's side
                         clients.append(await asyncio.open_connection(*at.address))
-                await asyncio.sleep(0.3)
+                await quiet()
                 assert "no file descriptor is left" in caplog.text
                 assert "socket.accept() out of system resource" not in caplog.text
                 assert len(caplog.records) < 20
                 for _, writer in clients:
                     writer.close()
-                await asyncio.sleep(0.1)
+                await quiet()
                 fresh = Client(*await asyncio.open_connection(*at.address))
                 async with asyncio.timeout(5):
                     await fresh.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
                 fresh.writer.close()
-            await asyncio.sleep(0.1)
+            await quiet()
             assert open_descriptors() == before
             assert loop.get_exception_handler() is not None
-        await asyncio.sleep(ASYNCIO_RETRY_S)
+        clock.jump(ASYNCIO_RETRY_S)
+        await quiet()
         assert loop.get_exception_handler() is None
         assert "Traceback" not in caplog.text
 

@@ -28,6 +28,7 @@ from coterie.wire.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from tests.awaiting import quiet
 from tests.broker.test_server import Client, broker, make_topic, run
 
 NONE, UNKNOWN, REBALANCING = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS
@@ -76,7 +77,7 @@ def test_sync_group(version: int) -> None:
                 assert (good.protocol_type, good.protocol_name) == ("consumer", "range")
             # A static second member; the follower syncs first and waits for the leader.
             follower = asyncio.create_task(join(other, static="i"))
-            await asyncio.sleep(0.05)
+            await quiet()
             again = await join(client, leader)
             joined = await follower
             assert again.generation_id == joined.generation_id == 2
@@ -84,7 +85,7 @@ def test_sync_group(version: int) -> None:
             instance = "i" if version >= 3 else None
             waiting = SyncGroupRequest("g", 2, joined.member_id, instance, **named)
             answer = asyncio.create_task(other.ask(waiting, SyncGroupResponse, version))
-            await asyncio.sleep(0.05)
+            await quiet()
             assert not answer.done()
             shares = [SyncGroupRequestAssignment(m, m.encode()) for m in (leader, joined.member_id)]
             request = SyncGroupRequest("g", 2, leader, assignments=shares, **named)
@@ -115,7 +116,7 @@ def test_heartbeat(version: int) -> None:
             await sync(client, 5, member)
             assert await beat(member) == NONE  # Stable
             waiting = asyncio.create_task(join(other))
-            await asyncio.sleep(0.05)
+            await quiet()
             assert await beat(member) == REBALANCING
             await client.ask(LeaveGroupRequest("g", member), LeaveGroupResponse, 2)
             late = (await waiting).member_id
@@ -140,7 +141,7 @@ def test_leave_group(version: int) -> None:
             else:
                 other = await connect()
                 waiting = asyncio.create_task(join(other, static="i"))
-                await asyncio.sleep(0.05)
+                await quiet()
                 await join(client, member)
                 await waiting
                 who = [
@@ -241,7 +242,7 @@ def test_describe_groups(version: int) -> None:
             assert (one.member_id, one.client_id, one.client_host) == (member, "raw", "/127.0.0.1")
             assert (one.member_metadata, one.member_assignment) == (encode_subscription(["t"]), b"x")
             waiting = asyncio.create_task(join(other))
-            await asyncio.sleep(0.05)
+            await quiet()
             (found,) = (await describe()).groups
             assert (found.group_state, found.protocol_data) == ("PreparingRebalance", "")
             assert [m.member_metadata for m in found.members] == [b"", b""]

@@ -27,6 +27,7 @@ from coterie.wire.messages.offset_commit import (
 )
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.awaiting import LoopClock, quiet, until
 from tests.broker.test_server import FAST, Client, run
 
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -118,11 +119,12 @@ def test_nothing_is_compacted_before_the_groups_are_loaded() -> None:
 
         settings = BrokerSettings({"log.cleaner.backoff.ms": "1"})
         cleaning = asyncio.create_task(Cleaner(topics, Clock(), settings).run(until_loaded()))  # type: ignore[arg-type]
-        await asyncio.sleep(0.05)
+        await quiet()
+        LoopClock().jump(1)
+        await quiet()
         assert not looked
         loaded.set()
-        while not looked:
-            await asyncio.sleep(0.01)
+        await until(lambda: looked, "the cleaner looks for logs")
         cleaning.cancel()
 
     run(story)
@@ -132,6 +134,8 @@ def test_nothing_is_compacted_without_the_cleaner() -> None:
     async def story() -> None:
         settings = BrokerSettings({"log.cleaner.backoff.ms": "1", "log.cleaner.enable": "false"})
         topics = SimpleNamespace(every_log=lambda: pytest.fail("the cleaner looks for logs"))
-        await Cleaner(topics, Clock(), settings).run(asyncio.sleep(0))  # type: ignore[arg-type]
+        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loaded.set_result(None)
+        await Cleaner(topics, Clock(), settings).run(loaded)  # type: ignore[arg-type]
 
     run(story)

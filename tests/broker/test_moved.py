@@ -25,6 +25,7 @@ from coterie.wire.messages.offset_commit import (
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from coterie.wire.primitives import WireError
+from tests.awaiting import until
 from tests.broker.test_server import FAST, Client, run
 
 MOVED = ErrorCode.NOT_COORDINATOR
@@ -96,8 +97,7 @@ def test_resigning_answers_whoever_waits_and_the_group_is_found_again() -> None:
         sync = SyncGroupRequest("g", 1, joined.member_id, assignments=share)
         assert (await first.ask(sync, SyncGroupResponse, 3)).error_code == ErrorCode.NONE
         second.send(join(), 3)
-        while broker.groups.group("g").phase == "Stable":  # type: ignore[union-attr]
-            await asyncio.sleep(0.01)
+        await until(lambda: broker.groups.group("g").phase != "Stable", "a rebalance begins")  # type: ignore[union-attr]
         assert broker.groups.resign(0, epoch=1)
         frame = await second.frame()
         assert int.from_bytes(frame[8:10], "big") == MOVED

@@ -41,6 +41,7 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.awaiting import LoopClock, quiet
 
 M = TypeVar("M", bound=Message)
 FAST = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
@@ -161,7 +162,7 @@ def test_requests_may_come_byte_by_byte_or_all_at_once() -> None:
             for byte in data[:60]:
                 client.writer.write(bytes([byte]))
                 await client.writer.drain()
-                await asyncio.sleep(0)
+                await quiet()
             client.writer.write(data[60:])
             assert [int.from_bytes((await client.frame())[:4], "big") for _ in range(20)] == list(range(20))
 
@@ -353,7 +354,7 @@ def test_a_client_that_does_not_read_stops_being_read() -> None:
             await client.ask(produce(b"x" * 900_000), ProduceResponse, 9)
             for _ in range(300):
                 client.send(fetch(0, 0), 12)
-            await asyncio.sleep(0.3)
+            await quiet()
             assert (await other.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)).error_code == 0
             for _ in range(300):
                 assert len(await client.frame()) > 900_000
@@ -436,8 +437,10 @@ def test_idle_connections_are_closed_but_not_those_that_wait() -> None:
         waiting = Client(*await asyncio.open_connection(host, port))
         await make_topic(waiting)
         await idle.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        clock = LoopClock()
         waiting.send(fetch(0, 20_000), 12)
-        await asyncio.sleep(0.3)
+        await quiet()
+        clock.jump(0.3)
         running._close_idle()
         assert await idle.is_closed()
         assert not waiting.reader.at_eof()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from tests.awaiting import until
 from tests.broker.test_server import FAST, Client
 from tests.broker_process import BrokerProcess
 
@@ -151,8 +153,7 @@ def test_what_is_pending_in_no_transaction_is_dropped_on_loading(tmp_path: Path)
         for _ in range(2):
             again = Broker(BrokerSettings(FAST), tmp_path)
             client = Client(*await asyncio.open_connection(*await again.start("127.0.0.1", 0)))
-            while not again.transactions.loaded:
-                await asyncio.sleep(0)
+            await until(partial(getattr, again.transactions, "loaded"), "the transactions are loaded")
             assert not await unstable(client)
             for partition in again.topics.offsets_topic().partitions:
                 assert partition.log.last_stable_offset == partition.log.end_offset

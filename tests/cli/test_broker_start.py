@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 import subprocess
@@ -93,7 +92,7 @@ def test_an_address_beyond_loopback_is_warned_of(host: str, warned: bool, monkey
         return host, 8080
 
     async def stopped(self: Broker) -> None:
-        await asyncio.sleep(0)
+        pass
 
     monkeypatch.setattr(Broker, "start", started)
     monkeypatch.setattr(Broker, "serve_http", served)

@@ -10,11 +10,24 @@ import pytest
 from coterie.cli import consume
 from coterie.client import Admin, KafkaError, Producer
 from coterie.testing import LocalBroker
+from tests.awaiting import until
 
 
 def settings(broker: LocalBroker, **more: Any) -> dict[str, Any]:
     given = {"bootstrap.servers": broker.bootstrap_servers, "group.id": None, "auto.offset.reset": "latest"}
     return given | {key.replace("_", "."): value for key, value in more.items()}
+
+
+async def reported(capsys: pytest.CaptureFixture[str]) -> str:
+    """The first line on stderr."""
+    lines: list[str] = []
+
+    def read() -> bool:
+        lines.append(capsys.readouterr().err)
+        return lines[-1].endswith("\n")
+
+    await until(read, "a line on stderr")
+    return "".join(lines)
 
 
 async def reading(broker: LocalBroker, topic: str, timeout_ms: int | None = None, **more: Any) -> None:
@@ -30,8 +43,7 @@ def test_a_missing_topic_is_reported_and_read_from_its_first_record_once_it_exis
 
     async def story() -> None:
         running = asyncio.create_task(reading(coterie_broker, "late"))
-        while "late" not in (report := capsys.readouterr().err):
-            await asyncio.sleep(0.01)
+        report = await reported(capsys)
         assert report == "topic late does not exist; waiting until it is created\n"
         async with Admin(address) as admin, Producer(address) as producer:
             await admin.create_topic("late", 1)
@@ -64,8 +76,7 @@ def test_a_group_that_does_not_assign_is_reported_once(
             running = asyncio.create_task(
                 reading(coterie_broker, "t", group_id="g", auto_offset_reset="earliest", enable_auto_commit=False)
             )
-            while "group" not in (report := capsys.readouterr().err):
-                await asyncio.sleep(0.01)
+            report = await reported(capsys)
         await running
         assert report == "waiting for partitions of t from group g; for the reason: coterie groups why g\n"
 

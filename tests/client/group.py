@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie.client import Consumer
 from coterie.testing import LocalBroker
-from tests.client.awaiting import until
+from tests.awaiting import until
 
 QUICK = {
     "heartbeat.interval.ms": 50,

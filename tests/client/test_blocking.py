@@ -21,7 +21,7 @@ from tests.client import blocking_source
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path / "data")
+    process = BrokerProcess(tmp_path / "data", "--set", "group.min.session.timeout.ms=500")
     yield process
     process.stop()
 
@@ -38,8 +38,8 @@ def test_a_script(broker: BrokerProcess) -> None:
             | {
                 "group_id": "g",
                 "auto_offset_reset": "earliest",
-                "session_timeout_ms": 6000,
-                "heartbeat_interval_ms": 300,
+                "session_timeout_ms": 2000,
+                "heartbeat_interval_ms": 100,
             }
         ) as consumer:
             consumer.subscribe(["t"])
@@ -47,7 +47,7 @@ def test_a_script(broker: BrokerProcess) -> None:
             while len(values) < 3:
                 values |= {r.value for records in consumer.poll(1000).values() for r in records}
             assert values == {b"one", b"two", b"three"}
-            time.sleep(7)  # longer than the session: heartbeats go on while the script does something else
+            time.sleep(2.5)  # longer than the session: heartbeats go on while the script does something else
             consumer.commit()
             assert admin.describe_group("g").state == "Stable"
         with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):

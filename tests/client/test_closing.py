@@ -15,6 +15,7 @@ import pytest
 
 from coterie.client import Consumer, KafkaError, Producer, RebalanceListener, TopicPartition
 from coterie.testing import LocalBroker
+from tests.awaiting import until
 from tests.client.group import QUICK, member
 
 GROUP = 5  # consumers at a time
@@ -111,8 +112,7 @@ def test_a_close_that_is_cancelled_leaves_nothing_behind(broker: LocalBroker) ->
         with broker.hold("LeaveGroup"), pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await consumer.close()
-        await asyncio.sleep(0.2)
-        assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks are left"
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "every task ends")
 
     asyncio.run(story())
 

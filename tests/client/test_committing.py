@@ -31,7 +31,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.client.awaiting import until
+from tests.awaiting import until
 from tests.client.group import member, polled, read, settled
 from tests.member.driven import Driven
 

@@ -26,8 +26,8 @@ from coterie.client import (
 from coterie.client.errors import CommitFailedError
 from coterie.client.partitioner import murmur2
 from coterie.wire.errors import ErrorCode
+from tests.awaiting import LoopClock, quiet, until
 from tests.broker_process import BrokerProcess
-from tests.client.awaiting import until
 
 FAST = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2", "num.partitions": "4"}
 
@@ -100,7 +100,10 @@ def test_a_producer_waits_for_a_broker_that_is_not_up_yet(tmp_path: Path) -> Non
     async def send() -> RecordMetadata:
         async with Producer({"bootstrap.servers": process.address}) as producer:
             sending = asyncio.create_task(producer.send("t", b"v"))
-            await asyncio.sleep(0.3)
+            clock = LoopClock()
+            for _ in range(3):
+                await quiet()
+                clock.jump(0.1)
             assert not sending.done()
             await asyncio.to_thread(process.start)
             return await (await sending)
@@ -119,7 +122,7 @@ def test_a_record_leaves_after_linger_without_a_flush() -> None:
             for n in range(3):
                 delivery = await producer.send("t", b"x", partition=0)
                 assert (await asyncio.wait_for(_awaited(delivery), 5)).offset == n
-                await asyncio.sleep(0.05)
+                await quiet()
 
     run(story())
 

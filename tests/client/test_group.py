@@ -29,7 +29,7 @@ from coterie.member.errors import leave_refusal
 from coterie.member.stages import Stage
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
-from tests.client.awaiting import until
+from tests.awaiting import LoopClock, quiet, until, until_in_thread
 from tests.client.group import member, polled, settled
 
 
@@ -70,9 +70,10 @@ def test_a_join_may_wait_for_the_whole_group(broker: LocalBroker) -> None:
             with broker.hold("JoinGroup") as held:
                 one.subscribe(["t"])
                 await asyncio.to_thread(broker.until_held, held)
-                await asyncio.sleep(0.4)
-                assert broker.asked("JoinGroup") == 1
+                LoopClock().jump(0.4)
+                await quiet()
             await polled(one, lambda: len(one.assignment()) == 2)
+            assert broker.asked("JoinGroup") == 2, "one without a member id and one with it"
 
     asyncio.run(story())
 
@@ -138,7 +139,7 @@ def test_a_callback_that_is_cancelled_runs_again(broker: LocalBroker) -> None:
         async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
             heard.append("begins")
             if len(heard) == 1:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             heard.append("ends")
 
     async def story() -> None:
@@ -348,8 +349,8 @@ def test_topics_that_appear_later(broker: LocalBroker) -> None:
             assert two.subscription() == {"late"}
             generation = broker.until_stable("h")
             broker.create_topic("other", 1)
-            await asyncio.sleep(0.3)
-            await two.poll(20)
+            asked = broker.asked("Metadata")
+            await polled(two, lambda: broker.asked("Metadata") >= asked + 6, "both ask for the topics again")
             assert broker.until_stable("h") == generation, "a topic that does not match means nothing"
 
     asyncio.run(story())
@@ -466,8 +467,7 @@ def test_a_member_that_is_stuck_leaves_even_while_it_holds_the_loop(broker: Loca
 
     async def story() -> None:
         async with await settled(member(broker, max_poll_interval_ms=300), 2):
-            time.sleep(0.8)
-            assert broker.members("g") == {}
+            until_in_thread(lambda: broker.members("g") == {}, "the member leaves")
 
     asyncio.run(story())
 
@@ -519,8 +519,8 @@ def test_unsubscribing_revokes_or_loses(broker: LocalBroker, member_still: bool)
             if not member_still:
                 broker.expire("g", "one")
                 assert one._membership is not None
-                while one._membership.machine.generation >= 0:
-                    await asyncio.sleep(0.01)
+                machine = one._membership.machine
+                await until(lambda: machine.generation < 0, "the member hears that it is none")
             await one.unsubscribe()
             assert heard == ["revoked" if member_still else "lost"]
             assert (one.assignment(), one.subscription()) == (set(), set())

@@ -14,6 +14,7 @@ import pytest
 
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse, culprit
 from coterie.wire.messages.heartbeat import HeartbeatRequest
+from tests.awaiting import until_in_thread
 
 
 def hold_with_sleep(end: threading.Event) -> None:
@@ -29,27 +30,38 @@ def hold_with_the_standard_library(end: threading.Event) -> None:
     child.communicate()
 
 
-def blamed(work: Callable[[], None]) -> set[str | None]:
-    """What is blamed while a loop in a thread of its own does this."""
-    started = threading.Event()
+def until_running(thread: threading.Thread, function: str) -> int:
+    """The thread's id, once the innermost frame of its Python code is that function's."""
+
+    def runs() -> bool:
+        frame = sys._current_frames().get(thread.ident or -1)
+        return frame is not None and frame.f_code.co_name == function
+
+    until_in_thread(runs, f"the thread is in {function}")
+    assert thread.ident is not None
+    return thread.ident
+
+
+def blamed(work: Callable[[], None], innermost: str) -> str | None:
+    """What is blamed while a loop in a thread of its own does this, with a function of that name as the innermost frame."""
 
     async def run() -> None:
-        started.set()
         work()
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
-    started.wait()
-    time.sleep(0.3)
-    assert thread.ident is not None
-    return {culprit(thread.ident)}
+    return culprit(until_running(thread, innermost))
 
 
-@pytest.mark.parametrize("hold", [hold_with_sleep, hold_with_the_standard_library])
-def test_the_innermost_line_outside_the_standard_library_is_blamed(hold: Callable[[threading.Event], None]) -> None:
+@pytest.mark.parametrize(
+    ("hold", "innermost"), [(hold_with_sleep, "hold_with_sleep"), (hold_with_the_standard_library, "select")]
+)
+def test_the_innermost_line_outside_the_standard_library_is_blamed(
+    hold: Callable[[threading.Event], None], innermost: str
+) -> None:
     end = threading.Event()
     try:
-        (blame,) = blamed(lambda: hold(end))
+        blame = blamed(lambda: hold(end), innermost)
     finally:
         end.set()
     assert blame is not None
@@ -59,21 +71,19 @@ def test_the_innermost_line_outside_the_standard_library_is_blamed(hold: Callabl
 
 def test_a_loop_that_waits_for_input_is_held_by_nothing() -> None:
     """Nor by the line that runs the loop."""
-    waiting, thread_ids, stop = threading.Event(), list[int](), list[Callable[[], object]]()
+    waiting, stop = threading.Event(), list[Callable[[], object]]()
 
     async def wait() -> None:
         end = asyncio.Event()
         loop = asyncio.get_running_loop()
         stop.append(lambda: loop.call_soon_threadsafe(end.set))
-        thread_ids.append(threading.get_ident())
         loop.call_later(0.05, waiting.set)
         await end.wait()
 
     thread = threading.Thread(target=lambda: asyncio.run(wait()))
     thread.start()
     waiting.wait()
-    time.sleep(0.1)
-    assert culprit(thread_ids[0]) is None
+    assert culprit(until_running(thread, "select")) is None
     stop[0]()
     thread.join()
 
@@ -98,14 +108,13 @@ def test_the_warning_about_a_loop_that_waits_again_blames_no_line(caplog: pytest
 
 def _idle_thread() -> int:
     """A loop that waits until the process ends."""
-    ready, ids = threading.Event(), list[int]()
+    ready = threading.Event()
 
     async def wait() -> None:
-        ids.append(threading.get_ident())
         asyncio.get_running_loop().call_later(0.05, ready.set)
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
-    threading.Thread(target=lambda: asyncio.run(wait()), daemon=True).start()
+    thread = threading.Thread(target=lambda: asyncio.run(wait()), daemon=True)
+    thread.start()
     ready.wait()
-    time.sleep(0.1)
-    return ids[0]
+    return until_running(thread, "select")

@@ -15,7 +15,7 @@ from coterie.client.admin_results import group_description
 from coterie.client.lint import FIRST, SECOND, STATIC, lint_group
 from coterie.testing import LocalBroker
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from tests.client.awaiting import until
+from tests.awaiting import until
 from tests.client.group import member
 
 

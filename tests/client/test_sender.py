@@ -11,7 +11,7 @@ import pytest
 from coterie.client import Admin, KafkaError, Producer
 from coterie.client.cluster import Cluster
 from coterie.testing import ErrorCode, LocalBroker
-from tests.client.awaiting import until
+from tests.awaiting import quiet, until
 
 
 def producer(broker: LocalBroker, **more: Any) -> Producer:
@@ -154,7 +154,7 @@ def test_a_send_waits_for_room_no_longer_than_max_block_ms(coterie_broker: Local
                 with pytest.raises(KafkaError, match=r"buffer\.memory is less"):
                     await one.send("t", bytes(1001))
                 waiting = asyncio.create_task(one.send("t", bytes(900)))
-                await asyncio.sleep(0.01)
+                await quiet()
                 await one.close(timeout_ms=10)
                 with pytest.raises(RuntimeError, match="this producer is closed"):
                     await waiting

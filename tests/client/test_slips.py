@@ -24,6 +24,7 @@ from coterie.client import (
 )
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.testing import LocalBroker
+from tests.awaiting import quiet
 
 SENDS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"value": "text"}, TypeError, "value must be bytes or None, not str; encode it: value.encode()"),
@@ -265,7 +266,7 @@ def test_a_poll_under_way_ends_with_the_close(coterie_broker: LocalBroker) -> No
             consumer = Consumer({"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"})
             consumer.subscribe(["t"])
             polling = asyncio.create_task(consumer.poll(600_000))
-            await asyncio.sleep(0.05)
+            await quiet()
             await consumer.close()
             with pytest.raises(RuntimeError, match="this consumer is closed"):
                 await polling

@@ -28,6 +28,7 @@ from coterie.pipeline.history.state import Moment, group_from_tables
 from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
 
 KAFKA = Path(__file__).parent / "server_logs"  # one crew's life on real Kafka: its log, and its __consumer_offsets
@@ -322,9 +323,11 @@ def test_a_live_broker_and_its_journal(spark: Any, lived: tuple[BrokerProcess, s
 
 def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> None:
     broker, _ = lived
-    time.sleep(0.05)
+    first_ms = time.time_ns() // 1_000_000
+    until_in_thread(lambda: time.time_ns() // 1_000_000 > first_ms + 1, "the commits are in the past")
     then = datetime.datetime.now().isoformat()
-    time.sleep(0.05)
+    then_ms = time.time_ns() // 1_000_000
+    until_in_thread(lambda: time.time_ns() // 1_000_000 > then_ms + 1, "the time is in the past")
 
     async def offsets(wanted: dict[tuple[str, int], int] | None) -> dict[tuple[str, int], int]:
         async with Admin({"bootstrap.servers": broker.address}) as admin:

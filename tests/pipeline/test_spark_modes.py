@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from coterie.client import Admin, Consumer, Producer
 from coterie.pipeline import jobs
 from coterie.pipeline.options import source_options
 from coterie.pipeline.queries import lag, progress_line, stop_gracefully
+from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
+from tests.pipeline import every_job
 from tests.pipeline.test_spark import group_lag, load, produce
 
 pytestmark = pytest.mark.spark
@@ -50,11 +53,7 @@ def rows(spark: Any, *outs: Path) -> list[tuple[int, int]]:
     ]
 
 
-def wait(done: Any, what: str, patience_s: float = 120) -> None:
-    end_s = time.monotonic() + patience_s
-    while not done():
-        assert time.monotonic() < end_s, what
-        time.sleep(0.1)
+wait = partial(until_in_thread, patience_s=120, every_s=0.1)
 
 
 def test_two_queries_share_a_group_and_stop_in_order(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
@@ -282,32 +281,16 @@ def test_a_sinks_mistakes_are_said_in_a_sentence(
 # -- more than one worker process ---------------------------------------------------------------------------------------------
 
 
-def test_two_executors_give_the_same(broker: BrokerProcess, tmp_path: Path) -> None:
+ROOT = Path(__file__).parents[2]
+
+
+def test_two_executors_give_the_same(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     """`local-cluster[2,1,1024]` in a process of its own: executors are other processes, which get everything by pickle."""
-    produce(broker.address, "t", [b"%d" % n for n in range(3000)], "zstd")
-    code = (
-        "import sys, json\n"
-        "from pathlib import Path\n"
-        "from coterie.pipeline import jobs\n"
-        "from coterie.pipeline.history.job import Sources, run_history\n"
-        "from coterie.pipeline.session import make_session\n"
-        "address, master, out = sys.argv[1], sys.argv[2], Path(sys.argv[3])\n"
-        "spark = make_session(master, scratch=out / 'scratch', short=True)\n"
-        "rows = jobs.run_table(spark, jobs.JobSource(address, 't', 'crew-' + out.name, member=True), out)\n"
-        "table = spark.read.parquet(str(out / 'table'))\n"
-        "table = table.selectExpr('sum(crc32(value)) c', 'count(distinct partition, offset) d')\n"
-        "keys = jobs.run_aggregation(spark, jobs.KEYS, jobs.JobSource(address, 't', 'keys-' + out.name), out / 'keys')\n"
-        "counts = run_history(spark, Sources({'bootstrap.servers': address}), out / 'history')\n"
-        "print('SAID', json.dumps([rows, table.first().asDict(), keys, sorted(counts)]))\n"
-        "spark.stop()\n"
-    )
-    said = []
-    for master in ("local-cluster[2,1,1024]", "local[2]"):
-        out = tmp_path / ("cluster" if "cluster" in master else "local")
-        command = [sys.executable, "-c", code, broker.address, master, str(out)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=480, check=False)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("SAID")]
-        assert lines, done.stderr[:3000]  # its own error comes before what Spark reports of its end
-        said.append(lines[0])
-    assert said[0] == said[1]
-    assert json.loads(said[0].removeprefix("SAID"))[0] == 3000
+    produce(broker.address, every_job.TOPIC, [b"%d" % n for n in range(3000)], "zstd")
+    arguments = [broker.address, "local-cluster[2,1,1024]", str(tmp_path / "cluster")]
+    command = [sys.executable, "-m", every_job.__name__, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=480, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    of_cluster = json.loads(done.stdout.splitlines()[-1])
+    assert of_cluster == every_job.every_job(spark, broker.address, tmp_path / "local")
+    assert of_cluster[0] == 3000

@@ -103,7 +103,7 @@ def test_a_reader_is_not_held_by_other_threads(broker: LocalBroker) -> None:
         if stream.member.positions:
             break
     before = threading.active_count()
-    time.sleep(0.3)  # the main thread is away, as it is during a batch
+    broker.until_asked("Heartbeat", broker.asked("Heartbeat") + 3)  # the main thread is away, as it is during a batch
     broker.until_stable("g", members=1)
     stream.leave()
     assert threading.active_count() <= before

@@ -13,6 +13,7 @@ from coterie.client.rocketmq import RocketMQConsumer, RocketMQError, RocketMQPro
 from coterie.rocketmq import requests as r
 from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.remoting import StoredMessage
+from tests.awaiting import until
 from tests.rocketmq.server import BROKER, RocketMQServer
 
 
@@ -33,14 +34,6 @@ class Client:
 
     def queue_ids(self) -> list[int]:
         return [queue.queue_id for queue in self.consumer.queues()]
-
-
-async def until(what: Callable[[], bool], said: Callable[[], object] = lambda: None) -> None:
-    for _ in range(1000):
-        if what():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(said())
 
 
 @contextlib.asynccontextmanager

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from coterie.client import Consumer, RebalanceListener, TopicPartition
 from coterie.client.blocking import BlockingConsumer
 from coterie.testing import ErrorCode, LocalBroker
-from tests.client.awaiting import until
+from tests.awaiting import until
 
 pytest_plugins = ["pytester"]
 

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,7 @@ from coterie.zookeeper.operations import (
     Znode,
 )
 from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
+from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
 from tests.cli.json_shapes import documented
 
@@ -81,13 +82,7 @@ class Worker:
         self.process.wait()
 
 
-def until(what: Callable[[], bool], why: Callable[[], object], timeout_s: float = 30.0) -> float:
-    """Seconds until it is so."""
-    begin_s = time.monotonic()
-    while not what():
-        assert time.monotonic() - begin_s < timeout_s, why()
-        time.sleep(0.05)
-    return time.monotonic() - begin_s
+until = partial(until_in_thread, patience_s=30.0, every_s=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +182,8 @@ def test_a_killed_consumers_partitions_are_owned_again_and_the_herd_is_counted(
     fill(broker, "killed", 8)
     crew = workers(4, "killed-crew", "killed", 8)
     until(lambda: len({x for w in crew for x in w.read}) == RECORDS, lambda: [len(w.read) for w in crew])
-    time.sleep(1.5)  # two commits
+    with ZooKeeperGroups(zookeeper.address) as groups:
+        until(lambda: sum(groups.read("killed-crew").offsets.values()) == RECORDS, "every record is committed")
     before = [w.rebalances for w in crew]
     crew[0].signal(signal.SIGKILL)
     left = crew[1:]
