@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a bound and without sleeping for luck; `tests/test_sleeps.py` counts the sleeps elsewhere."""
+"""Waiting for a condition, with a bound and without sleeping for luck; `tests/test_house.py` counts the sleeps elsewhere."""
 
 from __future__ import annotations
 
