@@ -71,6 +71,69 @@ def test_a_header_never_deletes_segments(at: int) -> None:
         assert findings[0].position == position
 
 
+@pytest.mark.parametrize("orderly", [True, False])
+@pytest.mark.parametrize("number", [0, 20, -1])
+def test_each_bit_of_a_leader_epoch_is_put_right(number: int, orderly: bool) -> None:
+    """No CRC covers it. A log of ours has no other epoch than 0."""
+    fs, config = ten_segments()
+    path = f"{DIRECTORY}/00000000000000000000.log"
+    whole = bytes(fs.files[path].data)
+    position = PartitionLog.open(fs, DIRECTORY, config, clean=True).segments[0].headers(0)[number][0]
+    for bit in range(32):
+        other = FaultyFileSystem()
+        for name, file in fs.files.items():
+            other.open(name).append(file.data)
+        other.flip(path, position + 12 + bit // 8, bit % 8)
+        findings: list[Finding] = []
+        log = PartitionLog.open(other, DIRECTORY, config, clean=orderly, report=findings.append)
+        assert len(read_all(log)) == 400
+        assert [(f.file, f.position) for f in findings] == [(path, position)], bit
+        assert findings[0].action == "it is replaced by 0"
+        assert bytes(other.files[path].data) == whole
+
+
+@pytest.mark.parametrize(
+    ("recorded", "epochs", "wrong", "right"),
+    [
+        ([3, 5], [3, 3, 5, 5, 0, 0], {}, {}),  # taken over by us
+        ([3, 5], [3, 0, 5, 0, 0], {}, {}),  # given back, and taken over again
+        ([0, 1, 2, 3], [-1, -1, 0, 1, 2, 3], {}, {}),
+        ([4], [3, 3, 5, 5, 5], {}, {}),  # the checkpoint is wrong, not the batches
+        ([3, 5], [3, 3, 5, 5, 5], {3: 1}, {3: 5}),
+        ([3, 5], [3, 3, 5, 5, 5], {1: 2**30 + 3}, {1: 3}),
+        ([3, 5], [3, 3, 5, 5, 5], {0: -2}, {0: 3}),
+        ([3, 5], [3, 3, 5, 5, 5], {4: -(2**31) + 5}, {4: 5}),
+        ([3, 5], [3, 3, 5, 5, 5], {4: 7}, {4: 5}),
+        ([1, 3, 5], [3, 3, 5, 0, 0], {2: 1}, {2: 3}),
+        ([1, 3, 5], [1, 3, 3, 3, 3], {2: 5}, {2: 3}),
+        ([1, 3, 5], [1, 3, 3, 3, 5], {3: 1}, {3: 3}),
+        (None, [3, 3, 3, 5, 5], {2: 2**30 + 3}, {2: 3}),
+        (None, [3, 3, 3, 5, 5], {4: 2**30 + 3}, {}),
+        (None, [3, 3, 3, 5, 5], {4: -3}, {4: 5}),
+        ([5], [5], {0: 7}, {0: 5}),
+        ([], [0], {0: 7}, {0: 0}),
+    ],
+)
+def test_leader_epochs_of_a_log_that_kafka_wrote(
+    recorded: list[int] | None, epochs: list[int], wrong: dict[int, int], right: dict[int, int]
+) -> None:
+    kept = [wrong.get(number, epoch) for number, epoch in enumerate(epochs)]
+    fs, config = MemoryFileSystem(), LogConfig()
+    log = PartitionLog.open(fs, DIRECTORY, config, clean=True)
+    for number, epoch in enumerate(kept):
+        log.append(encode_batch([(NOW, b"k", b"%d" % number, ())]), NOW, leader_epoch=epoch)
+    positions = [position for position, _ in log.segments[0].headers(0)]
+    closed = log.close()
+    lines = ["not a checkpoint"] if recorded is None else [f"{epoch} 0" for epoch in recorded]
+    fs.write_file(f"{DIRECTORY}/leader-epoch-checkpoint", "\n".join(["0", str(len(lines)), *lines, ""]).encode())
+    findings: list[Finding] = []
+    log = PartitionLog.open(fs, DIRECTORY, config, clean=True, closed=closed, report=findings.append)
+    assert len(read_all(log)) == len(epochs)
+    assert [f.position for f in findings] == [positions[number] for number in right]
+    expected = [right.get(number, epoch) for number, epoch in enumerate(kept)]
+    assert [header.leader_epoch for _, header in log.segments[0].headers(0)] == expected
+
+
 def test_an_index_that_cannot_be_written_fails_no_append() -> None:
     """The record was in the log, the client was told 56 and sent it again: stored once for each try."""
     fs, config = FaultyFileSystem(), LogConfig(index_interval_bytes=100)
@@ -189,6 +252,7 @@ def test_a_bit_flips_anywhere(orderly: bool) -> None:
             table[_flipped(story, undamaged, path, at, bit)] += 1
     print("\n".join(f"{count:7} {what}" for what, count in sorted(table.items())))
     assert sum(table.values()) >= PLACES
+    assert not any(what.startswith(".log") and what.endswith("no effect") for what in table)
 
 
 def _flipped(story: DiskRun, undamaged: FaultyFileSystem, path: str, at: int, bit: int) -> str:

@@ -1,9 +1,9 @@
 """Recovery of a damaged segment: which of its bytes are batches, at which offsets, and what happens to the rest.
 
-A batch counts if its CRC-32C is right. Base offset and length are outside of the CRC: a length that is wrong is passed over
-by looking for the next batch; a base offset that is wrong shows in the batches beside it, and is set right where only one
-offset fits. Bytes that are no batch are set aside in a file of their own, never deleted; only a batch that a crash cut
-short, and zeros that were reserved, are simply cut off. (Kafka cuts the log at the first damaged batch.)
+A batch counts if its CRC-32C is right. Base offset, length and leader epoch are outside of the CRC: a length that is wrong is
+passed over by looking for the next batch; a base offset or an epoch that is wrong shows in the batches beside it, and is set
+right, an offset only where no other fits. Bytes that are no batch are set aside in a file of their own, never deleted; only a
+batch that a crash cut short, and zeros that were reserved, are simply cut off. (Kafka cuts the log at the first damaged batch.)
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from coterie.log.filesystem import File, FileSystem
 from coterie.log.findings import Finding, Report, UnreadableFile
+from coterie.log.leader_epochs import LeaderEpochs
 from coterie.log.segment import Segment
 from coterie.records.batch import (
     HEADER_BYTES,
@@ -47,11 +48,11 @@ class Damage:
 
 @dataclass(slots=True)
 class Survey:
-    """The undamaged batches of a segment with their right headers, those whose base offset was wrong by position, and the
-    rest."""
+    """The undamaged batches of a segment with their right headers; by position, the header as it was of those whose base
+    offset or leader epoch was wrong; and the rest."""
 
     batches: list[tuple[int, BatchHeader]] = field(default_factory=list)
-    restamped: dict[int, int] = field(default_factory=dict)  # position -> what the base offset was
+    restamped: dict[int, BatchHeader] = field(default_factory=dict)
     damages: list[Damage] = field(default_factory=list)
 
     @property
@@ -96,9 +97,11 @@ def survey(
     end_offset: int | None = None,
     *,
     has_gaps: bool = False,
+    epochs: LeaderEpochs | None = None,
 ) -> Survey:
     """Reads a segment whole. ``bound``: the base offset of the next segment; ``end_offset``: where the log ended when it was
-    closed, if that is known; ``has_gaps``: damage was removed from it before."""
+    closed, if that is known; ``has_gaps``: damage was removed from it before; ``epochs``: what the log's may be, None to leave
+    them as they are."""
     source, result = _Bytes(file, size), Survey()
     walked: list[tuple[int, BatchHeader]] = []
     position, next_offset, limit = 0, base_offset, base_offset + WIDEST if bound is None else bound
@@ -114,6 +117,8 @@ def survey(
         next_offset = header.last_offset + 1
         position += header.size
     _put_in_order(walked, result, base_offset, bound, end_offset, has_gaps)
+    if epochs is not None:
+        _correct_epochs(result, epochs)
     result.damages.sort(key=lambda damage: damage.position)
     return result
 
@@ -199,10 +204,17 @@ def _put_in_order(
                 problem = f"base offset {header.base_offset} does not fit between the batches beside it"
                 result.damages.append(Damage(position, header.size, problem))
                 continue
-            result.restamped[position] = header.base_offset
+            result.restamped[position] = header
             header = header._replace(base_offset=next_offset)
         result.batches.append((position, header))
         next_offset = header.last_offset + 1
+
+
+def _correct_epochs(result: Survey, epochs: LeaderEpochs) -> None:
+    for number, epoch in epochs.corrected([header.leader_epoch for _, header in result.batches]).items():
+        position, header = result.batches[number]
+        result.restamped.setdefault(position, header)
+        result.batches[number] = (position, header._replace(leader_epoch=epoch))
 
 
 def _last_fits(header: BatchHeader, base_offset: int, end_offset: int | None, gap_expected: bool) -> bool:
@@ -246,8 +258,10 @@ def recover(
             path, "it holds message sets of format 0 or 1", "have Apache Kafka 3 rewrite it, or move its partition away"
         )
     aside = segment.stem.rpartition("/")[2] + ".log" + SET_ASIDE
-    has_gaps = has_gaps or any(name.startswith(aside) for name in fs.names(directory))
-    result = survey(segment.file, segment.size, base_offset, bound, end_offset, has_gaps=has_gaps)
+    names = fs.names(directory)
+    has_gaps = has_gaps or any(name.startswith(aside) for name in names)
+    epochs = LeaderEpochs.of_log(fs, directory, names)
+    result = survey(segment.file, segment.size, base_offset, bound, end_offset, has_gaps=has_gaps, epochs=epochs)
     if result.undamaged:
         if problem is not None:
             report(Finding(path, None, problem, "all of its batches are undamaged; the index is rebuilt"))
@@ -278,9 +292,8 @@ def _mended(
         missing = _missing_offsets(result, damage, segment.base_offset, bound)
         findings.append(Finding(path, damage.position, damage.problem, action + missing))
     right = dict(result.batches)
-    for position, wrong in result.restamped.items():
-        action = f"{right[position].base_offset} is the only one that fits, and is put there"
-        findings.append(Finding(path, position, f"base offset {wrong} contradicts the batches beside it", action))
+    for position, header in result.restamped.items():
+        findings += _corrections(path, position, header, right[position])
     end = sum(header.size for _, header in result.batches)
     if not result.restamped and len(result.damages) == 1 and result.damages[0].position == end:
         segment.file.truncate(end)
@@ -292,6 +305,18 @@ def _mended(
     for finding in findings:
         report(finding)
     return segment
+
+
+def _corrections(path: str, position: int, wrong: BatchHeader, right: BatchHeader) -> list[Finding]:
+    findings = []
+    if wrong.base_offset != right.base_offset:
+        action = f"{right.base_offset} is the only one that fits, and is put there"
+        problem = f"base offset {wrong.base_offset} contradicts the batches beside it"
+        findings.append(Finding(path, position, problem, action))
+    if wrong.leader_epoch != right.leader_epoch:
+        problem = f"leader epoch {wrong.leader_epoch} does not fit the log or contradicts the batches beside it"
+        findings.append(Finding(path, position, problem, f"it is replaced by {right.leader_epoch}"))
+    return findings
 
 
 def _missing_offsets(result: Survey, damage: Damage, base_offset: int, bound: int | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Container
 from contextlib import suppress
 
 from coterie.log.filesystem import File, FileSystem
+from coterie.log.leader_epochs import LeaderEpochs
 from coterie.log.segment_index import SegmentIndex
 from coterie.records.batch import (
     HEADER_BYTES,
@@ -52,6 +53,7 @@ class Segment:
         self._since_index = 0
         # Of the stretches between index entries that were there when the segment was opened: which are verified.
         self._verified = bytearray()
+        self._epochs = LeaderEpochs()
         self._loaded_size = self._loaded_times = 0
         self.unverified = 0
 
@@ -77,6 +79,7 @@ class Segment:
         if bound is not None and self.next_offset > bound:
             return f"the last batch reaches offset {self.next_offset - 1}, but the next segment begins at {bound}"
         self._loaded_size = self.size
+        self._epochs = LeaderEpochs.of_log(self._fs, self.stem.rpartition("/")[0], names)
         self._verified = bytearray(len(positions) + 1)
         self.unverified = len(self._verified)
         if self.size - start <= WINDOW_BYTES and not self._verify_slot(len(positions)):
@@ -145,13 +148,14 @@ class Segment:
         return self.index.positions[slot - 1] if slot else 0
 
     def _verify_slot(self, slot: int) -> bool:
-        """Reads a stretch: its batches, their CRCs, their order, and the index entry that begins it."""
+        """Reads a stretch: its batches, their CRCs, their order, their epochs, and the index entry that begins it."""
         start, last = self._start_of(slot), slot == len(self._verified) - 1
         end = self._loaded_size if last else self._start_of(slot + 1)
         data = self.file.read(start, end - start + LENGTH_END)
         position, next_offset = 0, self.base_offset
         entry = self.index.offsets[slot - 1] if slot else None
         entry_met = entry is None
+        epochs: list[int] = []
         try:
             while position < end - start:
                 header = read_header(data, position)
@@ -164,13 +168,14 @@ class Segment:
                     return False
                 check_crc(data, position, header)
                 next_offset = header.last_offset + 1
+                epochs.append(header.leader_epoch)
                 entry_met = entry_met or header.last_offset == entry
                 position += size
         except BatchError:
             return False
         if not last and int.from_bytes(data[position : position + 8], "big", signed=True) < next_offset:
             return False
-        if not entry_met or (last and next_offset > self.next_offset):
+        if not entry_met or (last and next_offset > self.next_offset) or self._epochs.corrected(epochs):
             return False
         self._verified[slot] = 1
         self.unverified -= 1

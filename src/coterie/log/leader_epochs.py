@@ -1,0 +1,63 @@
+"""Leader epochs of batches, which no CRC covers: which are wrong, and what is right.
+
+Ours are 0. A log that Kafka wrote has the epochs of its leaders, which rise from batch to batch; ours follow behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from coterie.log.filesystem import FileSystem
+
+KAFKAS_FILE = "leader-epoch-checkpoint"  # in the directory of each log that Kafka has opened
+OWN_EPOCH = 0
+_NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderEpochs:
+    """``recorded``: the epochs in Kafka's checkpoint of the log; none where Kafka did not write it, None where the file
+    cannot be read. A recorded epoch that fits between those beside it is not seen to be wrong."""
+
+    recorded: frozenset[int] | None = frozenset()
+
+    @classmethod
+    def of_log(cls, fs: FileSystem, directory: str, names: Container[str]) -> LeaderEpochs:
+        """``names``: of the files in the directory. Raises OSError."""
+        if KAFKAS_FILE not in names:
+            return cls()
+        try:
+            lines = fs.read_file(f"{directory}/{KAFKAS_FILE}").decode().splitlines()
+            return cls(frozenset(int(line.split()[0]) for line in lines[2:] if line.strip()))
+        except ValueError:
+            return cls(None)
+
+    def is_wrong(self, before: int | None, epoch: int, after: int | None) -> bool:
+        """Whether a batch cannot have that epoch, or contradicts the batches beside it, which do not contradict each other."""
+        if epoch in (before, after) and epoch >= _NO_EPOCH:
+            return False
+        if not self._is_known(epoch):
+            return True
+        if before is None or after is None:
+            return False
+        if before == after:
+            return not (before == OWN_EPOCH and self.recorded is not None)  # one batch of Kafka's between two of ours
+        if before < after:
+            return epoch != OWN_EPOCH and not before < epoch < after
+        return after == OWN_EPOCH and OWN_EPOCH < epoch < before
+
+    def corrected(self, epochs: Sequence[int]) -> dict[int, int]:
+        """The right epochs of batches in order, by number, where they are wrong: that of the batch before, or else behind."""
+        right = list(epochs)
+        for number, epoch in enumerate(epochs):
+            before = right[number - 1] if number else None
+            after = epochs[number + 1] if number + 1 < len(epochs) else None
+            if self.is_wrong(before, epoch, after):
+                beside = [e for e in (before, after) if e is not None and self._is_known(e)]
+                right[number] = beside[0] if beside else max(self.recorded or (), default=OWN_EPOCH)
+        return {number: epoch for number, epoch in enumerate(right) if epoch != epochs[number]}
+
+    def _is_known(self, epoch: int) -> bool:
+        recorded = epoch > OWN_EPOCH and (self.recorded is None or epoch in self.recorded)
+        return epoch in (_NO_EPOCH, OWN_EPOCH) or recorded
