@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, is_typeddict
 
 from coterie.client.admin_each import Each
+from coterie.client.blocking.admin_each import BlockingEach
 
 FIXTURES = "coterie.pytest_plugin"
 MODULES: dict[str, tuple[str, ...]] = {  # module -> its public names; () for its __all__
@@ -28,7 +29,10 @@ MODULES: dict[str, tuple[str, ...]] = {  # module -> its public names; () for it
     "coterie.pipeline.session": ("JavaMissing", "make_session"),
     "coterie.testing": (),
 }
-PARTS: dict[str, tuple[str, type]] = {"coterie.client.Admin": ("each", Each)}  # attributes whose class has no export
+PARTS: dict[str, tuple[str, type]] = {  # attributes whose class has no export
+    "coterie.client.Admin": ("each", Each),
+    "coterie.client.blocking.BlockingAdmin": ("each", BlockingEach),
+}
 SIMPLE = (str, int, float, bool, type(None))
 
 

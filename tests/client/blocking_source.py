@@ -1,5 +1,5 @@
-"""Writes src/coterie/client/blocking/{consumer,producer,admin}.py from the asyncio clients: each public method with the same
-parameters and the awaited result, so that a type checker sees them. `python -m tests.client.blocking_source` writes the files;
+"""Writes src/coterie/client/blocking/{consumer,producer,admin,admin_each}.py from the asyncio clients: each public method with the
+same parameters and the awaited result, so that a type checker sees them. `python -m tests.client.blocking_source` writes the files;
 tests/client/test_blocking.py fails when they differ.
 
 Three methods are other than in the asyncio clients, and written here: `send` and `commit_async` return a
@@ -9,6 +9,7 @@ concurrent.futures.Future, and `transaction` is a plain context manager.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,7 @@ RESULTS = {
     "consumer.py": "Consumer",
     "producer.py": "Producer",
     "admin.py": "Admin",
+    "admin_each.py": "Each",
 }
 HEADERS = {
     "Consumer": '''
@@ -92,9 +94,26 @@ HEADERS = {
         ''',
     "Admin": '''
         class BlockingAdmin(BlockingClient[Admin]):
-            """`coterie.client.Admin` for programs without asyncio. `Admin.each`, a future for each key, is asyncio's alone."""
+            """`coterie.client.Admin` for programs without asyncio. The futures of `each` are concurrent.futures.Future.
+
+            >>> futures = admin.each.delete_topics(["orders", "none"])
+            >>> futures["orders"].result()
+            >>> futures["none"].exception().code
+            <ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3>
+            """
 
             # __init__
+                self.each: BlockingEach = BlockingEach(self)
+        ''',
+    "Each": '''
+        class BlockingEach:
+            """`Admin.each` for programs without asyncio, as `BlockingAdmin.each`: every method returns at once a
+            concurrent.futures.Future for each thing, in the order given. A future has the result of the method of `Admin` that does
+            the same for one, or its KafkaError; RuntimeError where the admin is closed before the response."""
+
+            def __init__(self, admin: BlockingClient[Admin]) -> None:
+                self._admin = admin
+                self._each = admin._client.each
         ''',
 }
 COMMIT_ASYNC = '''
@@ -102,14 +121,16 @@ COMMIT_ASYNC = '''
         """As `coterie.client.Consumer.commit_async`; the future raises what the commit failed with."""
         return self._future(self._client.commit_async, offsets, callback)
     '''
-OWN = {"Producer": {"send", "transaction"}, "Consumer": {"commit_async"}, "Admin": set()}
+OWN = {"Producer": {"send", "transaction"}, "Consumer": {"commit_async"}, "Admin": set(), "Each": set()}
 IMPORTS = {
     "Consumer": "from concurrent.futures import Future\nfrom collections.abc import Iterator, Mapping\n"
     "from typing import Any, Generic\nfrom coterie.client.consumer import Consumer\n",
     "Producer": "import contextlib\nfrom concurrent.futures import Future\n"
     "from collections.abc import Iterator, Mapping, Sequence\n"
     "from typing import Any, Generic\nfrom coterie.client.producer import Producer\n",
-    "Admin": "from collections.abc import Mapping\nfrom coterie.client.admin import Admin\n",
+    "Admin": "from collections.abc import Mapping\nfrom coterie.client.admin import Admin\n"
+    "from coterie.client.blocking.admin_each import BlockingEach\n",
+    "Each": "from concurrent.futures import Future\nfrom coterie.client.admin_each import NewTopic\n",
 }
 
 
@@ -125,7 +146,7 @@ def source(file: str) -> str:
     ]
     (init,) = (node for node in client.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     header = textwrap.dedent(HEADERS[name]).replace("    # __init__\n", textwrap.indent(_init(init, name), "    "))
-    body = header + "\n".join(textwrap.indent(text, "    ") for text in methods if text)
+    body = header.rstrip() + "\n\n" + "\n".join(textwrap.indent(text, "    ") for text in methods if text)
     if name == "Consumer":
         body += textwrap.indent(textwrap.dedent(COMMIT_ASYNC), "    ")
     heading = f'"""Blocking{name}: written by tests/client/blocking_source.py from `coterie.client.{name}`."""\n'
@@ -138,35 +159,39 @@ def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> str:
     """The text of a method, or "" for one that is written by hand."""
     if node.name in OWN[owner]:
         return ""
+    returns = ast.unparse(node.returns)  # type: ignore[arg-type]
     decorators = [d.id for d in node.decorator_list if isinstance(d, ast.Name)]
     if "property" in decorators:
         run = f"return self._call(lambda: self._client.{node.name})"
+    elif owner == "Each":
+        returns = re.sub(r"^Futures\[(\w+), (.*)\]$", r"dict[\1, Future[\2]]", returns)
+        run = f"return self._admin._futures({', '.join([f'self._each.{node.name}', *_names(node)])})"
     else:
         run = _call(node)
     doc = (ast.get_docstring(node) or "").partition("\n>>>")[0].strip()
-    assert node.returns is not None
     lines = [f"@{d}" for d in decorators]
-    lines.append(f"def {node.name}({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}:")
+    lines.append(f"def {node.name}({ast.unparse(node.args)}) -> {returns}:")
     if doc:
         lines.append(textwrap.indent(f'"""{doc}"""', "    "))
     return "\n".join([*lines, "    " + run, ""])
 
 
 def _init(node: ast.FunctionDef, name: str) -> str:
-    given = [a.arg for a in node.args.args[1:]] + [f"{a.arg}={a.arg}" for a in node.args.kwonlyargs]
-    return (
-        f"def __init__({ast.unparse(node.args)}) -> None:\n    super().__init__(lambda: {name}({', '.join(given)}))\n"
-    )
+    making = f"{name}({', '.join(_names(node))})"
+    return f"def __init__({ast.unparse(node.args)}) -> None:\n    super().__init__(lambda: {making})\n"
 
 
 def _call(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    names = [a.arg for a in node.args.args[1:]]
-    given = [f"self._client.{node.name}", *names, *(f"{a.arg}={a.arg}" for a in node.args.kwonlyargs)]
+    given = [f"self._client.{node.name}", *_names(node)]
     how = "_await" if isinstance(node, ast.AsyncFunctionDef) else "_call"
     if node.name == "close":
         how = "_close"
     returns = "" if ast.unparse(node.returns) == "None" else "return "  # type: ignore[arg-type]
     return f"{returns}self.{how}({', '.join(given)})"
+
+
+def _names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    return [a.arg for a in node.args.args[1:]] + [f"{a.arg}={a.arg}" for a in node.args.kwonlyargs]
 
 
 def _imports(module: ast.Module, body: str, file: str) -> str:

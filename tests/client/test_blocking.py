@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Admin, Consumer, ErrorCode, Producer, TopicPartition
+from coterie.client import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
+from coterie.client.admin_each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
+from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.testing import LocalBroker
 from tests.broker_process import BrokerProcess
@@ -69,7 +73,7 @@ def test_nobody_there() -> None:
 
 # -- the same methods as the asyncio clients --------------------------------------------------------------------------
 
-PAIRS = [(Consumer, BlockingConsumer), (Producer, BlockingProducer), (Admin, BlockingAdmin)]
+PAIRS = [(Consumer, BlockingConsumer), (Producer, BlockingProducer), (Admin, BlockingAdmin), (Each, BlockingEach)]
 # Other results than the asyncio method's: a future of this thread's world, a plain context manager.
 OTHER_RESULTS = {
     "BlockingProducer.send": "Future[RecordMetadata]",
@@ -85,7 +89,8 @@ def public_methods(owner: type) -> dict[str, Any]:
 @pytest.mark.parametrize(("client", "blocking"), PAIRS)
 def test_every_public_method_has_the_same_parameters_and_the_awaited_result(client: type, blocking: type) -> None:
     assert public_methods(client).keys() == public_methods(blocking).keys()
-    for name, method in {**public_methods(client), "__init__": client.__init__}.items():
+    own = {} if client is Each else {"__init__": client.__init__}
+    for name, method in {**public_methods(client), **own}.items():
         other = vars(blocking)[name]
         if isinstance(method, property):
             assert method.fget is not None
@@ -93,6 +98,8 @@ def test_every_public_method_has_the_same_parameters_and_the_awaited_result(clie
         theirs, ours = inspect.signature(method), inspect.signature(other)
         assert theirs.parameters == ours.parameters, name
         result = OTHER_RESULTS.get(f"{blocking.__name__}.{name}", theirs.return_annotation)
+        if client is Each:  # futures of this thread's world
+            result = re.sub(r"^Futures\[(\w+), (.*)\]$", r"dict[\1, Future[\2]]", result)
         assert ours.return_annotation == result, name
         assert not inspect.iscoroutinefunction(other)
         assert inspect.getdoc(other) or name == "__init__", name
@@ -102,6 +109,62 @@ def test_every_public_method_has_the_same_parameters_and_the_awaited_result(clie
 def test_the_classes_are_as_they_are_written_from_the_asyncio_clients(file: str) -> None:
     """`python -m tests.client.blocking_source` writes them anew."""
     assert (blocking_source.CLIENT / "blocking" / file).read_text() == blocking_source.source(file)
+
+
+# -- many things at once -----------------------------------------------------------------------------------------------
+
+
+def test_each_returns_a_future_of_this_thread_for_each_key(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("orders", 1)
+    with BlockingAdmin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
+        futures = admin.each.create_topics([NewTopic("payments", 3), NewTopic("orders")])
+        assert {name: future.result(20) for name, future in futures.items() if name == "payments"} == {"payments": None}
+        error = futures["orders"].exception(20)
+        assert isinstance(error, KafkaError)
+        assert error.code == ErrorCode.TOPIC_ALREADY_EXISTS
+        ends = admin.each.offsets({("payments", 2): -1, ("payments", 3): -1})
+        assert ends[TopicPartition("payments", 2)].result(20) == 0
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            ends[TopicPartition("payments", 3)].result(20)
+        with pytest.raises(TypeError, match="a topic to create must be a NewTopic"):
+            admin.each.create_topics(["payments"])  # type: ignore[list-item]
+    with pytest.raises(RuntimeError, match="this BlockingAdmin is closed"):
+        admin.each.delete_topics(["payments"])
+
+
+@pytest.mark.parametrize("work", ["together", "apart"])
+def test_close_ends_the_futures_that_wait_for_a_response(work: str, coterie_broker: LocalBroker) -> None:
+    api = "DeleteTopics" if work == "together" else "DeleteGroups"
+    with (
+        BlockingAdmin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin,
+        coterie_broker.hold(api) as held,
+    ):
+        futures = admin.each.delete_topics(["t"]) if work == "together" else admin.each.delete_groups(["t"])
+        assert not futures["t"].cancel(), "the request is under way"
+        coterie_broker.until_held(held)
+        admin.close()
+        assert isinstance(futures["t"].exception(20), RuntimeError | KafkaError)
+
+
+@pytest.mark.parametrize("work", ["together", "apart"])
+def test_a_task_that_is_cancelled_ends_its_future(work: str, coterie_broker: LocalBroker) -> None:
+    """As those are that outlive `close`: a future without an end would hold its reader for ever."""
+    api = "DeleteTopics" if work == "together" else "DeleteGroups"
+
+    async def cancel() -> None:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            if task.get_coro().__qualname__.startswith(("Each", "Admin")):  # type: ignore[union-attr]
+                task.cancel()
+
+    with (
+        BlockingAdmin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin,
+        coterie_broker.hold(api) as held,
+    ):
+        futures = admin.each.delete_topics(["t"]) if work == "together" else admin.each.delete_groups(["t"])
+        coterie_broker.until_held(held)
+        admin._await(cancel)
+        with pytest.raises(RuntimeError, match="this BlockingAdmin is closed"):
+            futures["t"].result(5)
 
 
 # -- sending ----------------------------------------------------------------------------------------------------------

@@ -17,12 +17,23 @@ import pytest
 from coterie.client import Admin, Consumer, Producer
 from coterie.client.admin_each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
+from coterie.client.blocking.admin_each import BlockingEach
 from coterie.testing import LocalBroker
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 UNTYPED = {"poll_arrow"}  # returns pyarrow's Table, and pyarrow has no annotations
-CLASSES = (Admin, Each, Consumer, Producer, BlockingAdmin, BlockingConsumer, BlockingProducer, LocalBroker)
+CLASSES = (
+    Admin,
+    Each,
+    Consumer,
+    Producer,
+    BlockingAdmin,
+    BlockingEach,
+    BlockingConsumer,
+    BlockingProducer,
+    LocalBroker,
+)
 
 
 def check(*options: str) -> list[str]:

@@ -253,6 +253,10 @@ class Each:
                 results = await work
             except (KafkaError, RuntimeError) as error:  # RuntimeError: the admin is closed
                 results = dict.fromkeys(keys, error)
+            except asyncio.CancelledError:
+                for future in futures.values():
+                    future.cancel()
+                raise
             except Exception as error:  # a future without an end would hide it
                 results = dict.fromkeys(keys, unexpected(error))
             for key, future in futures.items():

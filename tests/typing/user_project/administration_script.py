@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import assert_type
 
 from coterie.client import (
@@ -17,6 +18,7 @@ from coterie.client import (
     GroupType,
     MemberDescription,
     MemberSubscription,
+    NewTopic,
     Node,
     OffsetAndMetadata,
     PartitionLag,
@@ -91,9 +93,30 @@ def offsets(admin: BlockingAdmin) -> int:
     return sum(partition.lag for partition in lags.values())
 
 
+def many(admin: BlockingAdmin) -> None:
+    created = admin.each.create_topics([NewTopic("a", 2), NewTopic("b", configs={"retention.ms": "1"})])
+    assert_type(created, dict[str, Future[None]])
+    assert_type(admin.each.describe_groups(["billing"])["billing"].result(), ConsumerGroupDescription)
+    assert_type(admin.each.topic_configs(["a"])["a"].result(), dict[str, ConfigEntry])
+    ends = admin.each.offsets({("a", 0): -1})
+    assert_type(ends, dict[TopicPartition, Future[int]])
+    assert_type(admin.each.create_partitions({"a": 4}), dict[str, Future[None]])
+    assert_type(admin.each.alter_topic_configs({"a": {"retention.ms": None}}), dict[str, Future[None]])
+    assert_type(admin.each.delete_records({("a", 0): 1}), dict[TopicPartition, Future[int]])
+    assert_type(admin.each.delete_topics(["a"]), dict[str, Future[None]])
+    assert_type(admin.each.group_offsets(["billing"])["billing"].result(), dict[TopicPartition, int])
+    assert_type(admin.each.alter_group_offsets("billing", {("a", 0): 1}), dict[TopicPartition, Future[None]])
+    assert_type(admin.each.delete_group_offsets("billing", [("a", 0)]), dict[TopicPartition, Future[None]])
+    assert_type(admin.each.remove_members("billing", ["worker-1"]), dict[str, Future[None]])
+    assert_type(admin.each.delete_groups(["billing"]), dict[str, Future[None]])
+    if (error := created["a"].exception()) is not None:
+        print(error)
+
+
 def main() -> None:
     with BlockingAdmin({"bootstrap.servers": "127.0.0.1:9092"}) as admin:
         assert_type(admin, BlockingAdmin)
         topics(admin)
         groups(admin)
+        many(admin)
     assert_type(admin.close(), None)

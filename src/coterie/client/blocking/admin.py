@@ -14,6 +14,7 @@ from coterie.client.admin_types import (
     PartitionLag,
     TopicDescription,
 )
+from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.group_explanation import GroupExplanation
 from coterie.client.lint import Advice
@@ -23,10 +24,17 @@ from coterie.wire.errors import ErrorCode
 
 
 class BlockingAdmin(BlockingClient[Admin]):
-    """`coterie.client.Admin` for programs without asyncio. `Admin.each`, a future for each key, is asyncio's alone."""
+    """`coterie.client.Admin` for programs without asyncio. The futures of `each` are concurrent.futures.Future.
+
+    >>> futures = admin.each.delete_topics(["orders", "none"])
+    >>> futures["orders"].result()
+    >>> futures["none"].exception().code
+    <ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3>
+    """
 
     def __init__(self, settings: AdminSettings | Mapping[str, Any]) -> None:
         super().__init__(lambda: Admin(settings))
+        self.each: BlockingEach = BlockingEach(self)
 
     def close(self) -> None:
         """Closes the connections at once; requests that are under way fail."""

@@ -12,6 +12,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 END_S = 5.0  # in which tasks and thread must end
 C = TypeVar("C")
+K = TypeVar("K")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -64,6 +65,32 @@ class BlockingClient(Generic[C]):
             return await work(*args, **kwargs)
 
         return self._submit(call())
+
+    def _futures(
+        self, work: Callable[P, dict[K, asyncio.Future[R]]], *args: P.args, **kwargs: P.kwargs
+    ) -> dict[K, Future[R]]:
+        """A future of this thread for each that a plain function returns."""
+
+        async def call() -> dict[K, Future[R]]:
+            return {key: self._followed(future) for key, future in work(*args, **kwargs).items()}
+
+        return self._result(call())
+
+    def _followed(self, future: asyncio.Future[R]) -> Future[R]:
+        """A future with the same end; RuntimeError where that one is cancelled, as by `close`."""
+        following: Future[R] = Future()
+        following.set_running_or_notify_cancel()  # a request that is under way cannot be taken back
+
+        def settle(done: asyncio.Future[R]) -> None:
+            if done.cancelled():
+                following.set_exception(RuntimeError(f"this {type(self).__name__} is closed; make a new one"))
+            elif (error := done.exception()) is not None:
+                following.set_exception(error)
+            else:
+                following.set_result(done.result())
+
+        future.add_done_callback(settle)
+        return following
 
     def _result(self, call: Coroutine[Any, Any, R]) -> R:
         future = self._submit(call)

@@ -1,0 +1,82 @@
+"""BlockingEach: written by tests/client/blocking_source.py from `coterie.client.Each`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from coterie.client.admin_each import NewTopic
+from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
+from coterie.client.blocking.thread import BlockingClient
+from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+
+if TYPE_CHECKING:
+    from coterie.client.admin import Admin
+
+
+class BlockingEach:
+    """`Admin.each` for programs without asyncio, as `BlockingAdmin.each`: every method returns at once a
+    concurrent.futures.Future for each thing, in the order given. A future has the result of the method of `Admin` that does
+    the same for one, or its KafkaError; RuntimeError where the admin is closed before the response."""
+
+    def __init__(self, admin: BlockingClient[Admin]) -> None:
+        self._admin = admin
+        self._each = admin._client.each
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> dict[str, Future[None]]:
+        """A future for each name, as `Admin.create_topic`, in one request."""
+        return self._admin._futures(self._each.create_topics, topics)
+
+    def delete_topics(self, names: Iterable[str]) -> dict[str, Future[None]]:
+        """A future for each name, as `Admin.delete_topic`, in one request."""
+        return self._admin._futures(self._each.delete_topics, names)
+
+    def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Future[None]]:
+        """A future for each topic, which then has so many partitions, as `Admin.create_partitions`, in one request."""
+        return self._admin._futures(self._each.create_partitions, counts)
+
+    def topic_configs(self, names: Iterable[str]) -> dict[str, Future[dict[str, ConfigEntry]]]:
+        """A future for each topic with its settings by name, as `Admin.topic_configs`, in one request."""
+        return self._admin._futures(self._each.topic_configs, names)
+
+    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, Future[None]]:
+        """A future for each topic, whose settings are then set, as `Admin.alter_topic_configs`, in one request."""
+        return self._admin._futures(self._each.alter_topic_configs, changes)
+
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, Future[ConsumerGroupDescription]]:
+        """A future for each group, as `Admin.describe_group`."""
+        return self._admin._futures(self._each.describe_groups, group_ids)
+
+    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Future[None]]:
+        """A future for each group, as `Admin.delete_group`."""
+        return self._admin._futures(self._each.delete_groups, group_ids)
+
+    def group_offsets(self, group_ids: Iterable[str]) -> dict[str, Future[dict[TopicPartition, int]]]:
+        """A future for each group with its committed offsets, as `Admin.group_offsets`."""
+        return self._admin._futures(self._each.group_offsets, group_ids)
+
+    def alter_group_offsets(
+        self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
+    ) -> dict[TopicPartition, Future[None]]:
+        """A future for each partition, committed for a group without members as by `Admin.commit_group_offsets`."""
+        return self._admin._futures(self._each.alter_group_offsets, group_id, offsets)
+
+    def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[PartitionLike]
+    ) -> dict[TopicPartition, Future[None]]:
+        """A future for each partition, as `Admin.delete_group_offsets`."""
+        return self._admin._futures(self._each.delete_group_offsets, group_id, partitions)
+
+    def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, Future[None]]:
+        """A future for each member, named by group.instance.id or by member id, as `Admin.remove_members`, in one
+        request."""
+        return self._admin._futures(self._each.remove_members, group_id, members, reason)
+
+    def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, Future[int]]:
+        """A future for each partition with the new first offset of its log, as `Admin.delete_records`."""
+        return self._admin._futures(self._each.delete_records, before)
+
+    def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, Future[int]]:
+        """A future for each partition with the offset for its timestamp, as `Admin.offsets`."""
+        return self._admin._futures(self._each.offsets, timestamps)
