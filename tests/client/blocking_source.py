@@ -1,6 +1,6 @@
-"""Writes src/coterie/client/blocking/{consumer,producer,admin,admin_each}.py from the asyncio clients: each public method with the
-same parameters and the awaited result, so that a type checker sees them. `python -m tests.client.blocking_source` writes the files;
-tests/client/test_blocking.py fails when they differ.
+"""Writes src/coterie/client/blocking/{consumer,producer,admin,admin_each}.py from the asyncio clients: each public method
+with the same parameters and the awaited result, so that a type checker sees them. `python -m tests.client.blocking_source`
+writes the files; tests/client/test_blocking.py fails when they differ.
 
 Three methods are other than in the asyncio clients, and written here: `send` and `commit_async` return a
 concurrent.futures.Future, and `transaction` is a plain context manager.
@@ -108,8 +108,8 @@ HEADERS = {
     "Each": '''
         class BlockingEach:
             """`Admin.each` for programs without asyncio, as `BlockingAdmin.each`: every method returns at once a
-            concurrent.futures.Future for each thing, in the order given. A future has the result of the method of `Admin` that does
-            the same for one, or its KafkaError; RuntimeError where the admin is closed before the response."""
+            concurrent.futures.Future for each thing, in the order given. A future has the result of the method of `Admin` that
+            does the same for one, or its KafkaError; RuntimeError where the admin is closed before the response."""
 
             def __init__(self, admin: BlockingClient[Admin]) -> None:
                 self._admin = admin

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 class BlockingEach:
     """`Admin.each` for programs without asyncio, as `BlockingAdmin.each`: every method returns at once a
-    concurrent.futures.Future for each thing, in the order given. A future has the result of the method of `Admin` that does
-    the same for one, or its KafkaError; RuntimeError where the admin is closed before the response."""
+    concurrent.futures.Future for each thing, in the order given. A future has the result of the method of `Admin` that
+    does the same for one, or its KafkaError; RuntimeError where the admin is closed before the response."""
 
     def __init__(self, admin: BlockingClient[Admin]) -> None:
         self._admin = admin
