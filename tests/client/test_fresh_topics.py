@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from coterie.client import Admin, KafkaError
+from coterie.client import Admin, Consumer, KafkaError
 from coterie.testing import ErrorCode, LocalBroker
 
 T0 = ("t", 0)
@@ -69,3 +69,33 @@ def test_what_does_not_pass_is_an_error_at_once(coterie_broker: LocalBroker) -> 
 
     asyncio.run(story())
     assert coterie_broker.asked("ListOffsets") == 1
+
+
+def test_a_topic_that_metadata_lacks_for_a_while_is_read_on(coterie_broker: LocalBroker) -> None:
+    """A leader that moves, and a broker that does not know the topic yet: the partition had no leader then, no further request
+    was sent, and nothing was read any more."""
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.produce("t", b"one")
+    settings = {
+        "bootstrap.servers": coterie_broker.bootstrap_servers,
+        "auto.offset.reset": "earliest",
+        "fetch.max.wait.ms": 50,
+        "retry.backoff.ms": 10,
+    }
+
+    async def story() -> list[bytes | None]:
+        values: list[bytes | None] = []
+        async with asyncio.timeout(20), Consumer(settings) as consumer:
+            await consumer.assign([("t", 0)])
+            while len(values) < 2:
+                for records in (await consumer.poll(500)).values():
+                    values += [record.value for record in records]
+                    if len(values) == 1:
+                        coterie_broker.fail("Metadata", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                        lookups = coterie_broker.asked("Metadata")
+                        coterie_broker.fail("Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                        await asyncio.to_thread(coterie_broker.until_asked, "Metadata", lookups + 1)
+                        coterie_broker.produce("t", b"two")
+        return values
+
+    assert asyncio.run(story()) == [b"one", b"two"]

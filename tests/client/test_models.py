@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from coterie.client.partitioner import murmur2, partition_for_key
-from coterie.client.positions import Position
 from coterie.client.sequences import LAST_EPOCH, SEQUENCES, Sequences
 from coterie.client.types import TopicPartition
+from coterie.consuming.position import Position
 from coterie.records.batch import BatchError, encode_batch, stamp
 from coterie.wire.messages.fetch import PartitionData
 

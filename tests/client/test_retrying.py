@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
+from coterie.backoff import Retries
 from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer
 from coterie.client.cluster import Cluster
-from coterie.client.fetcher import Fetcher
-from coterie.client.retrying import Retrying
-from coterie.client.serialization import RecordDeserializers
 from coterie.client.settings import client_settings
 from coterie.client.types import TopicPartition
 from coterie.consuming.commit_verdicts import Verdict
@@ -26,23 +24,29 @@ from coterie.pipeline.options import source_options
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
 T0 = TopicPartition("t", 0)
 PAUSES_MS = [10, 20, 40, 50, 50, 50]
 SETTINGS = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "50"}
 OURS = ("coterie.client.", "coterie.pipeline.")
+MACHINES = ("coterie.consuming.",)  # they keep their pauses by themselves: a test of tests/consuming
 
 
 @pytest.fixture
 def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What clients sleep, without jitter and without the time."""
+    """What clients sleep, without jitter and without the time; and the pauses of machines, which are waited for."""
     pauses_ms: list[float] = []
-    sleep, sleep_thread = asyncio.sleep, time.sleep
+    sleep, sleep_thread, failed = asyncio.sleep, time.sleep, Retries.failed
 
-    def is_ours() -> bool:
-        return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(OURS)
+    def is_ours(rooms: tuple[str, ...] = OURS) -> bool:
+        return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(rooms)
+
+    def machine_failed(self: Retries, *args: float) -> float | None:
+        pause_ms = failed(self, *args)
+        if is_ours(MACHINES) and pause_ms is not None:
+            pauses_ms.append(pause_ms)
+        return pause_ms
 
     async def pause(delay_s: float, result: Any = None) -> Any:
         if delay_s <= 0 or not is_ours():
@@ -58,6 +62,7 @@ def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(asyncio, "sleep", pause)
     monkeypatch.setattr(time, "sleep", pause_thread)
+    monkeypatch.setattr(Retries, "failed", machine_failed)
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
     return pauses_ms
 
@@ -184,27 +189,6 @@ def test_the_lookup_of_a_leader_pauses_longer_each_time(
                 producer._cluster.forget("t")
                 await producer.send_and_wait("t", b"v", partition=0)
                 assert pauses_ms == PAUSES_MS * (row + 1), "a lookup that succeeds ends the row"
-
-    asyncio.run(story())
-
-
-def test_a_partition_that_fails_alone_does_not_slow_its_neighbours_down() -> None:
-    """They are read by the same requests."""
-
-    async def story() -> None:
-        fetcher = Fetcher(Cluster(client_settings(SETTINGS)), RecordDeserializers(None, None))
-        partitions = [T0, TopicPartition("t", 1)]
-        fetcher.assign(partitions)
-        offsets = dict.fromkeys(partitions, 0)
-        retrying = Retrying(client_settings({"retry.backoff.ms": 1_000, "retry.backoff.max.ms": 60_000}))
-        failing = PartitionData(0, ErrorCode.NOT_LEADER_OR_FOLLOWER, records=b"")
-        for neighbour, is_longer in ((failing, True), (PartitionData(1, records=b""), False)):
-            for _ in range(3):
-                retrying.next_pause_s()
-            response = FetchResponse(responses=[FetchableTopicResponse("t", partitions=[neighbour, failing])])
-            with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
-                fetcher._take(dict(fetcher.positions), offsets, response, retrying)
-            assert ((retrying.next_pause_s() or 0) > 2) == is_longer
 
     asyncio.run(story())
 

@@ -12,8 +12,8 @@ import pytest
 
 from coterie.client import KafkaError
 from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.fetcher import Fetcher
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
+from coterie.consuming.fetching import Fetching
 from coterie.testing import LocalBroker
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from tests.client.group import member, settled
@@ -43,7 +43,7 @@ async def failed_polls(consumer: Any, polls: int = 5) -> list[KafkaError]:
 def test_the_fetcher_goes_on_after_it(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with asyncio.timeout(20), member(broker) as one:
-            monkeypatch.setattr(Fetcher, "_take", broken)
+            monkeypatch.setattr(Fetching, "answered", broken)
             await one.assign([("t", 0)])
             errors: list[KafkaError] = []
             while not errors:

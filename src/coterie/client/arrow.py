@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.client.errors import ConfigError
-from coterie.client.positions import Stored
 from coterie.client.types import TopicPartition
+from coterie.consuming.position import Stored
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,6 @@ from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.membership import Membership
 from coterie.client.offsets import list_offsets
 from coterie.client.polling import PollLoop
-from coterie.client.positions import UNKNOWN
 from coterie.client.serialization import DeserializerLike, RecordDeserializers, deserialize_function
 from coterie.client.setting_types import made
 from coterie.client.settings import client_settings
@@ -40,6 +39,7 @@ from coterie.client.types import (
     TopicPartition,
     V,
 )
+from coterie.consuming.position import UNKNOWN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -372,8 +372,8 @@ class Consumer(Generic[K, V]):
     def metrics(self) -> dict[str, float]:
         """Counts since the start; safe to call from any thread."""
         counts: dict[str, float] = {
-            "records_consumed": self._fetcher.records_taken,
-            "bytes_fetched": self._fetcher.bytes_fetched,
+            "records_consumed": self._fetcher.machine.records_taken,
+            "bytes_fetched": self._fetcher.machine.bytes_fetched,
             "commits": self._committer.commits,
             "assigned_partitions": len(self._fetcher.positions),
         }

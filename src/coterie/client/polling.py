@@ -99,7 +99,7 @@ class PollLoop:
         """Looks missing positions up, no longer than until the deadline; the next poll waits for the same lookup."""
         task = self._lookup
         if task is None:
-            if not self._fetcher.unknown() and not self._fetcher.out_of_range:
+            if not self._starts.due():
                 return
             task = self._lookup = asyncio.create_task(self._starts.find())
             task.add_done_callback(lambda t: t.cancelled() or t.exception())  # a close may come before the next poll

@@ -31,22 +31,26 @@ class StartingPositions:
             async with asyncio.timeout(timeout_s):
                 await self.find()
         except TimeoutError:
-            unknown = ", ".join(map(_name, self._fetcher.unknown()))
+            unknown = ", ".join(map(_name, self._fetcher.machine.initializing()))
             text = f"no offset to begin at was available for {unknown} within {timeout_s:g} s"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
+    def due(self) -> bool:
+        """Whether a partition has no position, or one that its log does not have."""
+        return bool(self._fetcher.machine.initializing() or self._fetcher.machine.resets_due())
+
     async def find(self) -> None:
         """Raises KafkaError; then everything is looked up again with the next call."""
-        new = self._fetcher.unknown()
+        machine = self._fetcher.machine
+        new = machine.initializing()
         await self._cluster.topics({t for t, _ in new})
         committed = await self._committer.committed(new) if self._in_group and new else {}
         found = await self._checked({tp: said for tp, said in committed.items() if said.offset >= 0})
-        lost = list(self._fetcher.out_of_range)
+        lost = machine.resets_due()
         found.update(await self._reset([tp for tp in new if tp not in found] + lost))
-        unknown = set(self._fetcher.unknown())
+        still_due = {*machine.initializing(), *machine.resets_due()}
         for partition, offset in found.items():
-            # Sought or revoked meanwhile: then that counts.
-            if partition in unknown or partition in self._fetcher.out_of_range:
+            if partition in still_due:  # else sought or revoked meanwhile: then that counts
                 self._fetcher.seek(partition, offset)
 
     async def _checked(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, int]:

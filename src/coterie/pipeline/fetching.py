@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from coterie.client.blocking_socket import Awaited, BrokerSocket
 from coterie.client.errors import CorruptBatchError, KafkaError, check
-from coterie.client.positions import Position, Stored
 from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.client.types import TopicPartition
 from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.position import Position, Stored
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import FETCH_NAMES_UP_TO, DataLossError, patiently
 from coterie.records.batch import BatchError, batches

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
-from coterie.client.positions import Position
 from coterie.client.types import TopicPartition
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
 from coterie.cluster_metadata import Address, ClusterMetadata
+from coterie.consuming.position import Position
 from coterie.records.batch import BatchError
 from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, error_of

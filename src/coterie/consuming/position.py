@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from heapq import heappop, heappush
 
-from coterie.client.types import Record, TimestampType, TopicPartition
+from coterie.backoff import Retries
+from coterie.consuming.record import Record, TimestampType, TopicPartition
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, check_crc, decode_rows
 from coterie.records.markers import marker_of
 from coterie.wire.messages.fetch import PartitionData
 
 UNKNOWN = -1
+NEVER_FAILED_MS = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +31,39 @@ class Stored:
         return self.data[self.at : self.at + self.header.size]
 
 
+class FetchState(Enum):
+    """Whether a partition can be fetched (SubscriptionState.FetchStates, and a batch that cannot be read)."""
+
+    INITIALIZING = "no position yet: the committed offset or auto.offset.reset is to be looked up"
+    FETCHING = "fetched from its leader"
+    AWAIT_RESET = "the log has no such offset: auto.offset.reset is to be looked up"
+    DAMAGED = "a batch or record there cannot be read; stays until a seek"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """``offset`` cannot be read, as ``cause`` states; ``next_offset`` is behind the batch as far as its header tells."""
+
+    offset: int
+    next_offset: int
+    cause: Exception
+
+
 @dataclass(slots=True)
 class Position:
     """``offset`` is that of the next record handed out, UNKNOWN until it is looked up; ``fetch_offset`` is ahead of it by
-    what is buffered."""
+    what is buffered. ``retry_at_ms``: not fetched before, -inf where nothing failed; ``leader_due``: nor before the leader is
+    looked up. ``refused``: the last fetch failed by an error that no retry mends; fetched again after the next poll."""
 
     partition: TopicPartition
     offset: int = UNKNOWN
     fetch_offset: int = UNKNOWN
+    state: FetchState = FetchState.INITIALIZING
+    damage: Unreadable | None = None
+    retries: Retries | None = None
+    retry_at_ms: float = NEVER_FAILED_MS
+    leader_due: bool = False
+    refused: bool = False
     high_watermark: int = -1
     last_stable_offset: int = -1
     paused: bool = False
@@ -48,6 +76,11 @@ class Position:
 
     def start_at(self, offset: int) -> None:
         self.offset = self.fetch_offset = offset
+        self.state = FetchState.INITIALIZING if offset == UNKNOWN else FetchState.FETCHING
+
+    def damaged(self, damage: Unreadable) -> None:
+        """Not fetched any further; what is buffered before the damage is still handed out."""
+        self.state, self.damage = FetchState.DAMAGED, damage
 
     def is_buffered(self) -> bool:
         return self._next < len(self._records) or bool(self.stored)
@@ -80,7 +113,7 @@ class Position:
             raise BatchError(f"{len(raw)} bytes were answered without a whole batch that reaches the offset")
 
     def _is_aborted(self, raw: bytes, at: int, header: BatchHeader, aborted: list[tuple[int, int]]) -> bool:
-        """Keeps count of which producers' transactions, of those that were aborted, are open here (KIP-98)."""
+        """Keeps count of the producers whose aborted transactions are open here (KIP-98)."""
         while aborted and aborted[0][0] <= header.last_offset:
             self._aborted_producers.add(heappop(aborted)[1])
         if header.is_control:

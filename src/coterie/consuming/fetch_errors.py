@@ -1,0 +1,39 @@
+"""What the error of a partition in a Fetch response calls for (Kafka's FetchCollector.handleInitializeErrors)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from coterie.wire.errors import ErrorCode
+
+
+class FetchRemedy(Enum):
+    """How the partition goes on."""
+
+    FIND_LEADER = "fetch again after a pause, from the leader that new metadata names"
+    RETRY = "fetch again after a pause"
+    RESET = "the position is reset by auto.offset.reset"
+    REPORT = "the caller of poll is told; each further poll tries again"
+
+
+_E = ErrorCode
+REMEDIES: dict[ErrorCode, FetchRemedy] = {
+    _E.NOT_LEADER_OR_FOLLOWER: FetchRemedy.FIND_LEADER,
+    _E.REPLICA_NOT_AVAILABLE: FetchRemedy.FIND_LEADER,
+    _E.KAFKA_STORAGE_ERROR: FetchRemedy.FIND_LEADER,
+    _E.FENCED_LEADER_EPOCH: FetchRemedy.FIND_LEADER,
+    _E.OFFSET_NOT_AVAILABLE: FetchRemedy.FIND_LEADER,
+    _E.UNKNOWN_TOPIC_OR_PARTITION: FetchRemedy.FIND_LEADER,
+    _E.UNKNOWN_TOPIC_ID: FetchRemedy.FIND_LEADER,
+    _E.INCONSISTENT_TOPIC_ID: FetchRemedy.FIND_LEADER,
+    _E.UNKNOWN_LEADER_EPOCH: FetchRemedy.FIND_LEADER,  # Kafka retries: its metadata has an age, and a topic may be made anew
+    _E.UNKNOWN_SERVER_ERROR: FetchRemedy.RETRY,
+    _E.OFFSET_OUT_OF_RANGE: FetchRemedy.RESET,
+    _E.TOPIC_AUTHORIZATION_FAILED: FetchRemedy.REPORT,
+    _E.CORRUPT_MESSAGE: FetchRemedy.REPORT,
+}
+
+
+def remedy(code: ErrorCode) -> FetchRemedy:
+    """Of a code without a row, which Kafka's brokers do not return here: FIND_LEADER where it is retriable."""
+    return REMEDIES.get(code) or (FetchRemedy.FIND_LEADER if code.retriable else FetchRemedy.REPORT)

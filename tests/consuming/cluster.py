@@ -1,0 +1,164 @@
+"""Brokers for the tests of the consumer's machines: logs, leaders, and the broker's own fetch sessions, without a network."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+from coterie.broker.fetch_sessions import FetchedPartition, FetchSessions
+from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.record import TopicPartition
+from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch, stamp
+from coterie.records.markers import end_of_transaction
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from coterie.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+PARTITIONS = (T0, T1, U0)
+NODES = (1, 2)
+NO_LEADER = -1
+
+
+@dataclass
+class Log:
+    """One partition's batches by their first offset. ``visible`` are the offsets of records of no aborted transaction."""
+
+    batches: list[tuple[int, int, bytes]] = field(default_factory=list)  # first offset, last offset, bytes
+    start: int = 0
+    end: int = 0
+    visible: list[int] = field(default_factory=list)
+    records: list[int] = field(default_factory=list)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)  # producer id, first offset, marker's offset
+
+    def append(self, count: int, **producer: int) -> int:
+        first = self.end
+        batch = encode_batch([(1, None, b"%d" % (first + n), ()) for n in range(count)], **producer)
+        self.records += range(first, first + count)
+        self._append(batch, count)
+        return first
+
+    def _append(self, batch: bytes, count: int) -> None:
+        data = bytearray(batch)
+        stamp(data, 0, self.end, 0)
+        self.batches.append((self.end, self.end + count - 1, bytes(data)))
+        self.end += count
+
+    def transaction(self, producer_id: int, count: int, *, committed: bool) -> None:
+        first = self.append(count, producer_id=producer_id, producer_epoch=0, attributes=TRANSACTIONAL_BIT)
+        if committed:
+            self.visible += range(first, first + count)
+        else:
+            self.aborted.append((producer_id, first, self.end))
+        self._append(end_of_transaction(producer_id, 0, committed, 0, 1), 1)
+
+    def plain(self, count: int) -> None:
+        first = self.append(count)
+        self.visible += range(first, first + count)
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        parts: list[bytes] = []
+        for _, last, data in self.batches:
+            if last < offset:
+                continue
+            if parts and len(data) > max_bytes:
+                break
+            parts.append(data)
+            max_bytes -= len(data)
+        return b"".join(parts)
+
+    def aborted_from(self, offset: int) -> list[AbortedTransaction]:
+        return [AbortedTransaction(producer, first) for producer, first, marker in self.aborted if marker >= offset]
+
+
+class SimulatedCluster:
+    """Two brokers. ``errors``: the codes that the next reads of a partition return."""
+
+    def __init__(self, *, slots: int = 10) -> None:
+        self.logs = {tp: Log() for tp in PARTITIONS}
+        self.leaders = {T0: 1, T1: 2, U0: 1}
+        self.epochs = dict.fromkeys(PARTITIONS, 0)
+        self.errors: dict[TopicPartition, deque[ErrorCode]] = defaultdict(deque)
+        self.ids = 0
+        self.sessions = {node: FetchSessions(slots, self._new_id) for node in NODES}
+
+    def _new_id(self) -> int:
+        self.ids += 1
+        return self.ids
+
+    def move(self, tp: TopicPartition, node: int) -> None:
+        self.leaders[tp] = node
+        self.epochs[tp] += 1
+
+    def metadata(self, known: ClusterMetadata, topics: frozenset[str] = frozenset("tu")) -> None:
+        by_topic: dict[str, list[MetadataResponsePartition]] = {topic: [] for topic in topics}
+        for (topic, index), leader in self.leaders.items():
+            if topic in topics:
+                epoch = self.epochs[TopicPartition(topic, index)]
+                by_topic[topic].append(MetadataResponsePartition(0, index, leader, epoch))
+        brokers = [MetadataResponseBroker(node, f"b{node}", 9092) for node in NODES]
+        response = [MetadataResponseTopic(0, topic, partitions=parts) for topic, parts in by_topic.items()]
+        known.metadata_received(MetadataResponse(brokers=brokers, topics=response), now_ms=0)
+
+    def fetch(self, node: int, request: FetchRequest) -> tuple[FetchResponse, dict[TopicPartition, int]]:
+        """The response, and what the broker read for it: the offset of each partition of the request or its session."""
+        try:
+            fetch = self.sessions[node].begin(request, by_id=False, now_ms=0)
+        except Refusal as refusal:
+            return FetchResponse(error_code=refusal.code), {}
+        wanted = {
+            TopicPartition(str(key[0]), key[1]): part.wanted.fetch_offset for key, part in fetch.partitions.items()
+        }
+        read = [(key, part, self._read(node, part)) for key, part in fetch.partitions.items()]
+        return self.sessions[node].answer(fetch, read, now_ms=0), wanted
+
+    def _read(self, node: int, part: FetchedPartition) -> PartitionData:
+        tp, wanted = TopicPartition(part.topic, part.wanted.partition), part.wanted
+        log, code = self.logs[tp], ErrorCode.NONE
+        epoch = wanted.current_leader_epoch
+        if self.errors[tp]:
+            code = self.errors[tp].popleft()
+        elif self.leaders[tp] != node:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif 0 <= epoch != self.epochs[tp]:
+            code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epochs[tp] else ErrorCode.UNKNOWN_LEADER_EPOCH
+        elif not log.start <= wanted.fetch_offset <= log.end:
+            code = ErrorCode.OFFSET_OUT_OF_RANGE
+        if code:
+            return PartitionData(tp.partition, code)
+        return PartitionData(
+            tp.partition,
+            high_watermark=log.end,
+            last_stable_offset=log.end,
+            log_start_offset=log.start,
+            aborted_transactions=log.aborted_from(wanted.fetch_offset),
+            records=log.read(wanted.fetch_offset, wanted.partition_max_bytes),
+        )
+
+    def list_offsets(self, node: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for asked in topic.partitions:
+                tp = TopicPartition(topic.name, asked.partition_index)
+                log = self.logs[tp]
+                if self.errors[tp]:
+                    parts.append(ListOffsetsPartitionResponse(asked.partition_index, self.errors[tp].popleft()))
+                elif self.leaders[tp] != node:
+                    parts.append(ListOffsetsPartitionResponse(asked.partition_index, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                else:
+                    offset = log.start if asked.timestamp == -2 else log.end
+                    parts.append(ListOffsetsPartitionResponse(asked.partition_index, offset=offset))
+            topics.append(ListOffsetsTopicResponse(topic.name, parts))
+        return ListOffsetsResponse(topics=topics)

@@ -1,0 +1,268 @@
+"""The fetching machine, a rule at a time; tests named as in Kafka's FetcherTest and FetchSessionHandlerTest are in brackets."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy, remedy
+from coterie.consuming.position import FetchState
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchResponse
+from tests.consuming.cluster import T0, T1, U0
+from tests.consuming.driven import Driven
+
+
+def of(remedy: FetchRemedy) -> list[ErrorCode]:
+    return [code for code, row in REMEDIES.items() if row is remedy]
+
+
+def test_records_come_in_order_and_the_position_follows() -> None:
+    """[testFetchNormal, testFetchMaxPollRecords]"""
+    driven = Driven({T0: 1})
+    driven.cluster.logs[T0].plain(5)
+    driven.respond(driven.sent())
+    assert driven.offsets(3) == {T0: [1, 2, 3]}
+    assert driven.machine.positions[T0].offset == 4
+    assert driven.offsets() == {T0: [4]}
+    assert driven.machine.positions[T0].high_watermark == 5
+
+
+def test_the_next_request_goes_out_before_the_records_are_taken() -> None:
+    driven = Driven({T0: 0})
+    driven.cluster.logs[T0].plain(5)
+    driven.respond(driven.sent())
+    assert driven.sent().wanted == {T0: (5, 0)}
+
+
+def test_a_partition_whose_buffer_is_full_is_not_fetched() -> None:
+    driven = Driven({T0: 0}, buffer_bytes=10)
+    driven.cluster.logs[T0].plain(5)
+    driven.respond(driven.sent())
+    assert driven.effects() == []
+    driven.offsets()
+    driven.sent()
+
+
+def test_the_leader_epoch_is_in_the_request() -> None:
+    """[testEpochSetInFetchRequest]"""
+    driven = Driven({T0: 0})
+    driven.cluster.epochs[T0] = 99
+    driven.cluster.metadata(driven.known)
+    (topic,) = driven.sent().request.topics
+    assert [p.current_leader_epoch for p in topic.partitions] == [99]
+
+
+def test_each_leader_has_one_request() -> None:
+    driven = Driven({T0: 0, T1: 0, U0: 0})
+    first, second = driven.effects()
+    assert isinstance(first, SendFetch)
+    assert isinstance(second, SendFetch)
+    assert {first.node_id: set(first.wanted), second.node_id: set(second.wanted)} == {1: {T0, U0}, 2: {T1}}
+    assert driven.effects() == []
+    driven.respond(second)
+    driven.machine.drop([T1])
+    assert driven.effects() == []
+
+
+@pytest.mark.parametrize("code", of(FetchRemedy.FIND_LEADER))
+def test_the_leader_is_looked_up_after_a_pause(code: ErrorCode) -> None:
+    """[testFetchNotLeaderOrFollower, testFetchUnknownTopicOrPartition, testFetchUnknownTopicId, testFetchFencedLeaderEpoch]"""
+    driven = Driven({T0: 0})
+    driven.cluster.logs[T0].plain(1)
+    driven.cluster.errors[T0].append(code)
+    driven.respond(driven.sent())
+    assert driven.effects() == []
+    driven.cluster.move(T0, 2)
+    driven.wait()
+    assert driven.now_ms == 100
+    driven.refresh()
+    sent = driven.sent()
+    assert sent.node_id == 2
+    driven.respond(sent)
+    assert driven.offsets() == {T0: [0]}
+
+
+@pytest.mark.parametrize("code", of(FetchRemedy.RETRY))
+def test_a_retry_asks_the_same_leader(code: ErrorCode) -> None:
+    driven = Driven({T0: 0})
+    driven.cluster.errors[T0].append(code)
+    driven.respond(driven.sent())
+    driven.wait()
+    assert driven.sent().node_id == 1
+
+
+@pytest.mark.parametrize("code", of(FetchRemedy.REPORT))
+def test_an_error_that_stays_is_reported_once_a_poll(code: ErrorCode) -> None:
+    """[testUnauthorizedTopic, testCorruptMessageError]"""
+    driven = Driven({T0: 0})
+    driven.cluster.logs[T0].plain(1)
+    driven.cluster.errors[T0] += [code, code]
+    for _ in range(2):
+        driven.respond(driven.sent())
+        assert driven.failure() == PartitionFailed(T0, code)
+        assert driven.effects() == []
+        assert driven.machine.next_deadline_ms() is None
+        assert driven.offsets() == {}
+    driven.respond(driven.sent())
+    assert driven.offsets() == {T0: [0]}
+
+
+def test_a_partition_that_fails_alone_does_not_slow_its_neighbours_down() -> None:
+    driven = Driven({T0: 0, U0: 0})
+    driven.cluster.errors[T0].append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    driven.cluster.logs[U0].plain(1)
+    driven.respond(driven.sent())
+    assert driven.offsets() == {U0: [0]}
+    sent = driven.sent()
+    assert set(sent.wanted) == {U0}, "at once"
+    driven.wait()
+    driven.refresh()
+    driven.respond(sent)
+    assert set(driven.sent().wanted) == {T0, U0}
+
+
+def test_pauses_double_and_a_success_begins_a_new_row() -> None:
+    driven = Driven({T0: 0})
+    pauses_ms = []
+    for codes in [[ErrorCode.NOT_LEADER_OR_FOLLOWER] * 6, [ErrorCode.NONE], [ErrorCode.NOT_LEADER_OR_FOLLOWER]]:
+        for code in codes:
+            if code:
+                driven.cluster.errors[T0].append(code)
+            driven.respond(driven.sent())
+            if code:
+                before_ms = driven.now_ms
+                driven.wait()
+                pauses_ms.append(driven.now_ms - before_ms)
+                driven.refresh()
+    assert pauses_ms == [100, 200, 400, 800, 1_000, 1_000, 100]
+
+
+def test_a_partition_without_a_leader_is_looked_up_until_it_has_one() -> None:
+    driven = Driven({T0: 0})
+    driven.known.forget_topic("t")
+    for pause_ms in (100, 200):
+        (refresh,) = driven.effects()
+        assert refresh == RefreshMetadata(frozenset({"t"}))
+        driven.machine.metadata_refreshed(refresh, driven.now_ms, 0.0)
+        assert driven.effects() == []
+        before_ms = driven.now_ms
+        driven.wait()
+        assert driven.now_ms - before_ms == pause_ms
+    driven.refresh()
+    driven.sent()
+
+
+def test_an_offset_that_the_log_does_not_have_waits_for_a_reset() -> None:
+    """[testFetchOffsetOutOfRange]"""
+    driven = Driven({T0: 7})
+    driven.respond(driven.sent())
+    assert driven.machine.resets_due() == [T0]
+    assert driven.effects() == []
+    driven.machine.seek(T0, 0)
+    assert driven.machine.resets_due() == []
+    driven.sent()
+
+
+def test_what_was_fetched_before_the_log_was_cut_is_handed_out_before_the_reset() -> None:
+    driven = Driven({T0: 0})
+    log = driven.cluster.logs[T0]
+    log.plain(3)
+    driven.respond(driven.sent())
+    sent = driven.sent()
+    log.plain(3)
+    log.start = 6
+    log.end = 6
+    driven.cluster.errors[T0].append(ErrorCode.OFFSET_OUT_OF_RANGE)
+    driven.respond(sent)
+    assert driven.machine.positions[T0].state is FetchState.AWAIT_RESET
+    assert driven.machine.resets_due() == []
+    assert driven.offsets() == {T0: [0, 1, 2]}
+    assert driven.machine.resets_due() == [T0]
+
+
+def test_a_response_to_an_older_position_is_dropped() -> None:
+    """[testStaleOutOfRangeError, testFetchedRecordsAfterSeek]"""
+    driven = Driven({T0: 7})
+    driven.cluster.logs[T0].plain(3)
+    sent = driven.sent()
+    driven.machine.seek(T0, 1)
+    driven.respond(sent)
+    assert driven.machine.resets_due() == []
+    assert driven.offsets() == {}
+    driven.respond(driven.sent())
+    assert driven.offsets() == {T0: [1, 2]}
+
+
+def test_a_paused_partition_keeps_what_was_fetched() -> None:
+    """[testInFlightFetchOnPausedPartition, testFetchOnPausedPartition]"""
+    driven = Driven({T0: 0})
+    driven.cluster.logs[T0].plain(2)
+    sent = driven.sent()
+    driven.machine.positions[T0].paused = True
+    driven.respond(sent)
+    assert driven.offsets() == {}
+    assert driven.effects() == []
+    driven.machine.positions[T0].paused = False
+    assert driven.offsets() == {T0: [0, 1]}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])
+def test_a_lost_session_is_made_anew_at_once_but_only_once(code: ErrorCode) -> None:
+    """[testFetchSessionIdError]"""
+    driven = Driven({T0: 0})
+    driven.respond(driven.sent())
+    sent = driven.sent()
+    assert sent.request.session_epoch == 1
+    driven.machine.answered(sent, FetchResponse(error_code=code), driven.now_ms, 0.0)
+    sent = driven.sent()
+    assert (sent.request.session_id, sent.request.session_epoch) == (0, 0)
+    driven.machine.answered(sent, FetchResponse(error_code=code), driven.now_ms, 0.0)
+    assert driven.effects() == []
+    driven.wait()
+    driven.refresh()
+    driven.sent()
+
+
+def test_a_response_in_full_that_lacks_a_partition_is_no_response() -> None:
+    """[testVerifyFullFetchResponsePartitions]"""
+    driven = Driven({T0: 0, U0: 0})
+    sent = driven.sent()
+    driven.machine.answered(sent, FetchResponse(session_id=5), driven.now_ms, 0.0)
+    assert driven.effects() == []
+    driven.wait()
+    driven.refresh()
+    sent = driven.sent()
+    assert (sent.request.session_id, sent.request.session_epoch) == (0, 0)
+
+
+def test_records_of_aborted_transactions_are_passed_over() -> None:
+    """[testReadCommittedWithCommittedAndAbortedTransactions]"""
+    driven = Driven({T0: 0}, committed_only=True)
+    log = driven.cluster.logs[T0]
+    log.transaction(1, 2, committed=False)
+    log.plain(1)
+    log.transaction(2, 1, committed=True)
+    sent = driven.sent()
+    assert sent.request.isolation_level == 1
+    driven.respond(sent)
+    assert driven.offsets() == {T0: [3, 4]}
+    assert driven.machine.positions[T0].offset == 6
+
+
+def test_a_partition_that_fails_for_longer_than_the_timeout_is_reported() -> None:
+    driven = Driven({T0: 0}, timeout_ms=250)
+    driven.cluster.errors[T0] += [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 9
+    driven.respond(driven.sent())
+    for now_ms in (100, 250):
+        driven.wait()
+        assert driven.now_ms == now_ms
+        driven.refresh()
+        driven.respond(driven.sent())
+    assert driven.failure() == PartitionFailed(T0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert driven.effects() == []
+
+
+def test_a_code_without_a_row_is_retried_where_kafka_calls_it_retriable() -> None:
+    assert remedy(ErrorCode.REQUEST_TIMED_OUT) is FetchRemedy.FIND_LEADER
+    assert remedy(ErrorCode.INVALID_REQUEST) is FetchRemedy.REPORT
