@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
@@ -45,6 +47,16 @@ class TopicsDeleted:
     topics: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class RegexesResolved:
+    """The answer to `Outcome.resolve`: the topics of each regular expression, in the metadata of ``version``. Without any: the
+    lookup failed, and a later heartbeat asks again."""
+
+    group_id: str
+    topics: Mapping[str, frozenset[str]]
+    version: int
+
+
 Command = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -57,4 +69,6 @@ Command = (
     | DeleteGroup
     | ExpireOffsets
     | TopicsDeleted
+    | ConsumerGroupHeartbeatRequest
+    | RegexesResolved
 )

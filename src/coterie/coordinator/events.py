@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.state import Cause, CommittedOffset, Member, Protocols, Token
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 
@@ -187,4 +188,5 @@ Event = (
     | OffsetRemoved
     | TransactionalOffsetStored
     | TransactionEnded
+    | ConsumerEvent
 )

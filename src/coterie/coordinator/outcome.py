@@ -5,13 +5,17 @@ The order is the contract: submit -> append -> commit -> answer once durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from coterie.coordinator.consumer.target import ServerAssignor
+from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.events import Event
 from coterie.coordinator.state import Token
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+
+NO_TOPICS = TopicsImage()
 
 
 @dataclass(slots=True)
@@ -29,12 +33,20 @@ class CoordinatorConfig:
     sync_timeout_enabled: bool = True
     # Off: Kafka before 4, where the departure of a pending id from a settled group starts no rebalance.
     pending_leave_rebalances: bool = True
+    # Of groups of the consumer protocol (KIP-848). The first assignor is that of members that ask for none.
+    consumer_group_session_timeout_ms: int = 45_000
+    consumer_group_heartbeat_interval_ms: int = 5_000
+    consumer_group_max_size: int = 2**31 - 1
+    consumer_group_assignment_interval_ms: int = 1_000
+    consumer_group_regex_refresh_interval_ms: int = 600_000
+    consumer_group_assignors: Mapping[str, ServerAssignor] = field(default_factory=dict)
+    regex_problem: Callable[[str], str | None] = lambda regex: None  # why it cannot be compiled
 
 
 @dataclass(slots=True)
 class Context:
     """The circumstances of a command: the time (ms), the token of the waiting request, a fresh id for a new member,
-    and the client."""
+    the client, and, for groups of the consumer protocol, the broker's topics."""
 
     now_ms: int
     token: Token = None
@@ -42,6 +54,7 @@ class Context:
     api_version: int = 0
     client_id: str = ""
     client_host: str = ""
+    topics: TopicsImage = NO_TOPICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +72,8 @@ class Outcome:
     ``divisible``: its records may go into several batches, since each stands for itself (tombstones).
     ``producer`` (id, epoch) marks the records as those of its transaction.
 
+    ``resolve`` are regular expressions whose topics the driver is to look up, and answer with `RegexesResolved`.
+
     ``on_append_error`` gives the outcome where the records cannot be appended; None: the response carries the error."""
 
     events: list[Event] = field(default_factory=list)
@@ -66,4 +81,5 @@ class Outcome:
     deadlines: list[tuple[str, int]] = field(default_factory=list)
     producer: tuple[int, int] | None = None
     divisible: bool = False
+    resolve: frozenset[str] = frozenset()
     on_append_error: Callable[[ErrorCode], Outcome] | None = None

@@ -108,10 +108,30 @@ class PendingOffset:
 
 
 @dataclass(slots=True)
-class Group:
-    """A group of the classic protocol, as one partition of `__consumer_offsets` holds it."""
+class GroupOffsets:
+    """The committed offsets of a group of either protocol, and those of open transactions by producer id."""
 
     group_id: str
+    offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    pending_offsets: dict[int, dict[TopicPartition, PendingOffset]] = field(default_factory=dict)
+    pending_order: int = 0
+
+    def has_pending_offset(self, topic_partition: TopicPartition) -> bool:
+        return any(topic_partition in pending for pending in self.pending_offsets.values())
+
+    def take_offsets(self, other: GroupOffsets) -> None:
+        """The group takes the other's place under the same id."""
+        self.offsets, self.pending_offsets, self.pending_order = (
+            other.offsets,
+            other.pending_offsets,
+            other.pending_order,
+        )
+
+
+@dataclass(slots=True)
+class Group(GroupOffsets):
+    """A group of the classic protocol, as one partition of `__consumer_offsets` holds it."""
+
     phase: Phase = Phase.EMPTY
     phase_since_ms: int = -1
     protocol_type: str | None = None
@@ -131,13 +151,11 @@ class Group:
     sync_deadline_ms: int | None = None
     initial_delay_left_ms: int | None = None  # not None: the first rebalance of an empty group is being delayed
     joined_during_delay: bool = False
-    offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
-    pending_offsets: dict[int, dict[TopicPartition, PendingOffset]] = field(default_factory=dict)  # by producer id
-    pending_order: int = 0
     queued_ms: int = -1
 
-    def has_pending_offset(self, topic_partition: TopicPartition) -> bool:
-        return any(topic_partition in pending for pending in self.pending_offsets.values())
+    @property
+    def is_dead(self) -> bool:
+        return self.phase == Phase.DEAD
 
     def is_blank(self) -> bool:
         """No record of it is in the log and no request waits: equal to a group that never existed."""

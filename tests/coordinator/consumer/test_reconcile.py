@@ -225,7 +225,7 @@ class Course:
             for p in (*m.current.assigned, *m.current.pending_revocation)
         }
         stable = sum(m.current.is_reconciled_to(self.group.assignment_epoch) for m in self.group.members.values())
-        assert (self.group.state == ConsumerGroupState.STABLE) == (
+        assert (self.group.phase == ConsumerGroupState.STABLE) == (
             bool(self.group.members) and stable == len(self.group.members)
         )
 

@@ -14,7 +14,6 @@ from coterie.coordinator.state import (
     Cause,
     Group,
     Member,
-    PendingOffset,
     Phase,
     Protocols,
     Reservation,
@@ -229,43 +228,6 @@ def _group_removed(group: Group, event: e.GroupRemoved, now_ms: int) -> None:
     group.wanted = []
 
 
-def _offset_stored(group: Group, event: e.OffsetStored, now_ms: int) -> None:
-    group.offsets[event.topic, event.partition] = event.committed
-    for pending in group.pending_offsets.values():
-        earlier = pending.get((event.topic, event.partition))
-        if earlier is not None:
-            earlier.superseded = True
-
-
-def _offset_removed(group: Group, event: e.OffsetRemoved, now_ms: int) -> None:
-    """A tombstone takes what is pending along."""
-    group.offsets.pop((event.topic, event.partition), None)
-    for producer_id in list(group.pending_offsets):
-        pending = group.pending_offsets[producer_id]
-        pending.pop((event.topic, event.partition), None)
-        if not pending:
-            del group.pending_offsets[producer_id]
-
-
-def _transactional(group: Group, event: e.TransactionalOffsetStored, now_ms: int) -> None:
-    group.pending_order += 1
-    pending = group.pending_offsets.setdefault(event.producer_id, {})
-    pending[event.topic, event.partition] = PendingOffset(event.committed, group.pending_order)
-
-
-def _transaction_ended(group: Group, event: e.TransactionEnded, now_ms: int) -> None:
-    """The record that lies later in the log wins, whichever transaction ends first."""
-    settled = group.pending_offsets.pop(event.producer_id, {})
-    for topic_partition, pending in settled.items() if event.committed else ():
-        if pending.superseded:
-            continue
-        group.offsets[topic_partition] = pending.committed
-        for others in group.pending_offsets.values():
-            other = others.get(topic_partition)
-            if other is not None and other.order < pending.order:
-                other.superseded = True
-
-
 _APPLY: dict[type, Callable[[Group, Any, int], None]] = {
     e.MemberIdReserved: _reserved,
     e.ReservationDropped: _dropped,
@@ -281,8 +243,4 @@ _APPLY: dict[type, Callable[[Group, Any, int], None]] = {
     e.SyncReceived: _sync_received,
     e.GroupStored: _stored,
     e.GroupRemoved: _group_removed,
-    e.OffsetStored: _offset_stored,
-    e.OffsetRemoved: _offset_removed,
-    e.TransactionalOffsetStored: _transactional,
-    e.TransactionEnded: _transaction_ended,
 }

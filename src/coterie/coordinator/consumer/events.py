@@ -1,6 +1,6 @@
-"""Hard events of a group of the consumer protocol: each is one record of `__consumer_offsets`, keys 3 to 8 and 16.
+"""Events of a group of the consumer protocol. Hard ones are one record of `__consumer_offsets` each, keys 3 to 8 and 16.
 
-A removal is the record's tombstone. ``cause`` goes into the journal and not into the record.
+A removal is the record's tombstone. ``cause`` goes into the journal and not into the record. The soft ones are the last.
 """
 
 from __future__ import annotations
@@ -111,6 +111,24 @@ class RegexRemoved:
     regex: str
 
 
+@dataclass(frozen=True, slots=True)
+class TopicsChecked:
+    """Soft: the group epoch stands for the topics of this version of the broker's metadata."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegexResolutionStarted:
+    """Soft: the topics of the group's regular expressions are being looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegexResolutionEnded:
+    """Soft: the lookup has ended."""
+
+
+SoftConsumerEvent = TopicsChecked | RegexResolutionStarted | RegexResolutionEnded
 ConsumerEvent = (
     GroupEpochStored
     | GroupEpochRemoved
@@ -126,4 +144,7 @@ ConsumerEvent = (
     | CurrentRemoved
     | RegexStored
     | RegexRemoved
+    | TopicsChecked
+    | RegexResolutionStarted
+    | RegexResolutionEnded
 )

@@ -119,6 +119,18 @@ def _regex_removed(group: ConsumerGroup, event: e.RegexRemoved, now_ms: int) -> 
     group.regexes.pop(event.regex, None)
 
 
+def _topics_checked(group: ConsumerGroup, event: e.TopicsChecked, now_ms: int) -> None:
+    group.topics_version = event.version
+
+
+def _resolution_started(group: ConsumerGroup, event: e.RegexResolutionStarted, now_ms: int) -> None:
+    group.resolving = True
+
+
+def _resolution_ended(group: ConsumerGroup, event: e.RegexResolutionEnded, now_ms: int) -> None:
+    group.resolving = False
+
+
 def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     return group.members.get(member_id) or ConsumerMember(member_id)
 
@@ -161,4 +173,7 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Any, int], None]] = {
     e.CurrentRemoved: _current_removed,
     e.RegexStored: _regex,
     e.RegexRemoved: _regex_removed,
+    e.TopicsChecked: _topics_checked,
+    e.RegexResolutionStarted: _resolution_started,
+    e.RegexResolutionEnded: _resolution_ended,
 }

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+from coterie.coordinator.state import GroupOffsets
+
 TopicId = bytes  # the 16 bytes of a topic's UUID
 TopicIdPartition = tuple[TopicId, int]
 
@@ -124,11 +126,10 @@ class ResolvedRegex:
 
 
 @dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(GroupOffsets):
     """A group of the consumer protocol. ``target`` is by member id; ``owners`` names for each partition the member that has
     it assigned or pending revocation; ``epochs`` counts the members in state STABLE by epoch."""
 
-    group_id: str
     group_epoch: int = 0
     metadata_hash: int = 0
     assignment_epoch: int = NO_ASSIGNMENT_EPOCH
@@ -141,10 +142,12 @@ class ConsumerGroup:
     epochs: Counter[int] = field(default_factory=Counter)
     timers: dict[str, MemberTimers] = field(default_factory=dict)
     partition_metadata_recorded: bool = False  # by a Kafka before 4.1: its tombstone is due with the next epoch
+    topics_version: int = -1  # of the broker's metadata that the group epoch stands for; -1: not compared yet
+    resolving: bool = False  # the topics of its regular expressions are being looked up
     is_dead: bool = False
 
     @property
-    def state(self) -> ConsumerGroupState:
+    def phase(self) -> ConsumerGroupState:
         """Kafka's ConsumerGroup.maybeUpdateGroupState."""
         if self.is_dead:
             return ConsumerGroupState.DEAD
@@ -154,6 +157,16 @@ class ConsumerGroup:
             return ConsumerGroupState.ASSIGNING
         reconciled = self.epochs[self.assignment_epoch] == len(self.members)
         return ConsumerGroupState.STABLE if reconciled else ConsumerGroupState.RECONCILING
+
+    @property
+    def generation(self) -> int:
+        """The group epoch: as a classic group's generation it never falls."""
+        return self.group_epoch
+
+    def is_blank(self) -> bool:
+        """No record of it is in the log: equal to a group that never existed."""
+        kept = self.members or self.offsets or self.pending_offsets or self.group_epoch
+        return not kept and self.assignment_epoch == NO_ASSIGNMENT_EPOCH
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         """The member that has the instance id."""

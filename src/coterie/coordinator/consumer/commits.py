@@ -1,0 +1,62 @@
+"""Which commits and fetches of offsets a group of the consumer protocol takes (Kafka's ConsumerGroup.validateOffsetCommit)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coterie.coordinator.consumer.member_checks import known_member
+from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember, TopicIdPartition
+from coterie.wire.errors import ErrorCode, Refusal
+
+MEMBER_EPOCH_FROM = 9  # the version of OffsetCommit whose generation may be a member epoch
+PartitionCheck = Callable[[TopicIdPartition], None]  # raises Refusal
+
+
+def _any_partition(partition: TopicIdPartition) -> None:
+    """Nothing depends on the partition."""
+
+
+def check_commit(
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    api_version: int,
+    *,
+    transactional: bool = False,
+) -> PartitionCheck:
+    """The check of each partition. A member's own epoch commits any; an older one only a partition that it has had since then
+    or before (KIP-1251). Raises Refusal where the sender may commit nothing."""
+    if epoch < 0 and not group.members:
+        return _any_partition
+    if transactional and epoch < 0 and not member_id and instance_id is None:
+        return _any_partition
+    member = known_member(group, member_id)
+    if not transactional and member.subscription.classic is None and api_version < MEMBER_EPOCH_FROM:
+        text = "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
+        raise Refusal(ErrorCode.UNSUPPORTED_VERSION, text)
+    if epoch == member.current.member_epoch:
+        return _any_partition
+    if epoch > member.current.member_epoch:
+        raise Refusal(_stale(member))
+
+    def since_assignment(partition: TopicIdPartition) -> None:
+        assigned_epoch = member.current.assignment_epoch(partition)
+        if assigned_epoch is None or epoch < assigned_epoch:
+            raise Refusal(_stale(member))
+
+    return since_assignment
+
+
+def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
+    """OffsetFetch v9 of a member must have its epoch; others give none. Raises Refusal."""
+    if member_id is None and epoch < 0:
+        return
+    member = known_member(group, member_id or "")
+    if epoch != member.current.member_epoch:
+        raise Refusal(_stale(member))
+
+
+def _stale(member: ConsumerMember) -> ErrorCode:
+    """A member of the classic protocol knows generations only."""
+    return ErrorCode.ILLEGAL_GENERATION if member.subscription.classic is not None else ErrorCode.STALE_MEMBER_EPOCH

@@ -1,0 +1,110 @@
+"""Members that go: they leave, are removed by an admin, or are fenced at the end of a timeout."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from coterie.coordinator.consumer import events as e
+from coterie.coordinator.consumer.member_checks import known_member, known_static_member
+from coterie.coordinator.consumer.state import (
+    LEAVE_GROUP_STATIC_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+)
+from coterie.coordinator.consumer.target import subscribed_names
+from coterie.coordinator.consumer.topics import TopicsImage
+from coterie.coordinator.outcome import Context, Outcome, Reply
+from coterie.coordinator.state import Cause
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+
+def decide_consumer_leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, ctx: Context) -> Outcome:
+    """Epoch -1: the member goes; -2: a static member goes for a while and keeps its partitions until its session ends.
+    Raises Refusal."""
+    instance_id, epoch = request.instance_id, request.member_epoch
+    if instance_id is None:
+        member = known_member(group, request.member_id)
+    else:
+        member = known_static_member(group, request.member_id, instance_id)
+    response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=epoch)
+    if instance_id is not None and epoch == LEAVE_GROUP_STATIC_EPOCH:
+        away = replace(
+            member.current,
+            member_epoch=LEAVE_GROUP_STATIC_EPOCH,
+            # Its successor gets the partitions with a new id, in whose epochs they are then assigned.
+            assigned=dict.fromkeys(member.current.assigned, 0),
+            pending_revocation={},
+        )
+        return Outcome([e.CurrentStored(member.member_id, away)], [Reply(ctx.token, response)])
+    outcome = fence([member], group, "member_left", ctx.topics)
+    outcome.replies.append(Reply(ctx.token, response))
+    return outcome
+
+
+def decide_admin_removal(group: ConsumerGroup, request: LeaveGroupRequest, ctx: Context) -> Outcome:
+    """LeaveGroup (v3 and up) of an admin: each member by its id, or by its instance id with its member id or none."""
+    leaving: dict[str, ConsumerMember] = {}
+    results = []
+    for identity in request.members:
+        member_id = identity.member_id
+        if identity.group_instance_id is not None:
+            present = group.static_members.get(identity.group_instance_id)
+            code = ErrorCode.NONE if present is not None else ErrorCode.UNKNOWN_MEMBER_ID
+            if present is not None and member_id not in ("", present):
+                code = ErrorCode.FENCED_INSTANCE_ID
+            member_id = present if present is not None and not code else member_id
+        else:
+            code = ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+        if not code:
+            leaving[member_id] = group.members[member_id]
+        results.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
+    outcome = fence(leaving.values(), group, "member_left", ctx.topics) if leaving else Outcome()
+    outcome.replies.append(Reply(ctx.token, LeaveGroupResponse(error_code=ErrorCode.NONE, members=results)))
+    return outcome
+
+
+def decide_consumer_expired(group: ConsumerGroup, member_id: str, ctx: Context, *, at_once: bool = False) -> Outcome:
+    """The end of a member's session, or of the time that it had to revoke partitions. ``at_once``: as if its session were
+    over."""
+    member, timers = group.members.get(member_id), group.timers.get(member_id)
+    if member is None or timers is None:
+        return Outcome()
+    if timers.session_ms <= ctx.now_ms or at_once:
+        return fence([member], group, "session_timeout", ctx.topics)
+    if timers.rebalance_ms is not None and timers.rebalance_ms <= ctx.now_ms:
+        return fence([member], group, "rebalance_timeout", ctx.topics)
+    return Outcome()
+
+
+def cause_of(kind: str, member: ConsumerMember) -> Cause:
+    """The cause of an event by one member."""
+    return Cause(kind, member.member_id, member.subscription.client_id, member.subscription.instance_id)
+
+
+def removal(member: ConsumerMember, cause: Cause | None) -> list[e.ConsumerEvent]:
+    """A member's three tombstones, in the order in which they must be read."""
+    member_id = member.member_id
+    return [e.CurrentRemoved(member_id), e.TargetRemoved(member_id), e.SubscriptionRemoved(member_id, cause)]
+
+
+def fence(members: Collection[ConsumerMember], group: ConsumerGroup, kind: str, topics: TopicsImage) -> Outcome:
+    """Removes the members, and the regular expressions that nobody else has, and raises the group epoch. ``kind`` is that of
+    the cause."""
+    gone = {m.member_id for m in members}
+    left = [m for member_id, m in group.members.items() if member_id not in gone]
+    outcome = Outcome()
+    for member in members:
+        outcome.events += removal(member, cause_of(kind, member))
+    kept = {m.subscription.topic_regex for m in left}
+    outcome.events += [
+        e.RegexRemoved(regex)
+        for regex in dict.fromkeys(m.subscription.topic_regex for m in members)
+        if regex and regex not in kept
+    ]
+    names = {name for m in left for name in subscribed_names(m.subscription, group.regexes)}
+    cause = cause_of(kind, next(iter(members)))
+    outcome.events.append(e.GroupEpochStored(group.group_epoch + 1, topics.metadata_hash(names), cause))
+    return outcome

@@ -1,0 +1,97 @@
+"""The target assignment: what each member is to have in the end (Kafka's TargetAssignmentBuilder)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from coterie.coordinator.consumer import events as e
+from coterie.coordinator.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+    ConsumerSubscription,
+    ResolvedRegex,
+    TopicId,
+    TopicIdPartition,
+)
+from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+
+Target = frozenset[TopicIdPartition]
+NO_PARTITIONS: Target = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedMember:
+    """A member as a server-side assignor sees it: the ids of the topics that it subscribes to, as far as they exist, and its
+    part of the last target assignment."""
+
+    member_id: str
+    topics: frozenset[TopicId]
+    target: Target = NO_PARTITIONS
+    instance_id: str | None = None
+    rack_id: str | None = None
+
+
+ServerAssignor = Callable[[list[AssignedMember], Mapping[TopicId, TopicImage]], Mapping[str, Target]]
+"""Members and topics by id to the partitions of each member; a member that is left out gets none."""
+
+
+def subscribed_names(subscription: ConsumerSubscription, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """The topics that a member subscribes to; a regular expression that is not resolved yet matches none."""
+    resolved = regexes.get(subscription.topic_regex) if subscription.topic_regex else None
+    return subscription.topic_names if resolved is None else subscription.topic_names | resolved.topics
+
+
+def preferred_assignor(members: Mapping[str, ConsumerMember], names: list[str]) -> str:
+    """The assignor that most members ask for; of equals the first in the order of the broker's setting, which is also that
+    of members that ask for none."""
+    wishes = Counter(m.subscription.server_assignor for m in members.values() if m.subscription.server_assignor)
+    known = [name for name in names if wishes[name]]
+    return max(known, key=lambda name: wishes[name]) if known else names[0]
+
+
+def may_compute(group: ConsumerGroup, interval_ms: int, now_ms: int) -> bool:
+    """Whether the interval since the last target assignment is over (KIP-1263); the first one waits for nothing."""
+    computed_ms = group.assignment_timestamp_ms
+    return not computed_ms or not interval_ms or now_ms >= computed_ms + interval_ms
+
+
+def compute_target(
+    group: ConsumerGroup,
+    members: Mapping[str, ConsumerMember],
+    epoch: int,
+    topics: TopicsImage,
+    assignors: Mapping[str, ServerAssignor],
+    now_ms: int,
+) -> tuple[dict[str, Target], list[e.ConsumerEvent]]:
+    """The target of every member, and the events that store what differs from the present one. ``members`` are those of the
+    group as they are after this heartbeat; a static member that takes another's instance id inherits its target."""
+    assignor = assignors[preferred_assignor(members, list(assignors))]
+    by_id = {topic.topic_id: topic for topic in topics.topics.values()}
+    assigned = assignor([_assigned(group, m, topics) for m in members.values()], by_id)
+    target = {member_id: frozenset(assigned.get(member_id, NO_PARTITIONS)) for member_id in members}
+    events: list[e.ConsumerEvent] = [
+        e.TargetStored(member_id, partitions)
+        for member_id, partitions in target.items()
+        if group.target.get(member_id) != partitions
+    ]
+    events.append(e.TargetEpochStored(epoch, now_ms))
+    return target, events
+
+
+def target_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Target:
+    """A member's part of the last target assignment; of a static member's by its instance id."""
+    owner = member_id if instance_id is None else group.static_members.get(instance_id, "")
+    return group.target.get(owner, NO_PARTITIONS)
+
+
+def _assigned(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -> AssignedMember:
+    subscription = member.subscription
+    names = subscribed_names(subscription, group.regexes)
+    target = group.target.get(member.member_id)
+    if target is None:
+        target = target_of(group, member.member_id, subscription.instance_id)
+    return AssignedMember(
+        member.member_id, topics.topic_ids(names), target, subscription.instance_id, subscription.rack_id
+    )
