@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from coterie.laboratory.consumer_scenario import ConsumerScenario
 from coterie.laboratory.member_scenario import MemberScenario
 from coterie.laboratory.rocketmq_scenario import RocketMQScenario
-from coterie.laboratory.scenario import ScenarioRun, parse_scenarios, run_scenario
+from coterie.laboratory.scenario import Run, ScenarioRun, parse_scenarios, run_scenario
 from coterie.laboratory.zookeeper_scenario import ZooKeeperScenario
 from coterie.member.stages import LEGAL_SUCCESSORS
 
 SPEC = Path(__file__).parent / "spec"
-WORLDS = {"spec": ScenarioRun, "member": MemberScenario, "zookeeper": ZooKeeperScenario, "rocketmq": RocketMQScenario}
+WORLDS: dict[str, Callable[[], Run]] = {
+    "spec": ScenarioRun,
+    "consumer": ConsumerScenario,
+    "member": MemberScenario,
+    "zookeeper": ZooKeeperScenario,
+    "rocketmq": RocketMQScenario,
+}
 FILES = sorted(SPEC.rglob("*.txt"))
 CASES = [(path, at) for path in FILES for at in range(len(parse_scenarios(path.read_text())))]
 

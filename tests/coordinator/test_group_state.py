@@ -226,7 +226,7 @@ def test_when_an_offset_expires() -> None:
     config = CoordinatorConfig(offsets_retention_ms=1000)
 
     def gone(phase: Phase, kind: str | None, now_ms: int, subscribed: tuple[bytes, ...] | None = ()) -> bool:
-        group = Group("g", phase, 500, kind)
+        group = Group("g", phase=phase, phase_since_ms=500, protocol_type=kind)
         group.subscriptions = subscribed
         group.offsets["t", 0] = CommittedOffset(1, -1, "", 0)
         return e.OffsetRemoved("t", 0) in decide_expire_offsets(group, now_ms, config).events

@@ -1,5 +1,5 @@
 """Records of consumer groups as Apache Kafka 4.3.0 wrote them (`tests.coordinator.kafka_records` made the segment): each is
-read, written again byte for byte, named in a dump, and skipped by loading. Names: GroupCoordinatorRecordHelpersTest.
+read, written again byte for byte, named in a dump, and replayed. Names: GroupCoordinatorRecordHelpersTest.
 """
 
 from __future__ import annotations
@@ -147,13 +147,18 @@ def test_topics_before_41_are_read() -> None:
     assert event_of(record) == PartitionMetadataStored()
 
 
-def test_loading_skips_what_is_not_served() -> None:
-    """The offsets of such groups stay: they are of a group without members here."""
+def test_loading_the_sample() -> None:
+    """Groups of both kinds with their offsets; a share group is stepped over."""
     shard = Shard(CoordinatorConfig())
     for record in recorded():
         shard.load(record.key, record.value, record.timestamp)
-    assert sorted(shard.groups) == ["crew", "simple"]
-    assert all(not group.members for group in shard.groups.values())
+    assert (sorted(shard.groups), sorted(shard.consumer_groups)) == (["simple"], ["crew", "empty", "mixed"])
+    assert shard.consumer_groups["crew"].offsets
+    for group in shard.consumer_groups.values():
+        assert group.group_epoch >= group.assignment_epoch
+        for member in group.members.values():
+            assert member.current.member_epoch <= group.assignment_epoch
+            assert all(group.owners[partition] == member.member_id for partition in member.current.assigned)
 
 
 def test_any_record_is_read_as_it_was_written() -> None:
@@ -185,11 +190,11 @@ def test_the_sample_replayed() -> None:
     for record, read in of_consumer_groups():
         group = groups.setdefault(read.group_id, ConsumerGroup(read.group_id))
         replay_consumer(group, event_of(read), record.timestamp)
-    assert {name: str(group.state) for name, group in groups.items()} == {
+    assert {name: str(group.phase) for name, group in groups.items()} == {
         "crew": "Reconciling",
         "patterns": "Dead",
         "mixed": "Reconciling",
-        "empty": "Assigning",
+        "empty": "Stable",
     }
     (away,) = groups["crew"].members.values()
     assert (away.subscription.instance_id, away.current.member_epoch) == ("i1", -2)

@@ -39,7 +39,10 @@ class JournalWriter:
         """Makes the lines of a committed decision's steps."""
         if not steps or not (self._enabled or self.listeners):
             return
-        every = [self._lines.line(step, decision.group, decision.now_ms) for step in steps]
+        group = decision.group
+        if not isinstance(group, Group):
+            return
+        every = [self._lines.line(step, group, decision.now_ms) for step in steps]
         lines = [line for line in every if line is not None]
         for listener in self.listeners:
             for line in lines:

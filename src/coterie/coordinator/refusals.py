@@ -9,6 +9,7 @@ from coterie.coordinator.offsets.commit import commit_refused
 from coterie.coordinator.offsets.transactional import txn_commit_refused
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest
@@ -22,16 +23,16 @@ from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 _WHILE_LOADING = {HeartbeatRequest: ErrorCode.NONE, SyncGroupRequest: ErrorCode.REBALANCE_IN_PROGRESS}
 
 
-def refuse(command: Command, code: ErrorCode) -> Message:
+def refuse(command: Command, code: ErrorCode, message: str | None = None) -> Message:
     """The response to a command that is refused with ``code``. COORDINATOR_LOAD_IN_PROGRESS is answered to a Heartbeat as
     NONE and to a SyncGroup as REBALANCE_IN_PROGRESS, as Kafka's GroupCoordinatorService does."""
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = _WHILE_LOADING.get(type(command), code)
-    return response_with(command, code)
+    return response_with(command, code, message)
 
 
-def response_with(command: Command, code: ErrorCode) -> Message:
-    """The response to a command that has exactly this error code."""
+def response_with(command: Command, code: ErrorCode, message: str | None = None) -> Message:
+    """The response to a command that has exactly this error code, and the message where the response has one."""
     match command:
         case JoinGroupRequest():
             return join_refused(command, code)
@@ -49,5 +50,7 @@ def response_with(command: Command, code: ErrorCode) -> Message:
             return LeaveGroupResponse(error_code=code)
         case DeleteGroup():
             return DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, code)])
+        case ConsumerGroupHeartbeatRequest():
+            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message or code.text)
         case _:
             raise AssertionError(f"{command} has no request to refuse")

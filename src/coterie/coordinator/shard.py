@@ -10,40 +10,27 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.expire import decide_member_expired
-from coterie.coordinator.classic.heartbeat import decide_heartbeat
-from coterie.coordinator.classic.join import decide_join, join_refused
-from coterie.coordinator.classic.leave import decide_leave
+from coterie.coordinator.classic.join import join_refused
 from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.classic.replay import replay
-from coterie.coordinator.classic.settle import settle
-from coterie.coordinator.classic.sync import decide_sync, sync_refused
-from coterie.coordinator.commands import Command, DeadlineExpired, DeleteGroup, ExpireOffsets, TopicsDeleted
-from coterie.coordinator.consumer.events import ConsumerEvent
-from coterie.coordinator.offsets.commit import decide_commit
-from coterie.coordinator.offsets.delete import (
-    decide_delete_group,
-    decide_expire_offsets,
-    decide_offset_delete,
-    decide_topics_deleted,
-)
-from coterie.coordinator.offsets.transactional import decide_txn_commit
+from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
+from coterie.coordinator.consumer import events as c
+from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMemberState
+from coterie.coordinator.dispatch import AnyGroup, apply, decide, kind_for, restart_session, settle_group, timed
+from coterie.coordinator.offsets.replay import OffsetEvent
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import refuse
-from coterie.coordinator.state import Cause, CommittedOffset, Group, Member, Phase, Reservation, TopicPartition
+from coterie.coordinator.state import Cause, CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_record
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
@@ -51,7 +38,7 @@ from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 class Decision:
     """Computed, not yet kept: the records to append first, and what to commit and answer after."""
 
-    group: Group
+    group: AnyGroup
     now_ms: int
     outcome: Outcome
     records: list[StoredRecord] = field(default_factory=list)
@@ -59,14 +46,23 @@ class Decision:
     token: Any = None
 
 
+class Timed(Protocol):
+    """What has a deadline: a member, a reservation, a member's timers."""
+
+    queued_ms: int
+
+    @property
+    def deadline_ms(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event as it happened: the phase before and after, and the generation after."""
+    """One event as it happened: the phase before and after, and the generation, or group epoch, after."""
 
     group_id: str
     event: e.Event
-    phase_before: Phase
-    phase_after: Phase
+    phase_before: StrEnum  # a Phase, or a ConsumerGroupState
+    phase_after: StrEnum
     generation: int
 
 
@@ -80,73 +76,77 @@ class _OpenTransaction(NamedTuple):
     groups: set[str]
 
 
+REMOVALS = (
+    c.GroupEpochRemoved,
+    c.PartitionMetadataRemoved,
+    c.SubscriptionRemoved,
+    c.TargetEpochRemoved,
+    c.TargetRemoved,
+    c.CurrentRemoved,
+    c.RegexRemoved,
+)
 # The broker's own: no response is due, and a decision whose append fails is dropped.
-_UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted)
+_UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 
 class Shard:
-    """The groups of one offsets partition. ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction
+    """The groups of one offsets partition: a group id is in ``groups``, the classic ones, or in ``consumer_groups``.
+    ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction
     that has this partition (KIP-890); None where only the groups are of interest."""
 
     def __init__(self, config: CoordinatorConfig, verify: Verify | None = None) -> None:
         self.config = config
         self._verify = verify
         self.groups: dict[str, Group] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self._heap: list[tuple[int, str, str]] = []
         self._keys = KeyReader()
         self._in_transaction: dict[int, _OpenTransaction] = {}  # by producer id
 
     # -- commands ------------------------------------------------------------------------------------------------
 
+    def group(self, group_id: str) -> AnyGroup | None:
+        """The group, of either kind."""
+        return self.groups.get(group_id) or self.consumer_groups.get(group_id)
+
+    def every_group(self) -> list[AnyGroup]:
+        """The groups of both kinds."""
+        return [*self.groups.values(), *self.consumer_groups.values()]
+
+    def _keep(self, group: AnyGroup) -> None:
+        """Takes the group in, in the place of one of the other kind."""
+        self._drop(group.group_id)
+        if isinstance(group, Group):
+            self.groups[group.group_id] = group
+        else:
+            self.consumer_groups[group.group_id] = group
+
+    def _drop(self, group_id: str) -> None:
+        self.groups.pop(group_id, None)
+        self.consumer_groups.pop(group_id, None)
+
     def submit(self, command: Command, ctx: Context) -> Decision:
         """Decides; changes nothing. A refusal is a decision whose only content is the answer."""
-        group = self.groups.get(command.group_id)
+        group = self.group(command.group_id)
         exists = group is not None
         if group is None:
-            group = Group(command.group_id)
+            joins = isinstance(command, ConsumerGroupHeartbeatRequest)
+            group = ConsumerGroup(command.group_id) if joins else Group(command.group_id)
         try:
-            outcome = self._decide(group, exists, command, ctx)
+            if isinstance(command, TxnOffsetCommitRequest):
+                refuse_unnamed(group)
+                if self._verify is not None:
+                    self._verify(command, ctx.api_version)
+            outcome = decide(group, exists, command, ctx, self.config)
         except Refusal as refusal:
-            return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, refuse(command, refusal.code))]))
+            answer = refuse(command, refusal.code, refusal.message)
+            return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, answer)]))
         decision = self._decision(group, outcome, ctx.now_ms)
         if decision.records and not isinstance(command, _UPKEEP):
             decision.refused, decision.token = (lambda code: refuse(command, code)), ctx.token
         return decision
 
-    def _decide(self, group: Group, exists: bool, command: Command, ctx: Context) -> Outcome:
-        match command:
-            case HeartbeatRequest():
-                return decide_heartbeat(group, command, ctx)
-            case OffsetCommitRequest():
-                return decide_commit(group, exists, command, ctx, self.config)
-            case JoinGroupRequest():
-                return decide_join(group, exists, command, ctx, self.config)
-            case SyncGroupRequest():
-                return decide_sync(group, command, ctx)
-            case LeaveGroupRequest():
-                return decide_leave(group, command, ctx, self.config)
-            case TxnOffsetCommitRequest():
-                refuse_unnamed(group)
-                if self._verify is not None:
-                    self._verify(command, ctx.api_version)
-                return decide_txn_commit(group, exists, command, ctx, self.config)
-            case OffsetDeleteRequest():
-                return decide_offset_delete(group, exists, command, ctx)
-            case DeadlineExpired():
-                if not command.member_id:
-                    return Outcome()
-                return decide_member_expired(group, command.member_id, ctx, at_once=command.at_once)
-            case DeleteGroup():
-                outcome = decide_delete_group(group, exists)
-                answer = DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, ErrorCode.NONE)])
-                outcome.replies.append(Reply(ctx.token, answer))
-                return outcome
-            case ExpireOffsets():
-                return decide_expire_offsets(group, ctx.now_ms, self.config) if exists else Outcome()
-            case TopicsDeleted():
-                return decide_topics_deleted(group, command.topics)
-
-    def _decision(self, group: Group, outcome: Outcome, now_ms: int) -> Decision:
+    def _decision(self, group: AnyGroup, outcome: Outcome, now_ms: int) -> Decision:
         records = []
         for event in outcome.events:
             record = to_record(group.group_id, event)
@@ -171,23 +171,29 @@ class Shard:
         steps: list[Step] = []
         if outcome.producer is not None and outcome.events:
             self._takes_part(*outcome.producer, group.group_id, decision.now_ms)
+        revoking: list[str] = []
         if outcome.events:
-            if group.group_id not in self.groups:
-                self.groups[group.group_id] = group
             for event in outcome.events:
+                group = kind_for(group, event)
+                if self.group(group.group_id) is not group:
+                    self._keep(group)
                 before = group.phase
-                replay(group, event, decision.now_ms)
-                if not isinstance(event, e.OffsetStored | e.OffsetRemoved | e.TransactionalOffsetStored):
+                apply(group, event, decision.now_ms)
+                if isinstance(event, c.CurrentStored):
+                    revoking.append(event.member_id)
+                if not isinstance(event, OffsetEvent):
                     self._watch(group, event)
                     steps.append(Step(group.group_id, event, before, group.phase, group.generation))
-            self._queue_group(group)
+            decision.group = group
+            if isinstance(group, Group):
+                self._queue_group(group)
             self._forget_if_gone(group)
         for member_id, deadline_ms in outcome.deadlines:
-            member = group.members.get(member_id)
-            if member is not None:
-                member.deadline_ms = deadline_ms
-                if member.queued_ms < 0 or deadline_ms < member.queued_ms:
-                    self._queue(group.group_id, member_id, member)
+            restart_session(group, member_id, deadline_ms)
+        for member_id in (*revoking, *(member_id for member_id, _ in outcome.deadlines)):
+            holder = timed(group, member_id)
+            if holder is not None and (holder.queued_ms < 0 or holder.deadline_ms < holder.queued_ms):
+                self._queue(group.group_id, member_id, holder)
         return steps
 
     def end_transaction(self, producer_id: int, committed: bool, now_ms: int) -> list[str]:
@@ -196,12 +202,12 @@ class Shard:
         ended = self._in_transaction.pop(producer_id, None)
         settled = [] if ended is None else sorted(ended.groups)
         for group_id in settled:
-            group = self.groups.get(group_id)
+            group = self.group(group_id)
             if group is not None:
-                replay(group, e.TransactionEnded(producer_id, committed), now_ms)
+                apply(group, e.TransactionEnded(producer_id, committed), now_ms)
                 self._forget_if_gone(group)
                 if group.is_blank():
-                    del self.groups[group_id]  # all it ever had was aborted
+                    self._drop(group_id)  # all it ever had was aborted
         return settled
 
     def _takes_part(self, producer_id: int, epoch: int, group_id: str, now_ms: int) -> None:
@@ -215,21 +221,23 @@ class Shard:
         """Producer id and epoch of every transaction with offsets pending here."""
         return [(producer_id, known.epoch) for producer_id, known in self._in_transaction.items()]
 
-    def settle(self, group: Group, now_ms: int) -> Decision | None:
+    def settle(self, group: AnyGroup, now_ms: int) -> Decision | None:
         """The transition that the group's state triggers now; to be called until None."""
-        outcome = settle(group, now_ms, self.config)
+        outcome = settle_group(group, now_ms, self.config)
         return None if outcome is None else self._decision(group, outcome, now_ms)
 
     # -- deadlines -----------------------------------------------------------------------------------------------
     # Lazy: a heartbeat stores a number; the heap holds one entry per member, looked at when it comes up.
 
-    def _watch(self, group: Group, event: e.Event) -> None:
+    def _watch(self, group: AnyGroup, event: e.Event) -> None:
+        if isinstance(group, ConsumerGroup):
+            return  # its members' sessions begin with the decision's deadlines
         if isinstance(event, e.MemberJoined | e.StaticMemberReplaced):
             self._queue(group.group_id, event.member.member_id, event.member)
         elif isinstance(event, e.MemberIdReserved):
             self._queue(group.group_id, event.member_id, group.reservations[event.member_id])
 
-    def _queue(self, group_id: str, member_id: str, holder: Member | Reservation) -> None:
+    def _queue(self, group_id: str, member_id: str, holder: Timed) -> None:
         holder.queued_ms = holder.deadline_ms
         heapq.heappush(self._heap, (holder.deadline_ms, group_id, member_id))
 
@@ -248,10 +256,12 @@ class Shard:
         before its end: the others come with the next call."""
         while self._heap and self._heap[0][0] <= now_ms:
             _, group_id, member_id = heapq.heappop(self._heap)
-            group = self.groups.get(group_id)
+            group = self.group(group_id)
             if group is None:
                 continue
             if not member_id:
+                if isinstance(group, ConsumerGroup):
+                    continue  # it was a classic one
                 group.queued_ms = -1
                 try:
                     if (group.next_deadline_ms() or now_ms + 1) <= now_ms:
@@ -259,7 +269,7 @@ class Shard:
                 finally:
                     self._queue_group(group)
                 continue
-            holder = group.members.get(member_id) or group.reservations.get(member_id)
+            holder = timed(group, member_id)
             if holder is None:
                 continue
             if holder.deadline_ms > now_ms:
@@ -288,34 +298,64 @@ class Shard:
         if read is None:
             return
         group_id, event = read
-        if isinstance(event, ConsumerEvent):
-            return  # of a kind of group that is not served yet
+        if isinstance(event, c.ConsumerEvent):
+            self._load_consumer(group_id, event, timestamp_ms)
+            return
         if producer_id >= 0 and isinstance(event, e.OffsetStored):
             event = e.TransactionalOffsetStored(event.topic, event.partition, event.committed, producer_id)
             self._takes_part(producer_id, producer_epoch, group_id, timestamp_ms)
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
+        if isinstance(event, OffsetEvent):
+            self._load_offset_event(group_id, group, event, timestamp_ms)
+            return
+        if isinstance(event, e.GroupRemoved) and not isinstance(group, Group):
+            return  # of a group that is gone, or has become one of the consumer protocol since
+        # A record is the whole group: nothing of an earlier record's members may shine through.
+        loaded = Group(group_id)
+        if group is not None:
+            loaded.take_offsets(group)
+        self._keep(loaded)
+        replay(loaded, event, timestamp_ms)
+        self._simple_if_dead(loaded)
+
+    def _load_offset_event(self, group_id: str, group: AnyGroup | None, event: OffsetEvent, timestamp_ms: int) -> None:
         if group is None:
-            if isinstance(event, e.GroupRemoved | e.OffsetRemoved):
+            if isinstance(event, e.OffsetRemoved):
                 return
             group = self.groups[group_id] = Group(group_id)
-        if isinstance(event, e.GroupStored):
-            # A record is the whole group: nothing of an earlier record's members may shine through.
-            kept = (group.offsets, group.pending_offsets, group.pending_order)
-            group = self.groups[group_id] = Group(group_id)
-            group.offsets, group.pending_offsets, group.pending_order = kept
-        replay(group, event, timestamp_ms)
-        if group.phase == Phase.DEAD and (group.offsets or group.pending_offsets):
-            # Offsets may outlive their group's record: then it is a group of simple consumers.
-            group.phase, group.protocol_type, group.generation = Phase.EMPTY, None, 0
+        apply(group, event, timestamp_ms)
         self._forget_if_gone(group)
+
+    def _load_consumer(self, group_id: str, event: c.ConsumerEvent, timestamp_ms: int) -> None:
+        """Replays a record of the consumer protocol. A tombstone of what a group of that kind never had is nothing."""
+        group = self.group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            if isinstance(event, REMOVALS):
+                return
+            loaded = ConsumerGroup(group_id)
+            if group is not None:
+                loaded.take_offsets(group)
+            self._keep(loaded)
+            group = loaded
+        apply(group, event, timestamp_ms)
+        self._simple_if_dead(group)
+
+    def _simple_if_dead(self, group: AnyGroup) -> None:
+        """Offsets may outlive their group's records: then it is a group of simple consumers."""
+        if group.is_dead and (group.offsets or group.pending_offsets):
+            simple = Group(group.group_id)
+            simple.take_offsets(group)
+            self._keep(simple)
+        else:
+            self._forget_if_gone(group)
 
     def _load_offset(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
         """Replays a committed offset, by far the most frequent record, without making an event of it."""
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id)
         if group.pending_offsets:
-            replay(group, e.OffsetStored(*partition, committed), -1)
+            apply(group, e.OffsetStored(*partition, committed), -1)
         else:
             group.offsets[partition] = committed
 
@@ -329,7 +369,17 @@ class Shard:
             if len(group.members) > self.config.group_max_size:
                 outcome = Outcome([e.RebalanceWanted(Cause("group_max_size"))])
                 oversize.append(Decision(group, now_ms, outcome))
+        for consumers in self.consumer_groups.values():
+            self._restart_timers(consumers, now_ms)
         return oversize
+
+    def _restart_timers(self, group: ConsumerGroup, now_ms: int) -> None:
+        for member_id, timers in group.timers.items():
+            member = group.members[member_id]
+            timers.session_ms = now_ms + self.config.consumer_group_session_timeout_ms
+            revokes = member.current.state == ConsumerMemberState.UNREVOKED_PARTITIONS
+            timers.rebalance_ms = now_ms + member.subscription.rebalance_timeout_ms if revokes else None
+            self._queue(group.group_id, member_id, timers)
 
     def unload(self) -> list[Reply]:
         """The partition moves away: waiting requests receive NOT_COORDINATOR, and the state is dropped."""
@@ -340,13 +390,14 @@ class Shard:
                 replies.append(Reply(token, answer))
             replies += [Reply(t, sync_refused(ErrorCode.NOT_COORDINATOR)) for t in group.waiting_syncs.values()]
         self.groups.clear()
+        self.consumer_groups.clear()
         self._in_transaction.clear()
         self._heap.clear()
         return replies
 
-    def _forget_if_gone(self, group: Group) -> None:
-        if group.phase == Phase.DEAD and not group.offsets and not group.pending_offsets:
-            self.groups.pop(group.group_id, None)
+    def _forget_if_gone(self, group: AnyGroup) -> None:
+        if group.is_dead and not group.offsets and not group.pending_offsets and self.group(group.group_id) is group:
+            self._drop(group.group_id)
 
 
 def drive(

@@ -54,7 +54,7 @@ def _versioned(version: int, body: bytes) -> bytes:
     return struct.pack(">h", version) + body
 
 
-def to_record(group_id: str, event: Event | ConsumerEvent) -> StoredRecord | None:
+def to_record(group_id: str, event: Event) -> StoredRecord | None:
     """The record of a hard event; None for a soft one."""
     if isinstance(event, OffsetStored | TransactionalOffsetStored):
         committed = event.committed
@@ -105,7 +105,7 @@ def group_key(group_id: str) -> bytes:
     return _versioned(GROUP_KEY_VERSION, GroupMetadataKey(group_id).encode(GROUP_KEY_VERSION))
 
 
-def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event | ConsumerEvent] | None:
+def from_record(key: bytes | None, value: bytes | None) -> tuple[str, Event] | None:
     """The group and event of a record; None for a key of a kind or version unknown here, which loading steps
     over. Raises WireError for a damaged key or an unknown value version."""
     if key is None or len(key) < 2:

@@ -15,8 +15,9 @@ from coterie.coordinator.commands import Command
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step, drive
-from coterie.coordinator.state import Phase
+from coterie.coordinator.state import Group, Phase
 from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
+from coterie.laboratory.consumer_group_checker import check_consumer_group
 from coterie.laboratory.recording import Recorder
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
@@ -146,7 +147,10 @@ class BrokerActor:
             self.crash()
             return False
         if self._changed and self._checks:  # a heartbeat or a commit changes nothing that these look at
-            check_group(decision.group)
+            if isinstance(decision.group, Group):
+                check_group(decision.group)
+            else:
+                check_consumer_group(decision.group)
             self.ledger.check_parked(self.shard)
         return True
 
@@ -173,7 +177,8 @@ class BrokerActor:
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
-            self.generations.check(step, decision.group)
+            if isinstance(decision.group, Group):
+                self.generations.check(step, decision.group)
             if step.phase_after == Phase.PREPARING and step.phase_before != Phase.PREPARING:
                 self.rebalances += 1
             if self.recorder is not None:

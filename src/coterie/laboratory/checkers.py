@@ -48,9 +48,10 @@ class GenerationChecker:
         self._highest: dict[str, int] = {}
 
     def check(self, step: Step, group: Group) -> None:
-        if step.phase_before != step.phase_after:
-            legal = step.phase_before in LEGAL_PREDECESSORS[step.phase_after] or step.phase_before == Phase.DEAD
-            assert legal, f"{step.group_id}: {step.phase_before} to {step.phase_after}"
+        before, after = step.phase_before, step.phase_after
+        if before != after and isinstance(before, Phase) and isinstance(after, Phase):
+            legal = before in LEGAL_PREDECESSORS[after] or before == Phase.DEAD
+            assert legal, f"{step.group_id}: {before} to {after}"
         if step.phase_after == Phase.DEAD:
             self._highest.pop(step.group_id, None)
             return

@@ -135,6 +135,7 @@ class ScenarioRun:
         make, version = REQUESTS[verb]
         who = "admin" if verb in WITHOUT_ACTOR else words.pop(0)
         actor = self._actor(who)
+        options.setdefault("actor", who)
         command = make(actor, self.actors, words, options)
         self._asked += 1
         token = f"{who}#{self._asked}"
@@ -165,7 +166,8 @@ class ScenarioRun:
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
-            self.generations.check(step, decision.group)
+            if isinstance(decision.group, Group):
+                self.generations.check(step, decision.group)
             self._record_event(step)
         for reply in decision.outcome.replies:
             self._answer(reply)
@@ -191,8 +193,7 @@ class ScenarioRun:
         self._learn(self._actor(who), reply.response)
         self.trace.append(f"{who}: {response_text(reply.response)}")
 
-    @staticmethod
-    def _learn(actor: RequestActor, response: Message) -> None:
+    def _learn(self, actor: RequestActor, response: Message) -> None:
         """An actor keeps the member id and generation of its responses."""
         if isinstance(response, JoinGroupResponse):
             if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
@@ -217,7 +218,7 @@ class ScenarioRun:
         for word in words:
             topic, _, partition = word.rpartition("-")
             requested.setdefault(topic, []).append(int(partition))
-        group = self.shard.groups.get(plain(options.get("group", "g")))
+        group = self.shard.group(plain(options.get("group", "g")))
         fetched = fetch_offsets(group, requested if words else None, require_stable="stable" in options)
         for topic, partitions in fetched.items():
             for p in partitions:
@@ -299,11 +300,11 @@ class ScenarioRun:
         self.trace.append(line + (f" pending={pending}" if pending else ""))
 
     def _delete_topic(self, words: list[str], options: dict[str, str]) -> None:
-        for group_id in list(self.shard.groups):
+        for group_id in [group.group_id for group in self.shard.every_group()]:
             self._internal(TopicsDeleted(group_id, tuple(words)))
 
     def _expire_offsets(self, words: list[str], options: dict[str, str]) -> None:
-        for group_id in list(self.shard.groups):
+        for group_id in [group.group_id for group in self.shard.every_group()]:
             self._internal(ExpireOffsets(group_id))
 
     def _fail(self, words: list[str], options: dict[str, str]) -> None:

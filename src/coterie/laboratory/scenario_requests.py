@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.commands import Command, DeleteGroup
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -172,6 +173,48 @@ def txn_commit(actor: RequestActor, actors: Actors, words: list[str], options: O
     )
 
 
+def topic_id_of(name: str) -> bytes:
+    """The topic id of a name in a scenario: the name itself, filled up to 16 bytes."""
+    return name.encode().ljust(16, b".")
+
+
+def member(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`member a join topics=t+u regex=t.* owns=t-0+t-1 rebalance=60000 instance=i rack=r assignor=range epoch=3 member=x`; also
+    `member a full`, `member a leave`, `member a leave-static`. A dash is the empty list or string, `null` none at all."""
+    kind = words[0] if words else ""
+    if kind == "join" and ("id" in options or not actor.member_id):
+        actor.member_id = plain(options.get("id", f"{options['actor']}-1"))
+    if kind in ("join", "full"):
+        options = {"topics": "null" if "regex" in options else "t", "rebalance": "60000", "owns": "-", **options}
+    if "instance" in options:
+        actor.instance = None if options["instance"] == "null" else plain(options["instance"])
+    epochs = {"join": 0, "leave": -1, "leave-static": -2}
+    owns = _list(options.get("owns", "null"))
+    by_topic: dict[str, list[int]] = {}
+    for topic, _, partition in (name.rpartition("-") for name in owns or ()):
+        by_topic.setdefault(topic, []).append(int(partition))
+    owned = [TopicPartitions(topic_id_of(t), partitions) for t, partitions in by_topic.items()]
+    regex = options.get("regex", "null")
+    return ConsumerGroupHeartbeatRequest(
+        _group(options),
+        _member(actor, options),
+        int(options.get("epoch", epochs.get(kind, actor.generation))),
+        actor.instance,
+        plain(options["rack"]) if "rack" in options else None,
+        int(options.get("rebalance", -1)),
+        _list(options.get("topics", "null")),
+        None if regex == "null" else plain(regex),
+        options.get("assignor"),
+        None if owns is None else owned,
+    )
+
+
+def _list(text: str) -> list[str] | None:
+    if text == "null":
+        return None
+    return [] if text == "-" else text.split("+")
+
+
 def delete(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     return DeleteGroup(_group(options))
 
@@ -187,6 +230,7 @@ def delete_offsets(actor: RequestActor, actors: Actors, words: list[str], option
 
 # verb -> (its request, the version it is sent in)
 REQUESTS: dict[str, tuple[Callable[[RequestActor, Actors, list[str], Options], Command], int]] = {
+    "member": (member, 1),
     "join": (join, 8),
     "sync": (sync, 5),
     "heartbeat": (heartbeat, 4),

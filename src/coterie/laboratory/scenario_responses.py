@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from coterie.wire.messages.delete_groups import DeleteGroupsResponse
 from coterie.wire.messages.heartbeat import HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupResponse
@@ -33,6 +34,8 @@ def response_text(response: Message) -> str:
             return "TxnOffsetCommit" + _partitions(response)
         case OffsetDeleteResponse():
             return f"OffsetDelete {_code(response.error_code)}" + _partitions(response)
+        case ConsumerGroupHeartbeatResponse():
+            return _member(response)
         case DeleteGroupsResponse():
             return "DeleteGroups " + " ".join(f"{r.group_id or '-'}={_code(r.error_code)}" for r in response.results)
         case _:
@@ -47,6 +50,17 @@ def _partitions(response: OffsetCommitResponse | OffsetDeleteResponse | TxnOffse
     return "".join(
         f" {t.name}-{p.partition_index}={_code(p.error_code)}" for t in response.topics for p in t.partitions
     )
+
+
+def _member(response: ConsumerGroupHeartbeatResponse) -> str:
+    text = f"ConsumerGroupHeartbeat {_code(response.error_code)}"
+    if response.error_code:
+        return text
+    text += f" member={response.member_id} epoch={response.member_epoch}"
+    if response.assignment is None:
+        return text
+    assigned = [(t.topic_id.decode().strip("."), p) for t in response.assignment.topic_partitions for p in t.partitions]
+    return f"{text} assignment={'+'.join(f'{name}-{partition}' for name, partition in assigned) or '-'}"
 
 
 def _join(response: JoinGroupResponse) -> str:

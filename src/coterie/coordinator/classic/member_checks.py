@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coterie.coordinator.state import Group, Member, Phase
+from coterie.coordinator.state import Group, GroupOffsets, Member, Phase
 from coterie.wire.errors import ErrorCode, Refusal
 
 
-def refuse_unnamed(group: Group) -> None:
+def refuse_unnamed(group: GroupOffsets) -> None:
     """Only a simple consumer's offsets may be kept under the empty group id."""
     if not group.group_id:
         raise Refusal(ErrorCode.INVALID_GROUP_ID)

@@ -12,7 +12,7 @@ MEMBER_EPOCH_FROM = 9  # the version of OffsetCommit whose generation may be a m
 PartitionCheck = Callable[[TopicIdPartition], None]  # raises Refusal
 
 
-def _any_partition(partition: TopicIdPartition) -> None:
+def any_partition(partition: TopicIdPartition) -> None:
     """Nothing depends on the partition."""
 
 
@@ -28,15 +28,15 @@ def check_commit(
     """The check of each partition. A member's own epoch commits any; an older one only a partition that it has had since then
     or before (KIP-1251). Raises Refusal where the sender may commit nothing."""
     if epoch < 0 and not group.members:
-        return _any_partition
+        return any_partition
     if transactional and epoch < 0 and not member_id and instance_id is None:
-        return _any_partition
+        return any_partition
     member = known_member(group, member_id)
     if not transactional and member.subscription.classic is None and api_version < MEMBER_EPOCH_FROM:
         text = "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION, text)
     if epoch == member.current.member_epoch:
-        return _any_partition
+        return any_partition
     if epoch > member.current.member_epoch:
         raise Refusal(_stale(member))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from coterie.coordinator.classic.group_record import group_store_error
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.leave import cause_of, decide_consumer_leave, removal
 from coterie.coordinator.consumer.member_checks import (
@@ -29,6 +30,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerSubscription,
     TopicIdPartition,
 )
+from coterie.coordinator.consumer.stored import partitions_by_topic
 from coterie.coordinator.consumer.target import (
     NO_PARTITIONS,
     Target,
@@ -52,6 +54,20 @@ def decide_consumer_heartbeat(
     group: ConsumerGroup, exists: bool, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Everything that one heartbeat does. Raises Refusal."""
+    outcome = _decide(group, exists, request, ctx, config)
+
+    def failed(code: ErrorCode) -> Outcome:
+        stored = group_store_error(code)
+        response = ConsumerGroupHeartbeatResponse(error_code=stored, error_message=stored.text)
+        return Outcome(replies=[Reply(ctx.token, response)])
+
+    outcome.on_append_error = failed
+    return outcome
+
+
+def _decide(
+    group: ConsumerGroup, exists: bool, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
     check_request(request, ctx.api_version, config.consumer_group_assignors)
     if not exists and request.member_epoch != JOIN_GROUP_EPOCH:
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group.group_id} not found.")
@@ -79,20 +95,15 @@ def decide_consumer_heartbeat(
         heartbeat_interval_ms=config.consumer_group_heartbeat_interval_ms,
     )
     if request.member_epoch == JOIN_GROUP_EPOCH or _is_full(request) or current.assigned != before.current.assigned:
-        response.assignment = Assignment(_topic_partitions(current.assigned))
+        response.assignment = Assignment(
+            [TopicPartitions(topic_id, numbers) for topic_id, numbers in partitions_by_topic(current.assigned)]
+        )
     outcome.replies.append(Reply(ctx.token, response))
     return outcome
 
 
 def _pairs(topic_partitions: Iterable[TopicPartitions]) -> frozenset[TopicIdPartition]:
     return frozenset((t.topic_id, partition) for t in topic_partitions for partition in t.partitions)
-
-
-def _topic_partitions(assigned: Iterable[TopicIdPartition]) -> list[TopicPartitions]:
-    by_topic: dict[bytes, list[int]] = {}
-    for topic_id, partition in sorted(assigned):
-        by_topic.setdefault(topic_id, []).append(partition)
-    return [TopicPartitions(topic_id, partitions) for topic_id, partitions in by_topic.items()]
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

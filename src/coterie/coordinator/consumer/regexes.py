@@ -88,7 +88,7 @@ def _is_due(
 
 def decide_regexes_resolved(group: ConsumerGroup, command: RegexesResolved, ctx: Context) -> Outcome:
     """Keeps the topics of the expressions that still have a subscriber; topics that changed raise the group epoch."""
-    outcome = Outcome([e.RegexResolutionEnded()])
+    outcome = Outcome([e.RegexResolutionEnded()], on_append_error=lambda code: Outcome([e.RegexResolutionEnded()]))
     regexes, changed = dict(group.regexes), False
     subscribed = {m.subscription.topic_regex for m in group.members.values()}
     for regex, topics in command.topics.items():

@@ -20,7 +20,8 @@ TopicIdPartition = tuple[TopicId, int]
 JOIN_GROUP_EPOCH = 0
 LEAVE_GROUP_EPOCH = -1
 LEAVE_GROUP_STATIC_EPOCH = -2
-NO_ASSIGNMENT_EPOCH = -1
+INITIAL_EPOCH = 1  # of a group and of its target assignment, before any record of them
+NO_ASSIGNMENT_EPOCH = -1  # the tombstone's
 
 
 class ConsumerMemberState(IntEnum):
@@ -113,7 +114,8 @@ class MemberTimers:
     @property
     def deadline_ms(self) -> int:
         """The first of them."""
-        return min(self.session_ms, *(ms for ms in (self.rebalance_ms, self.join_ms, self.sync_ms) if ms is not None))
+        others = (self.rebalance_ms, self.join_ms, self.sync_ms)
+        return min([self.session_ms, *(ms for ms in others if ms is not None)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,9 @@ class ConsumerGroup(GroupOffsets):
     """A group of the consumer protocol. ``target`` is by member id; ``owners`` names for each partition the member that has
     it assigned or pending revocation; ``epochs`` counts the members in state STABLE by epoch."""
 
-    group_epoch: int = 0
+    group_epoch: int = INITIAL_EPOCH
     metadata_hash: int = 0
-    assignment_epoch: int = NO_ASSIGNMENT_EPOCH
+    assignment_epoch: int = INITIAL_EPOCH
     assignment_timestamp_ms: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
@@ -165,8 +167,8 @@ class ConsumerGroup(GroupOffsets):
 
     def is_blank(self) -> bool:
         """No record of it is in the log: equal to a group that never existed."""
-        kept = self.members or self.offsets or self.pending_offsets or self.group_epoch
-        return not kept and self.assignment_epoch == NO_ASSIGNMENT_EPOCH
+        kept = self.members or self.offsets or self.pending_offsets
+        return not kept and self.group_epoch == self.assignment_epoch == INITIAL_EPOCH
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         """The member that has the instance id."""

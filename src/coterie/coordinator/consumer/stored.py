@@ -70,19 +70,20 @@ def _subscription(value: m.ConsumerGroupMemberMetadataValue) -> ConsumerSubscrip
     )
 
 
-def _by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[bytes, list[int]]]:
+def partitions_by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[bytes, list[int]]]:
+    """Topic ids with their partitions, both in order."""
     return [(topic, [p for _, p in group]) for topic, group in groupby(sorted(partitions), lambda each: each[0])]
 
 
 def _target_value(partitions: Iterable[TopicIdPartition]) -> m.ConsumerGroupTargetAssignmentMemberValue:
-    topics = [m.TargetPartitions(topic, numbers) for topic, numbers in _by_topic(partitions)]
+    topics = [m.TargetPartitions(topic, numbers) for topic, numbers in partitions_by_topic(partitions)]
     return m.ConsumerGroupTargetAssignmentMemberValue(topics)
 
 
 def _owned_value(partitions: Mapping[TopicIdPartition, int]) -> list[m.OwnedPartitions]:
     return [
         m.OwnedPartitions(topic, numbers, [partitions[topic, p] for p in numbers])
-        for topic, numbers in _by_topic(partitions)
+        for topic, numbers in partitions_by_topic(partitions)
     ]
 
 

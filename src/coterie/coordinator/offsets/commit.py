@@ -5,6 +5,8 @@ from __future__ import annotations
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_store_error
 from coterie.coordinator.classic.member_checks import known_member, refuse_dead, same_generation
+from coterie.coordinator.consumer.commits import PartitionCheck, any_partition, check_commit
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import CommittedOffset, Group, Member, Phase
 from coterie.wire.errors import ErrorCode, Refusal
@@ -17,6 +19,7 @@ from coterie.wire.messages.offset_commit import (
 
 GROUP_ID_NOT_FOUND_FROM = 9
 MAX_TIME_MS = 2**63 - 1
+NO_TOPIC_ID = bytes(16)
 TOO_LONG = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
@@ -41,10 +44,10 @@ def commit_store_error(code: ErrorCode) -> ErrorCode:
 
 
 def decide_commit(
-    group: Group, exists: bool, request: OffsetCommitRequest, ctx: Context, config: CoordinatorConfig
+    group: Group | ConsumerGroup, exists: bool, request: OffsetCommitRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Keeps the offsets whose metadata text is not too long. Raises Refusal when the sender may not commit."""
-    deadlines = _validate(group, exists, request, ctx)
+    deadlines, check = _validate(group, exists, request, ctx)
     expire_ms = min(ctx.now_ms + request.retention_time_ms, MAX_TIME_MS) if request.retention_time_ms >= 0 else -1
     outcome, topics = Outcome(deadlines=deadlines), list[OffsetCommitResponseTopic]()
     for topic in request.topics:
@@ -54,6 +57,7 @@ def decide_commit(
             if len(metadata.encode()) > config.offset_metadata_max_bytes:
                 code = TOO_LONG
             else:
+                check((topic_id_of(topic.name, topic.topic_id, ctx), p.partition_index))
                 code = ErrorCode.NONE
                 # v1 carries the commit's time; -1 leaves it to the broker.
                 at_ms = p.commit_timestamp if p.commit_timestamp >= 0 else ctx.now_ms
@@ -70,18 +74,29 @@ def decide_commit(
     return outcome
 
 
-def _validate(group: Group, exists: bool, request: OffsetCommitRequest, ctx: Context) -> list[tuple[str, int]]:
-    """The sender's new session deadline, if it is a member."""
+def topic_id_of(name: str, topic_id: bytes, ctx: Context) -> bytes:
+    """The id in the request, or that of the topic's name; zero for a topic that does not exist."""
+    image = ctx.topics.topics.get(name)
+    return image.topic_id if topic_id == NO_TOPIC_ID and image is not None else topic_id
+
+
+def _validate(
+    group: Group | ConsumerGroup, exists: bool, request: OffsetCommitRequest, ctx: Context
+) -> tuple[list[tuple[str, int]], PartitionCheck]:
+    """The sender's new session deadline, if it is a member of a classic group, and the check of each partition."""
     generation = request.generation_id_or_member_epoch
     if not exists:
         if generation < 0:
-            return []
+            return [], any_partition
         code = (
             ErrorCode.GROUP_ID_NOT_FOUND if ctx.api_version >= GROUP_ID_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
         )
         raise Refusal(code)
+    if isinstance(group, ConsumerGroup):
+        return [], check_commit(group, request.member_id, request.group_instance_id, generation, ctx.api_version)
     member = validate_commit(group, generation, request.member_id, request.group_instance_id)
-    return [] if member is None else [(member.member_id, ctx.now_ms + member.session_timeout_ms)]
+    deadlines = [] if member is None else [(member.member_id, ctx.now_ms + member.session_timeout_ms)]
+    return deadlines, any_partition
 
 
 def validate_commit(

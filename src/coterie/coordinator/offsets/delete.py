@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.member_checks import refuse_unnamed
+from coterie.coordinator.consumer.delete import subscribed_topics_of
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import Cause, CommittedOffset, Group, Phase, TopicPartition
+from coterie.coordinator.state import Cause, CommittedOffset, Group, GroupOffsets, Phase, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.offset_delete import (
@@ -18,16 +20,21 @@ from coterie.wire.messages.offset_delete import (
 )
 
 
-def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteRequest, ctx: Context) -> Outcome:
+def decide_offset_delete(
+    group: Group | ConsumerGroup, exists: bool, request: OffsetDeleteRequest, ctx: Context
+) -> Outcome:
     """Deletes the offsets of topics without a subscriber. Raises Refusal for an unknown group, or a live one of another
     protocol type."""
     refuse_unnamed(group)
-    if not exists or group.phase == Phase.DEAD:
+    if not exists or group.is_dead:
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
-    alive = group.phase != Phase.EMPTY
-    if alive and group.protocol_type != CONSUMER:
-        raise Refusal(ErrorCode.NON_EMPTY_GROUP)
-    subscribed = subscribed_topics(group) if alive else frozenset()
+    if isinstance(group, ConsumerGroup):
+        subscribed: frozenset[str] | None = subscribed_topics_of(group)
+    else:
+        alive = group.phase != Phase.EMPTY
+        if alive and group.protocol_type != CONSUMER:
+            raise Refusal(ErrorCode.NON_EMPTY_GROUP)
+        subscribed = subscribed_topics(group) if alive else frozenset()
     outcome, topics = Outcome(), list[OffsetDeleteResponseTopic]()
     for topic in request.topics:
         # A subscription that cannot be read counts as one to everything.
@@ -43,18 +50,18 @@ def decide_offset_delete(group: Group, exists: bool, request: OffsetDeleteReques
     return outcome
 
 
-def decide_topics_deleted(group: Group, deleted: Iterable[str]) -> Outcome:
+def decide_topics_deleted(group: GroupOffsets, deleted: Iterable[str]) -> Outcome:
     """Drops the offsets of deleted topics."""
     names = set(deleted)
     return Outcome([e.OffsetRemoved(t, p) for t, p in _every_partition(group) if t in names], divisible=True)
 
 
-def has_offsets_of(group: Group, topics: Collection[str]) -> bool:
+def has_offsets_of(group: GroupOffsets, topics: Collection[str]) -> bool:
     """Whether `decide_topics_deleted` has something to drop."""
     return any(topic in topics for topic, _ in _every_partition(group))
 
 
-def _every_partition(group: Group) -> list[TopicPartition]:
+def _every_partition(group: GroupOffsets) -> list[TopicPartition]:
     """With an offset, or with one that is pending."""
     pending = (tp for offsets in group.pending_offsets.values() for tp in offsets)
     return list(dict.fromkeys([*group.offsets, *pending]))

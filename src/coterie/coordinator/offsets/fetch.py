@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coterie.coordinator.state import Group
+from coterie.coordinator.state import GroupOffsets
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_fetch import OffsetFetchResponsePartition
 
@@ -12,7 +12,7 @@ NO_OFFSET = -1
 
 
 def fetch_offsets(
-    group: Group | None, topics: Mapping[str, Iterable[int]] | None, *, require_stable: bool = False
+    group: GroupOffsets | None, topics: Mapping[str, Iterable[int]] | None, *, require_stable: bool = False
 ) -> dict[str, list[OffsetFetchResponsePartition]]:
     """Committed offsets by topic; ``topics`` None stands for all topics of the group. ``require_stable``: a partition with
     an offset in an open transaction is UNSTABLE_OFFSET_COMMIT (KIP-447)."""

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from coterie.coordinator import events as e
-from coterie.coordinator.offsets.commit import TOO_LONG, commit_store_error, validate_commit
+from coterie.coordinator.consumer.commits import PartitionCheck, any_partition, check_commit
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.offsets.commit import (
+    NO_TOPIC_ID,
+    TOO_LONG,
+    commit_store_error,
+    topic_id_of,
+    validate_commit,
+)
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import CommittedOffset, Group
 from coterie.wire.errors import ErrorCode, Refusal
@@ -39,11 +47,14 @@ _RETRIED = {
 
 
 def decide_txn_commit(
-    group: Group, exists: bool, request: TxnOffsetCommitRequest, ctx: Context, config: CoordinatorConfig
+    group: Group | ConsumerGroup, exists: bool, request: TxnOffsetCommitRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Keeps the offsets as pending. Raises Refusal when the sender may not commit."""
     generation, member_id, instance = request.generation_id, request.member_id, request.group_instance_id
-    if exists:
+    check: PartitionCheck = any_partition
+    if isinstance(group, ConsumerGroup):
+        check = check_commit(group, member_id, instance, generation, ctx.api_version, transactional=True)
+    elif exists:
         validate_commit(group, generation, member_id, instance, transactional=True)
     elif generation >= 0:
         raise Refusal(ErrorCode.ILLEGAL_GENERATION)
@@ -55,6 +66,7 @@ def decide_txn_commit(
             if len(metadata.encode()) > config.offset_metadata_max_bytes:
                 code = TOO_LONG
             else:
+                check((topic_id_of(topic.name, NO_TOPIC_ID, ctx), p.partition_index))
                 committed = CommittedOffset(p.committed_offset, p.committed_leader_epoch, metadata, ctx.now_ms)
                 outcome.events.append(
                     e.TransactionalOffsetStored(topic.name, p.partition_index, committed, request.producer_id)

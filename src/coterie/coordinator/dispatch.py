@@ -1,0 +1,200 @@
+"""A group is of the classic protocol or of the consumer protocol: which function decides a command for it, applies an event
+to it, and what turns one kind into the other."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.expire import decide_member_expired
+from coterie.coordinator.classic.heartbeat import decide_heartbeat
+from coterie.coordinator.classic.join import decide_join
+from coterie.coordinator.classic.leave import decide_leave
+from coterie.coordinator.classic.member_checks import refuse_unnamed
+from coterie.coordinator.classic.replay import replay
+from coterie.coordinator.classic.settle import settle
+from coterie.coordinator.classic.sync import decide_sync
+from coterie.coordinator.commands import (
+    Command,
+    DeadlineExpired,
+    DeleteGroup,
+    ExpireOffsets,
+    RegexesResolved,
+    TopicsDeleted,
+)
+from coterie.coordinator.consumer.delete import (
+    decide_delete_consumer_group,
+    decide_expire_consumer_offsets,
+    tombstones,
+)
+from coterie.coordinator.consumer.events import ConsumerEvent
+from coterie.coordinator.consumer.heartbeat import decide_consumer_heartbeat
+from coterie.coordinator.consumer.leave import decide_admin_removal, decide_consumer_expired
+from coterie.coordinator.consumer.member_checks import check_request, known_member, known_static_member
+from coterie.coordinator.consumer.regexes import decide_regexes_resolved
+from coterie.coordinator.consumer.replay import replay_consumer
+from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH, ConsumerGroup, MemberTimers
+from coterie.coordinator.offsets.commit import decide_commit
+from coterie.coordinator.offsets.delete import (
+    decide_delete_group,
+    decide_expire_offsets,
+    decide_offset_delete,
+    decide_topics_deleted,
+)
+from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
+from coterie.coordinator.offsets.transactional import decide_txn_commit
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.state import Cause, Group, Member, Phase, Reservation
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.leave_group import LeaveGroupRequest
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_delete import OffsetDeleteRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+AnyGroup = Group | ConsumerGroup
+_OFFSET_EVENTS = get_args(OffsetEvent)
+_CONSUMER_EVENTS = get_args(ConsumerEvent)
+
+
+def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
+    """What a command comes to. Raises Refusal."""
+    match command:
+        case OffsetCommitRequest():
+            return decide_commit(group, exists, command, ctx, config)
+        case TxnOffsetCommitRequest():
+            return decide_txn_commit(group, exists, command, ctx, config)
+        case OffsetDeleteRequest():
+            return decide_offset_delete(group, exists, command, ctx)
+        case TopicsDeleted():
+            return decide_topics_deleted(group, command.topics)
+        case DeleteGroup():
+            if isinstance(group, Group):
+                outcome = decide_delete_group(group, exists)
+            else:
+                outcome = decide_delete_consumer_group(group, exists)
+            answer = DeleteGroupsResponse(results=[DeletableGroupResult(command.group_id, ErrorCode.NONE)])
+            outcome.replies.append(Reply(ctx.token, answer))
+            return outcome
+        case _ if isinstance(group, ConsumerGroup):
+            return _decide_consumer(group, exists, command, ctx, config)
+        case _:
+            return _decide_classic(group, exists, command, ctx, config)
+
+
+def _decide_classic(group: Group, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
+    match command:
+        case HeartbeatRequest():
+            return decide_heartbeat(group, command, ctx)
+        case JoinGroupRequest():
+            return decide_join(group, exists, command, ctx, config)
+        case SyncGroupRequest():
+            return decide_sync(group, command, ctx)
+        case LeaveGroupRequest():
+            return decide_leave(group, command, ctx, config)
+        case ConsumerGroupHeartbeatRequest():
+            return _upgrade(group, exists, command, ctx, config)
+        case DeadlineExpired() if command.member_id:
+            return decide_member_expired(group, command.member_id, ctx, at_once=command.at_once)
+        case ExpireOffsets():
+            return decide_expire_offsets(group, ctx.now_ms, config) if exists else Outcome()
+        case _:
+            return Outcome()
+
+
+def _decide_consumer(
+    group: ConsumerGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    match command:
+        case ConsumerGroupHeartbeatRequest():
+            return decide_consumer_heartbeat(group, exists, command, ctx, config)
+        case JoinGroupRequest():
+            return _downgrade(group, command, ctx, config)
+        case HeartbeatRequest() | SyncGroupRequest():
+            refuse_unnamed(group)
+            if command.group_instance_id is None:
+                known_member(group, command.member_id)
+            else:
+                known_static_member(group, command.member_id, command.group_instance_id)
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)  # a member of the consumer protocol does not send these
+        case LeaveGroupRequest():
+            return decide_admin_removal(group, command, ctx)
+        case DeadlineExpired() if command.member_id:
+            return decide_consumer_expired(group, command.member_id, ctx, at_once=command.at_once)
+        case RegexesResolved():
+            return decide_regexes_resolved(group, command, ctx)
+        case ExpireOffsets():
+            return decide_expire_consumer_offsets(group, ctx.now_ms, config)
+        case _:
+            return Outcome()
+
+
+def _upgrade(
+    group: Group, exists: bool, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    """A group without members becomes one of the consumer protocol and keeps its offsets. Raises Refusal."""
+    check_request(request, ctx.api_version, config.consumer_group_assignors)
+    joins = request.member_epoch == JOIN_GROUP_EPOCH
+    if exists and (not joins or group.phase != Phase.EMPTY):
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+    outcome = decide_consumer_heartbeat(ConsumerGroup(group.group_id), False, request, ctx, config)
+    if exists:
+        outcome.events.insert(0, e.GroupRemoved(Cause("upgraded"), recorded=group.protocol_type is not None))
+    return outcome
+
+
+def _downgrade(group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig) -> Outcome:
+    """A group without members becomes one of the classic protocol and keeps its offsets. Raises Refusal."""
+    if group.members:
+        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    outcome = decide_join(Group(group.group_id), False, request, ctx, config)
+    outcome.events[:0] = tombstones(group, Cause("downgraded"))
+    return outcome
+
+
+def kind_for(group: AnyGroup, event: e.Event) -> AnyGroup:
+    """The group that the event changes: the same one, or one of the event's kind in its place, with its offsets."""
+    if isinstance(event, _OFFSET_EVENTS):
+        return group
+    of_consumer = isinstance(event, _CONSUMER_EVENTS)
+    if of_consumer == isinstance(group, ConsumerGroup):
+        return group
+    other: AnyGroup = ConsumerGroup(group.group_id) if of_consumer else Group(group.group_id)
+    other.take_offsets(group)
+    return other
+
+
+def apply(group: AnyGroup, event: e.Event, now_ms: int) -> None:
+    """Replays an event of the group's own kind, or one of its offsets."""
+    if isinstance(event, OffsetEvent):
+        replay_offset(group, event)
+    elif isinstance(group, ConsumerGroup):
+        assert isinstance(event, ConsumerEvent), f"{event} is not of a consumer group"
+        replay_consumer(group, event, now_ms)
+    else:
+        replay(group, event, now_ms)
+
+
+def settle_group(group: AnyGroup, now_ms: int, config: CoordinatorConfig) -> Outcome | None:
+    """The transition that a classic group's state triggers; a group of the consumer protocol moves by its heartbeats alone."""
+    return settle(group, now_ms, config) if isinstance(group, Group) else None
+
+
+def timed(group: AnyGroup, member_id: str) -> Member | Reservation | MemberTimers | None:
+    """What has the deadline of a member, or of a member id that is reserved."""
+    if isinstance(group, ConsumerGroup):
+        return group.timers.get(member_id)
+    return group.members.get(member_id) or group.reservations.get(member_id)
+
+
+def restart_session(group: AnyGroup, member_id: str, deadline_ms: int) -> None:
+    """The member's session ends at ``deadline_ms`` from now on."""
+    if isinstance(group, ConsumerGroup):
+        if member_id in group.timers:
+            group.timers[member_id].session_ms = deadline_ms
+    elif member_id in group.members:
+        group.members[member_id].deadline_ms = deadline_ms

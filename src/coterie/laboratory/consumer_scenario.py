@@ -1,0 +1,181 @@
+"""Scenarios of groups of the consumer protocol (tests/spec/consumer): the language of tests/spec, and these steps.
+
+topics t=3 u=2            the broker's topics with their partitions; `t=-` deletes one, `racks=r1+r2` gives all racks
+target a:t-0+t-1,b:t-2    what the assignor assigns from now on, in place of ranges by member id
+member a join topics=t    ConsumerGroupHeartbeat with epoch 0; `member a`, `member a owns=t-0`, `member a leave`
+group                     the group's epochs, members and their partitions
+resolve t.*=t+tu          the topics of regular expressions that were asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coterie.coordinator.commands import RegexesResolved
+from coterie.coordinator.consumer import events as c
+from coterie.coordinator.consumer.state import ConsumerGroupState, CurrentAssignment, TopicIdPartition
+from coterie.coordinator.consumer.target import AssignedMember, Target
+from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.outcome import Context
+from coterie.coordinator.shard import Decision, Step
+from coterie.coordinator.state import Cause
+from coterie.laboratory.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
+from coterie.laboratory.scenario import ScenarioRun
+from coterie.laboratory.scenario_requests import RequestActor, plain, topic_id_of
+from coterie.wire.declaration import Message
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+
+class ConsumerScenario(ScenarioRun):
+    """A world with topics and an assignor of which the scenario decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics = TopicsImage()
+        self.epochs = EpochChecker()
+        self.config.consumer_group_assignors = {"uniform": self._assign, "range": self._assign}
+        self.config.consumer_group_assignment_interval_ms = 0
+        self.config.regex_problem = lambda regex: "missing closing )" if regex.count("(") != regex.count(")") else None
+        self._next_target: dict[str, Target] = {}  # by actor or member id
+        self._verbs |= {"topics": self._topics, "target": self._target, "group": self._group, "resolve": self._resolve}
+
+    # -- the driver ------------------------------------------------------------------------------------------------
+
+    def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
+        ctx = super()._context(token, client, version, prefix)
+        ctx.topics = self.topics
+        return ctx
+
+    def _check(self) -> None:
+        super()._check()
+        for group in self.shard.consumer_groups.values():
+            check_consumer_group(group)
+        check_loaded(self.shard, self._loaded())
+
+    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+        for step in steps:
+            self.epochs.check(step)
+        of_consumer = [step for step in steps if isinstance(step.phase_after, ConsumerGroupState)]
+        if of_consumer and of_consumer[0].phase_before != of_consumer[-1].phase_after:
+            # A decision's events are applied at once: nobody sees the phases between them.
+            changed = f"{of_consumer[0].phase_before} -> {of_consumer[-1].phase_after}"
+            self.trace.append(f"{decision.group.group_id}: {changed}")
+        super()._kept(decision, steps)
+        if decision.outcome.resolve:
+            self.trace.append(f"{decision.group.group_id}: resolve {' '.join(sorted(decision.outcome.resolve))}")
+
+    def _record_event(self, step: Step) -> None:
+        text = self._event_text(step.event)
+        if text is None:
+            super()._record_event(step)
+        else:
+            if text:
+                self.trace.append(f"{step.group_id}: {text}")
+        member_id = getattr(step.event, "member_id", "")
+        if member_id:
+            self._ids_given.add(member_id)
+
+    def _event_text(self, event: object) -> str | None:
+        """An event in words; "" for one that is not worth a line, None for one of another kind of group."""
+        match event:
+            case c.GroupEpochStored():
+                return f"group epoch {event.epoch}{_because(event.cause)}"
+            case c.GroupEpochRemoved():
+                return f"removed{_because(event.cause)}"
+            case c.SubscriptionStored(member_id, s):
+                regex = f" regex {s.topic_regex}" if s.topic_regex else ""
+                classic = " by the classic protocol" if s.classic is not None else ""
+                return f"{member_id} subscribes to {'+'.join(sorted(s.topic_names)) or 'no topic'}{regex}{classic}"
+            case c.SubscriptionRemoved(member_id, cause):
+                return f"{member_id} is gone{_because(cause)}"
+            case c.TargetStored(member_id, partitions):
+                return f"target of {member_id}: {self._names(partitions)}"
+            case c.TargetEpochStored(epoch, _):
+                return f"target epoch {epoch}"
+            case c.CurrentStored(member_id, current):
+                return f"{member_id} {self._current_text(current)}"
+            case c.RegexStored(regex, resolved):
+                return f"regex {regex} is {'+'.join(sorted(resolved.topics)) or 'no topic'}"
+            case c.RegexRemoved(regex):
+                return f"regex {regex} is gone"
+            case c.PartitionMetadataRemoved() | c.PartitionMetadataStored() | c.TargetEpochRemoved():
+                return ""
+            case c.CurrentRemoved() | c.TargetRemoved() | c.TopicsChecked():
+                return ""
+            case c.RegexResolutionStarted() | c.RegexResolutionEnded():
+                return ""
+        return None
+
+    def _current_text(self, current: CurrentAssignment) -> str:
+        text = f"epoch {current.member_epoch} {current.state.name} {self._names(current.assigned)}"
+        return text + (f" revokes {self._names(current.pending_revocation)}" if current.pending_revocation else "")
+
+    def _names(self, partitions: Iterable[TopicIdPartition]) -> str:
+        names = {image.topic_id: image.name for image in self.topics.topics.values()}
+        return " ".join(sorted(f"{names.get(t, t.decode().strip('.'))}-{p}" for t, p in partitions)) or "-"
+
+    def _learn(self, actor: RequestActor, response: Message) -> None:
+        super()._learn(actor, response)
+        if isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code:
+            actor.member_id, actor.generation = response.member_id or "", response.member_epoch
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _topics(self, words: list[str], options: dict[str, str]) -> None:
+        topics, version = dict(self.topics.topics), self.topics.version + 1
+        racks = frozenset(filter(None, options.pop("racks", "").split("+")))
+        created = self.topics.created_version
+        for name, count in options.items():
+            if count == "-":
+                topics.pop(name, None)
+                continue
+            created = created if name in topics else version
+            partitions = int(count)
+            topics[name] = TopicImage(name, topic_id_of(name), partitions, (racks,) * partitions if racks else ())
+        self.topics = TopicsImage(topics, version, created)
+
+    def _target(self, words: list[str], options: dict[str, str]) -> None:
+        self._next_target = {}
+        for word in words:
+            for item in word.split(","):
+                name, _, partitions = item.partition(":")
+                pairs = (p.rpartition("-") for p in partitions.split("+") if p)
+                self._next_target[name] = frozenset((topic_id_of(t), int(p)) for t, _, p in pairs)
+
+    def _assign(self, members: list[AssignedMember], topics: Mapping[bytes, TopicImage]) -> Mapping[str, Target]:
+        if self._next_target:
+            given = self._next_target.items()
+            return {self.actors[name].member_id if name in self.actors else name: target for name, target in given}
+        return ranges(members, topics)
+
+    def _group(self, words: list[str], options: dict[str, str]) -> None:
+        group = self.shard.consumer_groups.get(plain(options.get("group", "g")))
+        if group is None:
+            self.trace.append("no such group")
+            return
+        self.trace.append(f"{group.phase} epoch={group.group_epoch} target={group.assignment_epoch}")
+        for member_id, member in group.members.items():
+            self.trace.append(f"{member_id} {self._current_text(member.current)}")
+
+    def _resolve(self, words: list[str], options: dict[str, str]) -> None:
+        topics = {regex: frozenset(names.split("+")) - {"-"} for regex, names in options.items() if regex != "group"}
+        ctx = Context(self.now_ms, topics=self.topics)
+        command = RegexesResolved(options.get("group", "g"), topics, self.topics.version)
+        self._drive(self.shard.submit(command, ctx))
+
+
+def ranges(members: Iterable[AssignedMember], topics: Mapping[bytes, TopicImage]) -> dict[str, Target]:
+    """Each topic in ranges over its subscribers by instance id or member id, the first ones larger."""
+    given: dict[str, set[TopicIdPartition]] = {}
+    for topic_id, topic in topics.items():
+        subscribers = sorted((m for m in members if topic_id in m.topics), key=lambda m: m.instance_id or m.member_id)
+        start = 0
+        for index, member in enumerate(subscribers):
+            share = topic.partitions // len(subscribers) + (index < topic.partitions % len(subscribers))
+            given.setdefault(member.member_id, set()).update((topic_id, p) for p in range(start, start + share))
+            start += share
+    return {member_id: frozenset(partitions) for member_id, partitions in given.items()}
+
+
+def _because(cause: Cause | None) -> str:
+    return "" if cause is None else f" ({cause.kind} {cause.member_id}".rstrip() + ")"
