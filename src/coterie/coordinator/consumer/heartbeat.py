@@ -183,7 +183,7 @@ def _update_member(
     outcome: Outcome,
 ) -> tuple[bool, int]:
     """Whether the subscription changed, and the group epoch: one more where the topics of the group, or their partitions,
-    are others than those that it stands for."""
+    are not what it stands for."""
     if after.subscription != before.subscription:
         outcome.events.append(e.SubscriptionStored(after.member_id, after.subscription))
     names_changed = after.subscription.topic_names != before.subscription.topic_names

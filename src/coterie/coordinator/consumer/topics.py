@@ -31,7 +31,7 @@ class TopicsImage:
     created_version: int = 0
 
     def topic_ids(self, names: Iterable[str]) -> frozenset[TopicId]:
-        """The ids of those that exist."""
+        """The ids of the topics that exist."""
         return frozenset(self.topics[name].topic_id for name in names if name in self.topics)
 
     def metadata_hash(self, names: Iterable[str]) -> int:
