@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from coterie.assignors.claims import NOBODY, Claims
 from coterie.assignors.equal_shares import Shares
+from coterie.assignors.fewest_moves import DividedPartitions, move_least
 from coterie.assignors.subscription import AssignableTopics, Subscriber, racks_matter
 
 _Way = list[tuple[int, str, int]]  # (giver, topic, taker), from the one that has too many on
@@ -150,9 +151,10 @@ class _Flow:
             partitions = self.held[giver][topic]
             # One that comes home, else one that is not at home here, else the last.
             partition = min(partitions, key=lambda p: (holders[p] != taker, holders[p] == giver, -p))
-            self._pass_on(giver, topic, partition, taker)
+            self.pass_on(giver, topic, partition, taker)
 
-    def _pass_on(self, giver: int, topic: str, partition: int, taker: int) -> None:
+    def pass_on(self, giver: int, topic: str, partition: int, taker: int) -> None:
+        """Takes the partition from one member and gives it to another."""
         partitions = self.held[giver][topic]
         partitions.remove(partition)
         if not partitions:
@@ -175,12 +177,12 @@ class _Flow:
             ]
             for topic, partition, home in away:
                 if self.loads[index] > self.loads[home]:
-                    self._pass_on(index, topic, partition, home)
+                    self.pass_on(index, topic, partition, home)
                     continue
                 spare = self._spare(home, index, takers)
                 if spare is not None:
-                    self._pass_on(index, topic, partition, home)
-                    self._pass_on(home, *spare, index)
+                    self.pass_on(index, topic, partition, home)
+                    self.pass_on(home, *spare, index)
 
     def _spare(self, giver: int, taker: int, takers: dict[str, set[int]]) -> tuple[str, int] | None:
         """A partition that the giver has but never had, and the taker could have."""
@@ -207,5 +209,6 @@ def share_unequally(topics: AssignableTopics, members: Sequence[Subscriber], cla
     flow.give_out()
     flow.balance()
     flow.return_moved()
+    move_least(DividedPartitions(flow.held, flow.loads, claims.holders, flow.takers), flow.pass_on)
     flow.release_moved()
     return [{t: sorted(ps) for t, ps in held.items()} for held in flow.held]

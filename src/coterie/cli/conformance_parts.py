@@ -152,11 +152,19 @@ def _client_sentences(figures: Figures) -> list[str]:
 def _assignors(options: PartOptions) -> Figures:
     """Random groups, then the two large ones with the seconds each side took."""
     from coterie.assignors import ASSIGNORS
+    from coterie.assignors.server_side import SERVER_ASSIGNORS
     from coterie.conformance.assignors import compare, large_cases, random_cases
+    from coterie.conformance.server_side_assignors import PROGRAM, SINCE, server_side_cases
 
     by_name, failed = dict[str, Any](), 0
-    for name in ASSIGNORS:
-        c = compare(options.version, name, random_cases(name, ASSIGNOR_CASES, options.seed))
+    comparisons = {
+        name: compare(options.version, random_cases(name, ASSIGNOR_CASES, options.seed)) for name in ASSIGNORS
+    }
+    if options.version == SINCE:
+        for name in SERVER_ASSIGNORS:
+            cases = server_side_cases(name, ASSIGNOR_CASES, options.seed)
+            comparisons[f"server-side {name}"] = compare(options.version, cases, program=PROGRAM)
+    for name, c in comparisons.items():
         for failure in c.failures[:3]:
             write_line(f"{name}: {failure}", color="red", err=True)
         counts = {"cases": c.cases, "same": c.same, "better_balanced": c.better_balanced, "fewer_moves": c.fewer_moves}
@@ -165,7 +173,7 @@ def _assignors(options: PartOptions) -> Figures:
         write_line(f"{'WRONG' if c.failures else 'right'}  assignor {name}: {counts}", err=True)
     seconds = []
     for what, case in large_cases():
-        c = compare(options.version, case.assignor, [case], settle=False)
+        c = compare(options.version, [case], settle=False)
         seconds.append({"what": what, "ours_s": round(c.our_ms / 1000, 2), "theirs_s": _seconds(c.their_ms)})
         write_line(f"       {what}: {seconds[-1]['ours_s']} s, Java {seconds[-1]['theirs_s']} s", err=True)
     return {"assignors": by_name, "assignor_seconds": seconds, "failed": failed}

@@ -1,0 +1,102 @@
+"""The assignors of the broker for consumer groups (KIP-848), by Kafka's names: members, each with its part of the last target
+assignment, and topics to the next one.
+
+`uniform`: as balanced as possible, then with as few moves as possible. `range`: per topic contiguous runs of partitions
+to its subscribers in order, whatever they had. Apache Kafka 4.3 regards no racks in either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from coterie.assignors.claims import Claims
+from coterie.assignors.equal_shares import share_equally
+from coterie.assignors.subscription import AssignableTopics, Subscriber
+from coterie.assignors.unequal_shares import share_unequally
+
+TargetPartitions = frozenset[tuple[bytes, int]]  # (topic id, partition)
+_NO_PARTITIONS: TargetPartitions = frozenset()
+
+
+class TargetMember(Protocol):
+    """A member: the ids of the topics that it subscribes to, and ``target``, its part of the last target assignment."""
+
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def instance_id(self) -> str | None: ...
+    @property
+    def topics(self) -> frozenset[bytes]: ...
+    @property
+    def target(self) -> TargetPartitions: ...
+
+
+class TargetTopic(Protocol):
+    """A topic with its number of partitions."""
+
+    @property
+    def partitions(self) -> int: ...
+
+
+Target = dict[str, TargetPartitions]  # by member id
+ServerAssignor = Callable[[Sequence[TargetMember], Mapping[bytes, TargetTopic]], Target]
+
+
+def assign_uniform(members: Sequence[TargetMember], topics: Mapping[bytes, TargetTopic]) -> Target:
+    """Every member has an entry. Where all subscribe to the same topics, no member has two partitions more than another;
+    otherwise none that it could pass on, directly or over others (Kafka's UniformAssignor)."""
+    if not members:
+        return {}
+    subscribers = [_subscriber(member, topics) for member in _in_order(members)]
+    assignable = AssignableTopics({_text(topic_id): topic.partitions for topic_id, topic in topics.items()})
+    equal = all(s.topics == subscribers[0].topics for s in subscribers)
+    share = share_equally if equal else share_unequally
+    shares = share(assignable, subscribers, Claims(assignable, subscribers))
+    return {
+        s.member_id: frozenset((_topic_id(text), p) for text, partitions in given.items() for p in partitions)
+        for s, given in zip(subscribers, shares, strict=True)
+    }
+
+
+def assign_server_range(members: Sequence[TargetMember], topics: Mapping[bytes, TargetTopic]) -> Target:
+    """Every member has an entry. Of n partitions and m subscribers each gets n // m, the first n % m one more; static members
+    come first, by instance id, then the others by member id (Kafka's server-side RangeAssignor)."""
+    ordered = _in_order(members)
+    given: dict[str, list[tuple[bytes, int]]] = {member.member_id: [] for member in ordered}
+    for topic_id, topic in topics.items():
+        takers = [member.member_id for member in ordered if topic_id in member.topics]
+        if takers:
+            each, extra = divmod(topic.partitions, len(takers))
+            start = 0
+            for number, member_id in enumerate(takers):
+                end = start + each + (number < extra)
+                given[member_id] += [(topic_id, partition) for partition in range(start, end)]
+                start = end
+    return {member_id: frozenset(partitions) for member_id, partitions in given.items()}
+
+
+# In the order of group.consumer.assignors' default: the first is that of members that ask for none.
+SERVER_ASSIGNORS: dict[str, ServerAssignor] = {"uniform": assign_uniform, "range": assign_server_range}
+
+
+def _in_order(members: Sequence[TargetMember]) -> list[TargetMember]:
+    return sorted(members, key=lambda m: (m.instance_id is None, m.instance_id or m.member_id))
+
+
+def _subscriber(member: TargetMember, topics: Mapping[bytes, TargetTopic]) -> Subscriber:
+    """The member with its part of the last target as what it owns; topics that do not exist are left out."""
+    owned: dict[str, list[int]] = {}
+    for topic_id, partition in sorted(member.target):
+        owned.setdefault(_text(topic_id), []).append(partition)
+    subscribed = frozenset(_text(topic_id) for topic_id in member.topics if topic_id in topics)
+    return Subscriber(member.member_id, subscribed, member.instance_id, owned)
+
+
+def _text(topic_id: bytes) -> str:
+    """A topic id in place of a name: one character a byte, which keeps the order."""
+    return topic_id.decode("latin-1")
+
+
+def _topic_id(text: str) -> bytes:
+    return text.encode("latin-1")
