@@ -91,6 +91,18 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         yield written
 
 
+def test_consume_prints_what_a_deserializer_returns(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("numbers", 1)
+    coterie_broker.produce("numbers", (7).to_bytes(8, "big"))
+    line = "consume numbers --from-beginning -n 1 --set value.deserializer=LongDeserializer"
+    assert coterie(coterie_broker, line) == "7\n"
+    assert json.loads(coterie(coterie_broker, f"{line} --json"))["value"] == "7"
+    line = line.replace("LongDeserializer", "StringDeserializers")
+    assert "Error: value.deserializer is wrong: there is no StringDeserializers; there are " in coterie(
+        coterie_broker, line
+    )
+
+
 def _write_dump(broker: LocalBroker, folder: Path) -> None:
     for number, partition in enumerate(broker.broker.topics.by_name["__consumer_offsets"].partitions):
         path = folder / f"__consumer_offsets-{number}"

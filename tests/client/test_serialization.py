@@ -211,3 +211,94 @@ def test_iterating_raises_at_the_record_and_not_before(coterie_broker: LocalBrok
         assert values == [1, 3]
 
     asyncio.run(story())
+
+
+# -- by settings -------------------------------------------------------------------------------------------------------
+
+
+class Doubling:
+    """A user's own, named by its import path."""
+
+    def serialize(self, _: str, data: int) -> bytes:
+        return b"%d" % (2 * data)
+
+    def deserialize(self, _: str, data: bytes) -> int:
+        return int(data) // 2
+
+
+def as_text(data: bytes) -> str:
+    return data.decode()
+
+
+HERE = "tests.client.test_serialization."
+JAVA = "org.apache.kafka.common.serialization."
+
+
+@pytest.mark.parametrize(
+    ("serializer", "deserializer", "value"),
+    [
+        (f"{JAVA}IntegerSerializer", f"{JAVA}IntegerDeserializer", 7),
+        ("LongSerializer", " LongDeserializer ", 2**40),
+        (f"{JAVA}ByteArraySerializer", f"{JAVA}ByteArrayDeserializer", b"\xff"),
+        (f"{JAVA}BytesSerializer", "BytesDeserializer", b"\xff"),
+        (StringSerializer, StringDeserializer(), "é"),
+        ("JsonSerializer", "coterie.client.JsonDeserializer", {"a": [1]}),
+        (f"{HERE}Doubling", f"{HERE}Doubling", 4),
+        (str.encode, f"{HERE}as_text", "x"),
+    ],
+)
+def test_settings_name_serializers_as_kafka_does(
+    serializer: Any, deserializer: Any, value: Any, coterie_broker: LocalBroker
+) -> None:
+    """By Kafka's class names, import paths, classes, objects and functions."""
+    coterie_broker.create_topic("t", 1)
+
+    async def story() -> None:
+        writing = {"key.serializer": serializer, "value.serializer": serializer}
+        async with Producer[Any, Any](settings(coterie_broker) | writing) as producer:
+            await producer.send("t", value, value)
+            await producer.send("t", None)
+        reading = {"key_deserializer": deserializer, "value_deserializer": deserializer}
+        async with Consumer[Any, Any](settings(coterie_broker) | reading) as consumer:
+            await consumer.assign([T0])
+            assert await read(consumer, 2) == [(value, value), (None, None)]
+
+    asyncio.run(story())
+
+
+def test_an_argument_has_precedence_over_the_setting(coterie_broker: LocalBroker) -> None:
+    """As the constructors of Kafka's clients."""
+    coterie_broker.create_topic("t", 1)
+
+    async def story() -> None:
+        given = settings(coterie_broker) | {
+            "value.serializer": "LongSerializer",
+            "value.deserializer": "LongDeserializer",
+        }
+        async with Producer(given, value_serializer=StringSerializer()) as producer:
+            await producer.send("t", "x")
+        async with Consumer(given, value_deserializer=StringDeserializer()) as consumer:
+            await consumer.assign([T0])
+            assert await read(consumer, 1) == [(None, "x")]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("NoSerializer", "there is no NoSerializer; there are .*StringSerializer.*, or the import path of one"),
+        (f"{JAVA}UUIDSerializer", f"there is no {JAVA}UUIDSerializer; there are "),
+        ("nowhere.Mine", "nowhere.Mine cannot be imported: No module named 'nowhere'"),
+        (f"{HERE}Nothing", f"{HERE}Nothing cannot be imported: .* has no attribute 'Nothing'"),
+        (f"{HERE}JAVA", "must be a serializer: .*, not 'org.apache.kafka.common.serialization.'"),
+        (".", "there is no .; there are "),
+        ("", r"there is no \(nothing\); there are "),
+        ("StringDeserializer", "there is no StringDeserializer; there are "),
+        (StringDeserializer, "must be a serializer: .*, not <.*StringDeserializer"),
+        (5, "must be a serializer: .*, not 5"),
+    ],
+)
+def test_a_setting_that_is_no_serializer_is_refused(value: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=rf"key\.serializer (?:is wrong: )?{sentence}"):
+        Producer({"key.serializer": value})

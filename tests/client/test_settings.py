@@ -30,6 +30,9 @@ DIFFERENT = {
     "client.id": "coterie by default",
     "client.rack": "no value rather than an empty one",
     "interceptor.classes": "the validator of Kafka 4.3 is a class without a text",
+    **dict.fromkeys(
+        ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer"), "without one, bytes"
+    ),
     "partition.assignment.strategy": "names rather than classes",
     "sasl.mechanism": "there is no GSSAPI, so PLAIN is the default",
     "ssl.keystore.type": "PEM is the only type",

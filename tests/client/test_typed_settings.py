@@ -13,7 +13,9 @@ from tests.client import typed_settings_source
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from collections.abc import Mapping
-from coterie.client import Admin, AdminSettings, Assignor, Consumer, ConsumerSettings, Producer, ProducerSettings
+from coterie.client import (
+    Admin, AdminSettings, Assignor, Consumer, ConsumerSettings, Producer, ProducerSettings, StringSerializer
+)
 from coterie.client.blocking import BlockingConsumer
 
 consumer: ConsumerSettings = {
@@ -33,6 +35,9 @@ more = {"transactional.id": "t", "linger.ms": 5}
 Producer({"bootstrap.servers": "a:1"} | more), BlockingConsumer(consumer)
 def make(given: Mapping[str, object]) -> Consumer: return Consumer(given)
 class Mine(Assignor): pass
+named: ConsumerSettings = {"value.deserializer": "StringDeserializer", "key.deserializer": bytes.decode}
+by_class: ProducerSettings = {"value.serializer": StringSerializer, "key.serializer": StringSerializer()}
+wrong_serializer: ProducerSettings = {"value.serializer": 5}  # wrong
 own: ConsumerSettings = {"partition.assignment.strategy": [Mine, "range"]}
 wrong_assignor: ConsumerSettings = {"partition.assignment.strategy": [5]}  # wrong
 wrong_name: ConsumerSettings = {"session.timeout": 6000}  # wrong

@@ -23,14 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from coterie.assignors import Assignor
 from coterie.client.listener import ConsumerInterceptor
+from coterie.client.serialization import Deserializer, DeserializerLike, Serializer, SerializerLike
 from coterie.client.setting_types import Partitioner
 
 _Assignor = type[Assignor] | Assignor
 _Interceptor = type[ConsumerInterceptor] | ConsumerInterceptor
+_Serializer = type[Serializer[Any]] | SerializerLike[Any]
+_Deserializer = type[Deserializer[Any]] | DeserializerLike[Any]
 '''
 CLASSES = '''
 
@@ -51,6 +54,8 @@ _OF_TYPES = {
     setting_types.ASSIGNOR_LIST: "str | _Assignor | Sequence[str | _Assignor]",
     setting_types.OBJECTS: "_Interceptor | Sequence[_Interceptor]",
     setting_types.PARTITIONER: "Partitioner",
+    setting_types.SERIALIZER: "str | _Serializer",
+    setting_types.DESERIALIZER: "str | _Deserializer",
 }
 _OF_KINDS = {Kind.BOOLEAN: "bool", Kind.INT: "int", Kind.LONG: "int", Kind.STRING: "str", Kind.PASSWORD: "str"}
 

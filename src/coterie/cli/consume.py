@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -178,11 +179,17 @@ def _write(record: Record, as_json: bool) -> None:
     if as_json:
         write_json(_as_json(record))
     else:
-        write_value(record.value)
+        text = _text(record.value)
+        write_value(record.value if text is None or isinstance(record.value, bytes) else text.encode())
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode(errors="replace")
+def _text(value: Any) -> str | None:
+    """Bytes, or what a deserializer returned, as text; other objects as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return json.dumps(value, default=str)
 
 
 def _as_json(record: Record) -> ConsumedRecord:

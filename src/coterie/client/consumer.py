@@ -75,8 +75,8 @@ class Consumer(Generic[K, V]):
         self._interceptors: list[ConsumerInterceptor] = made(self.settings.interceptor_classes, ConsumerInterceptor)
         self._cluster = Cluster(self.settings)
         deserializers = RecordDeserializers(
-            deserialize_function(key_deserializer, "key_deserializer"),
-            deserialize_function(value_deserializer, "value_deserializer"),
+            deserialize_function(key_deserializer, self.settings.key_deserializer, "key_deserializer"),
+            deserialize_function(value_deserializer, self.settings.value_deserializer, "value_deserializer"),
         )
         self._fetcher = Fetcher(self._cluster, deserializers)
         self._group_id: str | None = self.settings.group_id

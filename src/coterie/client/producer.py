@@ -59,9 +59,9 @@ class Producer(Generic[K, V]):
         key_serializer: SerializerLike[K] | None = None,
         value_serializer: SerializerLike[V] | None = None,
     ) -> None:
-        self._serialize_key = serialize_function(key_serializer, "key_serializer")
-        self._serialize_value = serialize_function(value_serializer, "value_serializer")
         self.settings = client_settings(settings)
+        self._serialize_key = serialize_function(key_serializer, self.settings.key_serializer, "key_serializer")
+        self._serialize_value = serialize_function(value_serializer, self.settings.value_serializer, "value_serializer")
         self._cluster = Cluster(self.settings)
         acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[self.settings.acks]
         idempotent = self.settings.enable_idempotence and acks == -1

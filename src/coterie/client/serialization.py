@@ -122,20 +122,45 @@ class JsonDeserializer:
         return json.loads(data)
 
 
+# Kafka's names of classes, with which settings name them.
+SERIALIZERS: dict[str, type[Serializer[Any]]] = {
+    "ByteArraySerializer": BytesSerializer,
+    "BytesSerializer": BytesSerializer,
+    "StringSerializer": StringSerializer,
+    "IntegerSerializer": IntegerSerializer,
+    "LongSerializer": LongSerializer,
+    "JsonSerializer": JsonSerializer,
+}
+DESERIALIZERS: dict[str, type[Deserializer[Any]]] = {
+    "ByteArrayDeserializer": BytesDeserializer,
+    "BytesDeserializer": BytesDeserializer,
+    "StringDeserializer": StringDeserializer,
+    "IntegerDeserializer": IntegerDeserializer,
+    "LongDeserializer": LongDeserializer,
+    "JsonDeserializer": JsonDeserializer,
+}
+
+
 # -- for the clients -----------------------------------------------------------------------------------------------------
 
 
-def serialize_function(given: SerializerLike[T] | None, name: str) -> Callable[[str, T], bytes] | None:
-    """``function(topic, data)`` of what a user gives as ``name``. Raises ConfigError for what is no serializer."""
-    return _function(given, "serialize", name)
+def serialize_function(
+    argument: SerializerLike[T] | None, setting: SerializerLike[Any] | None, name: str
+) -> Callable[[str, T], bytes] | None:
+    """``function(topic, data)`` of what a user gives as the argument ``name``, or else of the setting. Raises ConfigError for
+    what is no serializer."""
+    return _function(argument, setting, "serialize", name)
 
 
-def deserialize_function(given: DeserializerLike[T] | None, name: str) -> Callable[[str, bytes], T] | None:
+def deserialize_function(
+    argument: DeserializerLike[T] | None, setting: DeserializerLike[Any] | None, name: str
+) -> Callable[[str, bytes], T] | None:
     """As `serialize_function`."""
-    return _function(given, "deserialize", name)
+    return _function(argument, setting, "deserialize", name)
 
 
-def _function(given: Any, method: str, name: str) -> Callable[[str, Any], Any] | None:
+def _function(argument: Any, setting: Any, method: str, name: str) -> Callable[[str, Any], Any] | None:
+    given = setting if argument is None else argument
     if given is None:
         return None
     if isinstance(given, type) and hasattr(given, method):

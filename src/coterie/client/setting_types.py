@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import importlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from coterie.assignors import ASSIGNORS, Assignor
 from coterie.client.errors import ConfigError
+from coterie.client.serialization import DESERIALIZERS, SERIALIZERS
 from coterie.configuration import LIST, Kind, UnfitValue, ValueType
 from coterie.configuration.value_types import text_of
 
@@ -21,6 +23,7 @@ _JAVA_ASSIGNORS = {
     "StickyAssignor": "sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
+_JAVA_SERIALIZATION = ("org.apache.kafka.common.serialization", "org.apache.kafka.connect.json")
 _ASSIGNORS_TEXT = f"names of assignors ({', '.join(ASSIGNORS)}) or of Kafka's Java classes, or subclasses of Assignor"
 
 
@@ -84,6 +87,36 @@ def _partitioner(value: Any) -> Partitioner:
     return function
 
 
+def _having(method: str, noun: str, known: Mapping[str, type]) -> Callable[[object], Any]:
+    """Reads a serializer or deserializer: a name or import path, a class, an object or a function."""
+
+    def read(value: object) -> Any:
+        given: Any = _named(value.strip(), known) if isinstance(value, str) else value
+        if isinstance(given, type) and hasattr(given, method):
+            return given()
+        if isinstance(given, type) or not (hasattr(given, method) or callable(given)):
+            raise UnfitValue(
+                f"must be a {noun}: a name, an import path, a class, an object or a function, not {given!r}"
+            )
+        return given
+
+    return read
+
+
+def _named(text: str, known: Mapping[str, type]) -> object:
+    """The class of a name of Kafka's, or what an import path leads to."""
+    path, _, name = text.rpartition(".")
+    if path in ("", *_JAVA_SERIALIZATION):
+        if name not in known:
+            there_are = f"there are {', '.join(known)}, or the import path of one"
+            raise UnfitValue(f"is wrong: there is no {text or '(nothing)'}; {there_are}")
+        return known[name]
+    try:
+        return getattr(importlib.import_module(path), name)
+    except Exception as error:
+        raise UnfitValue(f"is wrong: {text} cannot be imported: {error}") from error
+
+
 def _objects(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
@@ -95,6 +128,8 @@ def _upper(value: object) -> str:
 ADDRESSES = ValueType(Kind.LIST, "addresses, such as 127.0.0.1:9092", _addresses)
 ASSIGNOR_LIST = ValueType(Kind.LIST, _ASSIGNORS_TEXT, _assignors)
 PARTITIONER = ValueType(Kind.CLASS, "a function of topic, key and number of partitions", _partitioner)
+SERIALIZER = ValueType(Kind.CLASS, "a serializer", _having("serialize", "serializer", SERIALIZERS))
+DESERIALIZER = ValueType(Kind.CLASS, "a deserializer", _having("deserialize", "deserializer", DESERIALIZERS))
 OBJECTS = ValueType(Kind.LIST, "classes or objects, one or a list", _objects)
 UPPER_CASE = ValueType(Kind.STRING, "text in any case", _upper)
 # Not Kafka's own settings, so not trimmed: a password may begin or end with a space.

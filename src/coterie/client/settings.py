@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from coterie.assignors import Assignor
 from coterie.client.errors import ConfigError
 from coterie.client.security import MECHANISMS, PROTOCOLS, Security, security
+from coterie.client.serialization import DeserializerLike, SerializerLike
 from coterie.client.setting_types import (
     ADDRESSES,
     ASSIGNOR_LIST,
+    DESERIALIZER,
     EXACT_PASSWORD,
     EXACT_TEXT,
     OBJECTS,
     PARTITIONER,
+    SERIALIZER,
     UPPER_CASE,
     Partitioner,
     address,
@@ -170,6 +173,15 @@ class ClientSettings:
     interceptor_classes: tuple[object, ...] = _consumer(
         OBJECTS, (), "ConsumerInterceptor classes or objects that see records and commits."
     )
+    key_deserializer: DeserializerLike[Any] | None = _consumer(  # noqa: RUF009 -- a field, as all others
+        DESERIALIZER, None, "As value.deserializer, for keys; the argument of `Consumer` has precedence."
+    )
+    value_deserializer: DeserializerLike[Any] | None = _consumer(  # noqa: RUF009 -- a field, as all others
+        DESERIALIZER,
+        None,
+        "What makes objects of bytes: Kafka's class name (`StringDeserializer`), an import path, a class, an object or a "
+        "function; without one, values are bytes. The argument of `Consumer` has precedence.",
+    )
     acks: str = _producer(
         STRING,
         "all",
@@ -200,6 +212,15 @@ class ClientSettings:
         PARTITIONER,
         None,
         "A function that chooses a record's partition; without one, the hash of the key as in Java's client.",
+    )
+    key_serializer: SerializerLike[Any] | None = _producer(  # noqa: RUF009 -- a field, as all others
+        SERIALIZER, None, "As value.serializer, for keys; the argument of `Producer` has precedence."
+    )
+    value_serializer: SerializerLike[Any] | None = _producer(  # noqa: RUF009 -- a field, as all others
+        SERIALIZER,
+        None,
+        "What makes bytes of objects: Kafka's class name (`StringSerializer`), an import path, a class, an object or a "
+        "function; without one, values are bytes. The argument of `Producer` has precedence.",
     )
     transactional_id: str | None = _producer(
         STRING, None, "Makes the producer transactional; a newer producer with the same id fences this one.", _NOT_EMPTY

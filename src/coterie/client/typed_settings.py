@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from coterie.assignors import Assignor
 from coterie.client.listener import ConsumerInterceptor
+from coterie.client.serialization import Deserializer, DeserializerLike, Serializer, SerializerLike
 from coterie.client.setting_types import Partitioner
 
 _Assignor = type[Assignor] | Assignor
 _Interceptor = type[ConsumerInterceptor] | ConsumerInterceptor
+_Serializer = type[Serializer[Any]] | SerializerLike[Any]
+_Deserializer = type[Deserializer[Any]] | DeserializerLike[Any]
 _Every = TypedDict(
     "_Every",
     {
@@ -63,6 +66,8 @@ _Consumer = TypedDict(
         "exclude.internal.topics": bool,
         "check.crcs": bool,
         "interceptor.classes": _Interceptor | Sequence[_Interceptor],
+        "key.deserializer": str | _Deserializer | None,
+        "value.deserializer": str | _Deserializer | None,
     },
     total=False,
 )
@@ -79,6 +84,8 @@ _Producer = TypedDict(
         "max.request.size": int,
         "max.block.ms": int,
         "partitioner": Partitioner | None,
+        "key.serializer": str | _Serializer | None,
+        "value.serializer": str | _Serializer | None,
         "transactional.id": str | None,
         "transaction.timeout.ms": int,
     },
