@@ -228,6 +228,53 @@ def test_records_without_a_timestamp_are_as_old_as_their_last_write() -> None:
     assert log.log_start_offset == log.end_offset
 
 
+def append_at(log: PartitionLog, timestamp_ms: int, now_ms: int) -> int:
+    """The number of segments after an append of one record."""
+    log.append(encode_batch([(timestamp_ms, b"k", b"v", ())]), now_ms)
+    return len(log.segments)
+
+
+def test_segments_roll_by_the_timestamps_of_their_batches() -> None:
+    """testTimeBasedLogRollDuringAppend: the age was that of the first append, and began anew when the log was opened."""
+    fs = MemoryFileSystem()
+    log = open_log(fs, segment_ms=1_000)
+    assert append_at(log, NOW, NOW) == 1
+    assert append_at(log, NOW + 1_000, NOW) == 1, "as old as segment.ms is not older"
+    assert append_at(log, NOW + 500, NOW + 90_000) == 1, "the clock does not count"
+    log.close()
+    log = open_log(fs, segment_ms=1_000)
+    assert append_at(log, NOW + 1_001, NOW) == 2
+    assert append_at(log, NOW - 90_000, NOW) == 2, "older than the segment's first"
+    assert append_at(log, NOW + 2_002, NOW) == 3
+    assert [segment.first_timestamp for segment in log.segments] == [NOW, NOW + 1_001, NOW + 2_002]
+
+
+def test_segments_without_timestamps_roll_by_the_clock() -> None:
+    """Also Kafka's counts anew from the opening."""
+    fs = MemoryFileSystem()
+    log = open_log(fs, segment_ms=1_000)
+    assert append_at(log, -1, NOW) == 1
+    assert append_at(log, NOW + 90_000, NOW + 1_000) == 1, "the first batch decides"
+    assert append_at(log, -1, NOW + 1_001) == 2
+    log.close()
+    log = open_log(fs, segment_ms=1_000)
+    assert append_at(log, -1, NOW + 5_000) == 2
+    assert append_at(log, -1, NOW + 6_001) == 3
+
+
+@pytest.mark.parametrize("setting", [{"retention_bytes": 0, "retention_ms": -1}, {"retention_ms": 0}])
+def test_retention_of_nothing_deletes_the_active_segment_too(setting: dict[str, int]) -> None:
+    """Kafka's UnifiedLog.deleteSegments rolls where no segment would be left."""
+    log = open_log(MemoryFileSystem(), segment_bytes=200, **setting)
+    fill(log, 3, per_batch=1)
+    count = len(log.segments)
+    assert log.retain(NOW + 10) == count
+    assert (log.log_start_offset, log.end_offset, log.size) == (3, 3, 0)
+    assert log.retain(NOW + 10) == 0
+    log = open_log(log.fs, segment_bytes=200)
+    assert (log.log_start_offset, log.end_offset) == (3, 3)
+
+
 def test_retention_deletes_a_segment_whose_records_were_deleted_while_it_was_the_last() -> None:
     """Kafka's UnifiedLog.deleteLogStartOffsetBreachedSegments; the file stayed until the next DeleteRecords."""
     log = open_log(MemoryFileSystem(), segment_bytes=200, retention_ms=-1)

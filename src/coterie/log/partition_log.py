@@ -190,7 +190,7 @@ class PartitionLog:
         return Appended(base, base + header.last_offset_delta, -1)
 
     def _write(self, batch: bytearray, header: BatchHeader, now_ms: int) -> None:
-        self._roll_if_due(len(batch), now_ms)
+        self._roll_if_due(header, now_ms)
         segment = self.segments[-1]
         if segment.first_append_ms < 0:
             segment.first_append_ms = now_ms
@@ -201,16 +201,23 @@ class PartitionLog:
         self.unflushed_messages += self.end_offset - base
         self.appended_bytes += len(batch)
 
-    def _roll_if_due(self, incoming: int, now_ms: int) -> None:
+    def _roll_if_due(self, incoming: BatchHeader, now_ms: int) -> None:
         active = self.segments[-1]
         if active.size == 0:
             return
-        full = active.size + incoming > self.config.segment_bytes
-        old = 0 <= active.first_append_ms <= now_ms - self.config.roll_ms
+        full = active.size + incoming.size > self.config.segment_bytes
         wide = active.next_offset - active.base_offset > 2**31 - 1_000_000
-        if full or old or wide:
+        if full or wide or self._age_ms(active, incoming, now_ms) > self.config.roll_ms:
             active.sync()
             self._start_segment(active.next_offset)
+
+    @staticmethod
+    def _age_ms(active: Segment, incoming: BatchHeader, now_ms: int) -> int:
+        """By the batches' timestamps; where the first has none, since the first append of this process (Kafka's
+        LogSegment.timeWaitedForRoll)."""
+        if active.first_timestamp >= 0:
+            return incoming.max_timestamp - active.first_timestamp
+        return now_ms - active.first_append_ms if active.first_append_ms >= 0 else 0
 
     def _start_segment(self, base_offset: int) -> None:
         """A new active segment; the one before is closed to appends."""
@@ -383,20 +390,25 @@ class PartitionLog:
         deleted -= len(self.segments)
         if self.config.retention_ms >= 0:
             horizon = now_ms - self.config.retention_ms
-            if self.segments[-1].size and self.segments[-1].newest_ms < horizon:
-                self._start_segment(self.end_offset)
-            while len(self.segments) > 1 and self.segments[0].newest_ms < horizon:
+            while self._holds_records and self.segments[0].newest_ms < horizon:
                 self._drop_first()
                 deleted += 1
         if self.config.retention_bytes >= 0:
             excess = self.size - self.config.retention_bytes
-            while len(self.segments) > 1 and excess >= self.segments[0].size:
+            while self._holds_records and excess >= self.segments[0].size:
                 excess -= self.segments[0].size
                 self._drop_first()
                 deleted += 1
         return deleted
 
+    @property
+    def _holds_records(self) -> bool:
+        return len(self.segments) > 1 or self.segments[0].size > 0
+
     def _drop_first(self) -> None:
+        """The active segment too, after a new one has taken its part."""
+        if len(self.segments) == 1:
+            self._start_segment(self.end_offset)
         first = self.segments.pop(0)
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self.transactions.forget_before(self.log_start_offset)

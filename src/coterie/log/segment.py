@@ -47,7 +47,8 @@ class Segment:
         self.next_offset = base_offset
         self.max_timestamp = -1
         self._max_timestamp_offset = base_offset
-        self.first_append_ms = -1
+        self.first_append_ms = -1  # by this process
+        self._first_timestamp: int | None = None
         self._modified_ms = -1
         self._untidy = False  # the file is longer than the segment
         self._since_index = 0
@@ -228,6 +229,13 @@ class Segment:
     def modified_ms(self) -> int:
         """When the file last changed, in ms since 1970."""
         return self._modified_ms if self._modified_ms >= 0 else self.file.modified_ms()
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch; -1 where it has none, or the segment is empty."""
+        if self._first_timestamp is None and self.size:
+            self._first_timestamp = read_header(self.file.read(0, HEADER_BYTES)).max_timestamp
+        return -1 if self._first_timestamp is None else self._first_timestamp
 
     @property
     def newest_ms(self) -> int:
