@@ -1,5 +1,5 @@
-"""What a session gives for a topic in a table, an aggregation and a history, to be compared between masters:
-`python -m tests.pipeline.every_job ADDRESS MASTER FOLDER` prints it as JSON in its last line."""
+"""A topic in a table, an aggregation and a history, by a session on any master:
+`python -m tests.pipeline.every_job ADDRESS MASTER FOLDER` prints what came out as JSON in its last line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TOPIC = "t"
 
 
 def every_job(spark: Any, address: str, out: Path) -> list[Any]:
-    """The number of rows, checksum and number of distinct offsets of the table, rows of the aggregation, the names of the
-    history's tables."""
+    """The number of rows of the table, its checksum and number of distinct offsets, the rows of the aggregation, those of
+    each table of the history."""
     rows = jobs.run_table(spark, jobs.JobSource(address, TOPIC, f"crew-{out.name}", member=True), out)
     table = spark.read.parquet(str(out / "table"))
-    table = table.selectExpr("sum(crc32(value)) c", "count(distinct partition, offset) d")
+    table = table.selectExpr("sum(crc32(value)) checksum", "count(distinct partition, offset) offsets")
     keys = jobs.run_aggregation(spark, jobs.KEYS, jobs.JobSource(address, TOPIC, f"keys-{out.name}"), out / "keys")
     counts = run_history(spark, Sources({"bootstrap.servers": address}), out / "history")
-    return [rows, table.first().asDict(), keys, sorted(counts)]
+    return [rows, table.first().asDict(), keys, counts]
 
 
 def main() -> None:

