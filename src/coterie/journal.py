@@ -17,7 +17,7 @@ OWNERS_SHOWN = 5000
 FIELDS = {
     "time_ms": "when, in ms since 1970",
     "group": "the group's id",
-    "generation": "the group's generation after the event",
+    "generation": "the group's generation, or group epoch (KIP-848), after the event",
     "event": "one of the events below",
     "state_from": "the group's state before the event",
     "state_to": "the group's state after the event",
@@ -25,6 +25,8 @@ FIELDS = {
     "leader": "the member id of the leader",
     "protocol": "the assignor in force",
     "members": "the number of members",
+    "member": "the member id that the event is about (KIP-848)",
+    "member_epoch": "that member's epoch after the event",
     "join_ms": "how long PreparingRebalance took",
     "sync_ms": "how long CompletingRebalance took",
     "moved": f"partitions whose owner changed: objects topic, partition, from, to; at most {MOVED_SHOWN} of them",
@@ -47,6 +49,10 @@ EVENTS = {
     "stable": "the assignment is stored and handed out",
     "empty": "no members are left",
     "group_removed": "the group is gone",
+    "epoch_raised": "the group epoch rose: a new target assignment is due (KIP-848)",
+    "target_computed": "the target assignment of the group epoch is computed; `moved` is what it changes",
+    "member_revokes": "a member is to revoke the partitions in `moved`, and keeps its epoch until it has",
+    "member_reconciled": "a member released and was assigned the partitions in `moved`",
 }
 
 CAUSES = {
@@ -61,6 +67,11 @@ CAUSES = {
     "sync_timeout": "did not sync in time",
     "group_max_size": "the group is larger than group.max.size",
     "assignment_not_stored": "the assignment could not be stored",
+    "topic_metadata_changed": "the partitions of a subscribed topic changed",
+    "regex_resolved": "a regular expression matches other topics",
+    "member_replaced": "came back under a new member id",
+    "upgraded": "became a group of the consumer protocol",
+    "downgraded": "became a group of the classic protocol",
     "deleted": "deleted by an administrator",
     "expired": "its offsets expired",
     "tombstone": "a tombstone in the log",
@@ -81,6 +92,8 @@ class JournalLine:
     leader: str | None = None
     protocol: str | None = None
     members: int | None = None
+    member: str | None = None
+    member_epoch: int | None = None
     join_ms: int | None = None
     sync_ms: int | None = None
     moved: list[dict[str, Any]] = field(default_factory=list)
@@ -114,8 +127,10 @@ class JournalLine:
 
 
 _REQUIRED = {"time_ms": int, "group": str, "generation": int, "event": str, "state_from": str, "state_to": str}
-_OPTIONAL: dict[str, type] = dict.fromkeys(("members", "join_ms", "sync_ms", "moved_count", "unowned_count"), int)
-_OPTIONAL |= {"causes": list, "moved": list, "leader": str, "protocol": str, "owners": dict}
+_OPTIONAL: dict[str, type] = dict.fromkeys(
+    ("members", "member_epoch", "join_ms", "sync_ms", "moved_count", "unowned_count"), int
+)
+_OPTIONAL |= {"causes": list, "moved": list, "leader": str, "protocol": str, "member": str, "owners": dict}
 
 
 def _is_text(cause: dict[str, Any]) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.topics import Topics
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.shard import Decision, Step
-from coterie.coordinator.state import Group
 from coterie.journal import JournalLine
 from coterie.records.batch import encode_batch
 from coterie.wire.errors import Refusal
@@ -28,10 +28,10 @@ class JournalWriter:
     def __init__(self, topics: Topics, scheduler: Scheduler, enabled: bool) -> None:
         self._topics, self._scheduler, self._enabled = topics, scheduler, enabled
         self.listeners: list[Callable[[JournalLine], None]] = []
-        self._lines = JournalLines()
+        self._lines = JournalLines(lambda topic_id: topics.name_of("", topic_id, True) or topic_id.hex())
         self._unwritten: list[JournalLine] = []
 
-    def loaded(self, group: Group) -> None:
+    def loaded(self, group: AnyGroup) -> None:
         """Takes the owners from a group that was loaded from the log."""
         self._lines.loaded(group)
 
@@ -39,10 +39,7 @@ class JournalWriter:
         """Makes the lines of a committed decision's steps."""
         if not steps or not (self._enabled or self.listeners):
             return
-        group = decision.group
-        if not isinstance(group, Group):
-            return
-        every = [self._lines.line(step, group, decision.now_ms) for step in steps]
+        every = [self._lines.line(step, decision.group, decision.now_ms) for step in steps]
         lines = [line for line in every if line is not None]
         for listener in self.listeners:
             for line in lines:

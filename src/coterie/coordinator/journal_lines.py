@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 
 from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator import events as e
+from coterie.coordinator.consumer.events import ConsumerEvent
+from coterie.coordinator.consumer.journal_lines import ConsumerJournalLines, TopicName
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.shard import Step
-from coterie.coordinator.state import Cause, Group, Phase, TopicPartition
+from coterie.coordinator.state import Cause, Phase, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.journal import MOVED_SHOWN, OWNERS_SHOWN, JournalLine
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
@@ -43,19 +47,26 @@ class _Story:
 class JournalLines:
     """Turns steps into lines. Keeps, per group, when its phases began and who owned what in the last generation."""
 
-    def __init__(self) -> None:
+    def __init__(self, topic_name: TopicName = bytes.hex) -> None:
         self._stories: dict[str, _Story] = {}
+        self._of_consumers = ConsumerJournalLines(topic_name)
 
-    def loaded(self, group: Group) -> None:
+    def loaded(self, group: AnyGroup) -> None:
         """Takes the owners from a group that was loaded from the log."""
+        if isinstance(group, ConsumerGroup):
+            self._of_consumers.loaded(group)
+            return
         self._stories[group.group_id] = _Story(
             owners=owners_of((m.member_id, m.assignment) for m in group.members.values())
         )
 
-    def line(self, step: Step, group: Group, now_ms: int) -> JournalLine | None:
+    def line(self, step: Step, group: AnyGroup, now_ms: int) -> JournalLine | None:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
         event = step.event
         line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before.value, step.phase_after.value)
+        if isinstance(step.event, ConsumerEvent):
+            filled = isinstance(group, ConsumerGroup) and self._of_consumers.fill(line, step.event, group)
+            return line if filled else None
         story = self._stories.setdefault(step.group_id, _Story())
         if isinstance(event, e.GroupStored):
             return self._stored(line, story, event.value, step)

@@ -13,16 +13,21 @@ from collections.abc import Iterable, Mapping
 
 from coterie.coordinator.commands import RegexesResolved
 from coterie.coordinator.consumer import events as c
+from coterie.coordinator.consumer.describe import describe_consumer_group
+from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import ConsumerGroupState, CurrentAssignment, TopicIdPartition
 from coterie.coordinator.consumer.target import AssignedMember, Target
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Cause
+from coterie.journal import JournalLine
 from coterie.laboratory.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
 from coterie.laboratory.scenario import ScenarioRun
 from coterie.laboratory.scenario_requests import RequestActor, plain, topic_id_of
 from coterie.wire.declaration import Message
+from coterie.wire.errors import error_of
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 
@@ -36,8 +41,10 @@ class ConsumerScenario(ScenarioRun):
         self.config.consumer_group_assignors = {"uniform": self._assign, "range": self._assign}
         self.config.consumer_group_assignment_interval_ms = 0
         self.config.regex_problem = lambda regex: "missing closing )" if regex.count("(") != regex.count(")") else None
+        self._journal_lines, self._lines = JournalLines(self._topic_name), list[JournalLine]()
         self._next_target: dict[str, Target] = {}  # by actor or member id
         self._verbs |= {"topics": self._topics, "target": self._target, "group": self._group, "resolve": self._resolve}
+        self._verbs |= {"consumer-describe": self._describe_consumer, "why": self._why, "journal": self._journal}
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
@@ -55,6 +62,8 @@ class ConsumerScenario(ScenarioRun):
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             self.epochs.check(step)
+            line = self._journal_lines.line(step, decision.group, self.now_ms)
+            self._lines += [line] if line is not None else []
         of_consumer = [step for step in steps if isinstance(step.phase_after, ConsumerGroupState)]
         if of_consumer and of_consumer[0].phase_before != of_consumer[-1].phase_after:
             # A decision's events are applied at once: nobody sees the phases between them.
@@ -156,6 +165,44 @@ class ConsumerScenario(ScenarioRun):
         self.trace.append(f"{group.phase} epoch={group.group_epoch} target={group.assignment_epoch}")
         for member_id, member in group.members.items():
             self.trace.append(f"{member_id} {self._current_text(member.current)}")
+
+    def _describe_consumer(self, words: list[str], options: dict[str, str]) -> None:
+        group_id = plain(options.get("group", "g"))
+        assignors = self.config.consumer_group_assignors
+        described = describe_consumer_group(self.shard.group(group_id), group_id, self.topics, assignors)
+        state = f" {described.group_state} epoch={described.group_epoch} target={described.assignment_epoch}"
+        text = state + f" assignor={described.assignor_name}" if not described.error_code else ""
+        self.trace.append(f"ConsumerGroupDescribe {error_of(described.error_code).name}{text}")
+        for m in described.members:
+            static = f" instance={m.instance_id}" if m.instance_id else ""
+            has, is_to_have = (
+                " ".join(f"{t.topic_name}-{p}" for t in assignment.topic_partitions for p in t.partitions) or "-"
+                for assignment in (m.assignment, m.target_assignment)
+            )
+            kind = {0: "classic", 1: "consumer"}[m.member_type]
+            self.trace.append(f"{m.member_id}{static} {kind} epoch={m.member_epoch} has {has}; target {is_to_have}")
+
+    def _why(self, words: list[str], options: dict[str, str]) -> None:
+        group = self.shard.consumer_groups[plain(options.get("group", "g"))]
+        explained = explain_consumer_group(group, self.now_ms, self.config, self.topics)
+        self.trace.append(explained["verdict"])
+        self.trace += [f"{w['member_id']} {w['owes']}" for w in explained["waiting_for"]]
+        if (timeout := explained["next_timeout"]) is not None:
+            self.trace.append(
+                f"{timeout['name']} of {timeout['member_id']} in {timeout['left_ms']} ms: {timeout['then']}"
+            )
+
+    def _journal(self, words: list[str], options: dict[str, str]) -> None:
+        """The lines since the last such step."""
+        for line in self._lines:
+            moved = " ".join(f"{m['topic']}-{m['partition']}:{m['from'] or '-'}>{m['to'] or '-'}" for m in line.moved)
+            who = f" {line.member}@{line.member_epoch}" if line.member else ""
+            why = f" ({line.why()})" if line.causes else ""
+            self.trace.append(f"{line.generation} {line.event}{who}{why}{' ' + moved if moved else ''}")
+        self._lines.clear()
+
+    def _topic_name(self, topic_id: bytes) -> str:
+        return topic_id.decode().strip(".")
 
     def _resolve(self, words: list[str], options: dict[str, str]) -> None:
         topics = {regex: frozenset(names.split("+")) - {"-"} for regex, names in options.items() if regex != "group"}
