@@ -46,7 +46,8 @@ class ConsumerJournalLines:
                 )
                 self._because(line, cause)
                 self._moved(
-                    line, [(p, member_id, None) for p in _held(self._current.pop((group.group_id, member_id), None))]
+                    line,
+                    [(p, member_id, None) for p in sorted(_held(self._current.pop((group.group_id, member_id), None)))],
                 )
             case c.TargetEpochStored():
                 line.event = "target_computed"
