@@ -207,5 +207,9 @@ class _Story:
             for partition in range(count):
                 owners = [m.name for m in takers if (topic, partition) in m.owned]
                 assert len(owners) == (1 if takers else 0), f"{topic}-{partition} is owned by {owners}"
+        for member in self.members:
+            unknown = member.commits.offsets.unknown()
+            assert not unknown, f"{member.name} has no position in {unknown} {SETTLE_MS} ms after the last fault"
+            assert set(member.commits.offsets.positions) == member.owned
         self.broker.check_log()
         self.broker.committed.check(self.broker.shard)

@@ -1,13 +1,14 @@
-"""The laboratory's consumer: the real member machine, on a clock of its own and a network that fails."""
+"""The laboratory's consumer: the real machines of member and commits, on a clock of its own and a network that fails."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription
-from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context
+from coterie.laboratory.actor_commits import ActorCommits
 from coterie.laboratory.broker_actor import Answer, BrokerActor, Durability
 from coterie.laboratory.member_checker import MemberChecker, check_settled
 from coterie.laboratory.ownership import Ownership
@@ -27,19 +28,18 @@ from coterie.member.machine import MemberMachine
 from coterie.member.stages import NOT_TAKING_PART, Stage
 from coterie.wire.declaration import Message
 from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 
 GROUP = "g"
+SYNC_COMMIT_MS = 5_000
 API_VERSION = 9
+AUTO_COMMIT_INTERVAL_MS = 2_000
 
 
 class MemberActor:
-    """A consumer process: the real member machine, a listener that remembers, commits now and then."""
+    """A consumer process: the member machine, a listener that takes its time, and the client's commits (`ActorCommits`):
+    automatic ones, before partitions are given up too, and now and then one that the user asks for."""
+
+    auto_commit_interval_ms: int | None = AUTO_COMMIT_INTERVAL_MS
 
     def __init__(
         self,
@@ -56,7 +56,6 @@ class MemberActor:
         self.api_version = API_VERSION
         self.listener_ms = 0  # what the user's code takes to give partitions up
         self.owned: set[tuple[str, int]] = set()
-        self.positions: dict[tuple[str, int], int] = {}
         self.alive = False
         self.stalled_until_ms = 0
         self.cut_off_until_ms = 0  # a partition of the network: nothing goes through either way
@@ -76,6 +75,8 @@ class MemberActor:
         self._checker = MemberChecker()
         self.machine = MemberMachine(self.config, self._checker.observe if self.checks else None)
         self.machine.subscribe(self.topics, self.clock_ms())
+        self.commits = ActorCommits(self, self.auto_commit_interval_ms)
+        self._revocations: deque[tuple[tuple[str, int], ...]] = deque()
         self._pump()
         self._poll()
 
@@ -84,7 +85,7 @@ class MemberActor:
         world = self.world
         return world.start_ms + self._clock_offset_ms + int((world.now_ms - world.start_ms) * self._clock_rate)
 
-    def _world_ms(self, clock_ms: int) -> int:
+    def _world_ms(self, clock_ms: float) -> int:
         """When this process's clock will show that."""
         world = self.world
         return world.start_ms + int((clock_ms - world.start_ms - self._clock_offset_ms) / self._clock_rate) + 1
@@ -94,7 +95,9 @@ class MemberActor:
         self._own(set())
 
     def leave(self) -> None:
-        """A clean close."""
+        """A clean close that waits for nothing, as KafkaConsumer.close with a timeout of 0."""
+        self.commits.commit_before_revocation(lambda: None)
+        self._pump()
         self.machine.leave("the consumer is being closed")
         self._pump()
         self.crash()
@@ -106,7 +109,7 @@ class MemberActor:
 
         def again() -> None:
             if self.alive and self._life == life:
-                if self.world.now_ms >= self.stalled_until_ms:
+                if self.world.now_ms >= self.stalled_until_ms and not self.commits.is_blocking:
                     self.machine.polled(self.clock_ms())
                     self._work()
                     self._pump()
@@ -115,41 +118,37 @@ class MemberActor:
         self.world.after(self.world.between(200, 1_500), again)
 
     def _work(self) -> None:
-        for partition in self.owned:
-            self.positions[partition] = self.positions.get(partition, 0) + self.world.between(0, 5)
-        if self.owned and self.world.chance(0.3):
-            self._send(self._commit())
-
-    def _commit(self) -> OffsetCommitRequest:
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for topic, partition in sorted(self.owned):
-            position = self.positions.get((topic, partition), 0)
-            topics.setdefault(topic, []).append(OffsetCommitRequestPartition(partition, position))
-        m = self.machine
-        return OffsetCommitRequest(
-            self.config.group_id,
-            m.generation,
-            m.member_id,
-            self.config.group_instance_id,
-            topics=[OffsetCommitRequestTopic(t, partitions=p) for t, p in topics.items()],
-        )
+        """What was polled is processed; then a commit may be due. A synchronous one holds the process until it ends."""
+        self.commits.offsets.advance(lambda: self.world.between(0, 5))
+        self.commits.look_up_positions()
+        self.commits.poll()
+        if self.owned and self.world.chance(0.2):
+            self.commits.commit_async(self.commits.consumed())
+        elif self.owned and self.world.chance(0.05):
+            self.commits.commit_sync(SYNC_COMMIT_MS)
 
     def _pump(self) -> None:
         if not self.alive:
             return
-        while effects := self.machine.next(self.clock_ms()):
+        progress = True
+        while progress:
+            effects = self.machine.next(self.clock_ms())
             for effect in effects:
                 self._carry_out(effect)
+            progress = self.commits.pump() or bool(effects)
         if self.checks:
             self._checker.check(self.machine)
             check_settled(self.machine, self.clock_ms())
+            self.commits.check()
         self._arm()
 
     def _arm(self) -> None:
-        due_ms = self.machine.next_deadline_ms()
-        if due_ms is None:
+        deadlines_ms = [
+            ms for ms in (self.machine.next_deadline_ms(), self.commits.next_deadline_ms()) if ms is not None
+        ]
+        if not deadlines_ms:
             return
-        due_ms = max(self._world_ms(due_ms), self.world.now_ms + 1)
+        due_ms = max(self._world_ms(min(deadlines_ms)), self.world.now_ms + 1)
         if self.world.now_ms < self._armed_ms <= due_ms:
             return
         life, self._armed_ms = self._life, due_ms
@@ -164,11 +163,11 @@ class MemberActor:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case FindCoordinator():
-                self._later(self._look_up)
+                self.later(self._look_up)
             case Send(request):
                 self._send(request)
             case Revoke(partitions, lost):
-                self._give_up(set(partitions), lost)
+                self._give_up(partitions, lost)
             case AssignGroup(protocol, subscribers, wanted):
                 counts = {t: n for t, n in self.broker.partitions.items() if t in wanted}
                 topics = AssignableTopics(counts)
@@ -179,7 +178,7 @@ class MemberActor:
                 if self.checks:
                     self._check_free(added)
                 self._own(set(partitions))
-                self._resume(added)
+                self._take(partitions, added)
             case Failed():
                 self.failed = effect
                 self.alive = False
@@ -188,17 +187,33 @@ class MemberActor:
         self.ownership.changed(self.name, self.owned, partitions, self.world.now_ms)
         self.owned = partitions
 
-    def _give_up(self, partitions: set[tuple[str, int]], lost: bool) -> None:
-        """They are read no more from now on; the listener's work takes its time before the machine continues."""
-        self._own(self.owned - partitions)
-        if self.listener_ms and not lost:
-            self._after(self.listener_ms, self.machine.revoked)
+    def _give_up(self, partitions: tuple[tuple[str, int], ...], lost: bool) -> None:
+        """They are read no more from now on. The automatic commit is waited for, then the listener's work takes its time,
+        before the machine continues; one revocation after the other."""
+        self._own(self.owned - set(partitions))
+        self._revocations.append(partitions)
+        if lost:
+            self._revoked()
         else:
-            self.machine.revoked()
+            self.commits.commit_before_revocation(self._call_listener)
+
+    def _take(self, partitions: tuple[tuple[str, int], ...], added: tuple[tuple[str, int], ...]) -> None:
+        """A new generation's partitions, ``added`` of them new."""
+        self.commits.offsets.assigned(partitions)
+
+    def _call_listener(self) -> None:
+        if self.listener_ms:
+            self._after(self.listener_ms, self._revoked)
+        else:
+            self._revoked()
+
+    def _revoked(self) -> None:
+        self.commits.offsets.revoked(self._revocations.popleft())
+        self.machine.revoked()
 
     def _look_for_unassigned(self, topics: frozenset[str]) -> None:
         group = self.broker.shard.groups.get(self.config.group_id)
-        if group is not None and self.broker.up and not self._cut_off():
+        if group is not None and self.broker.up and not self.cut_off():
             given = {tp for m in group.members.values() for tp in decode_assignment(m.assignment)}
             everything = {(t, p) for t in topics for p in range(self.broker.partitions.get(t, 0))}
             self.machine.unassigned_seen(bool(everything - given))
@@ -221,19 +236,7 @@ class MemberActor:
                 both = other.owned & set(added)
                 assert not both, f"{self.name} was given {sorted(both)} while {other.name} still has it"
 
-    def _resume(self, added: tuple[tuple[str, int], ...]) -> None:
-        """Positions start from what the group committed."""
-        requested: dict[str, list[int]] = {}
-        for topic, partition in added:
-            requested.setdefault(topic, []).append(partition)
-        if self.broker.up:
-            for topic, committed in fetch_offsets(
-                self.broker.shard.groups.get(self.config.group_id), requested
-            ).items():
-                for p in committed:
-                    self.positions[topic, p.partition_index] = max(p.committed_offset, 0)
-
-    def _later(self, action: Callable[[], None]) -> None:
+    def later(self, action: Callable[[], None]) -> None:
         self._after(self.world.delay_ms(), action)
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
@@ -247,33 +250,42 @@ class MemberActor:
         self.world.after(delay_ms, run)
 
     def _look_up(self) -> None:
-        if self.broker.up and not self._cut_off() and self.machine.stage not in NOT_TAKING_PART:
+        if self.broker.up and not self.cut_off() and self.machine.stage not in NOT_TAKING_PART:
+            self.commits.coordinator_found()
             self.machine.coordinator_found()
         else:
             self.machine.lookup_failed(self.clock_ms())
 
     # -- the network ------------------------------------------------------------------------------------------------------
 
-    def _cut_off(self) -> bool:
+    def cut_off(self) -> bool:
         return self.world.now_ms < self.cut_off_until_ms
 
     def _send(self, request: Message) -> None:
+        """Of the member machine."""
+        self.send(
+            request,
+            lambda response: self.machine.answered(request, response, self.clock_ms()),
+            lambda: self.machine.lost_connection(request, self.clock_ms()),
+        )
+
+    def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
+        """To the broker: once, one of the two is called with the result, unless the process ends before."""
         world, broker, life = self.world, self.broker, self._life
         incarnation = broker.incarnation
         lost_there, lost_back = (world.chance(world.faults.break_probability) for _ in range(2))
         done: list[bool] = []
 
         def back(response: Message) -> None:
-            if self._cut_off():
+            if self.cut_off():
                 world.after(world.faults.notice_ms, broken)
             elif self.alive and self._life == life:
-                if not isinstance(response, OffsetCommitResponse):
-                    self.machine.answered(request, response, self.clock_ms())
+                received(response)
                 self._pump()
 
         def broken() -> None:
             if self.alive and self._life == life:
-                self.machine.lost_connection(request, self.clock_ms())
+                failed()
                 self._pump()
 
         def answered(response: Message) -> None:
@@ -282,7 +294,7 @@ class MemberActor:
                 world.after(world.delay_ms(), lambda: back(response))
 
         def arrived() -> None:
-            if lost_there or self._cut_off() or not broker.up or broker.incarnation != incarnation:
+            if lost_there or self.cut_off() or not broker.up or broker.incarnation != incarnation:
                 world.after(world.faults.notice_ms, broken)
                 return
             self._submit(request, answered)
@@ -299,7 +311,7 @@ class MemberActor:
             # A broker that dies while the request waits in it breaks the connection, and so does a cut.
             if done:
                 return
-            if not broker.up or broker.incarnation != incarnation or self._cut_off():
+            if not broker.up or broker.incarnation != incarnation or self.cut_off():
                 world.after(world.faults.notice_ms, broken)
             else:
                 world.after(1_000, watch)

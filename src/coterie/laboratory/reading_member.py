@@ -35,6 +35,8 @@ class Workload:
 class ReadingMember(MemberActor):
     """Computes its records read only on request."""
 
+    auto_commit_interval_ms = None  # `_poll` commits
+
     def __init__(
         self,
         world: World,
@@ -67,7 +69,7 @@ class ReadingMember(MemberActor):
                     self._pump()
                     if self.owned:
                         self._read()
-                        self._send(self._commit())
+                        self._commit()
                 self._poll()
 
         self.world.after(interval_ms + self.world.between(0, interval_ms // 10), again)
@@ -101,12 +103,18 @@ class ReadingMember(MemberActor):
         else:
             self.reader.skip()
 
-    def _give_up(self, partitions: set[TopicPartition], lost: bool) -> None:
+    def _commit(self) -> None:
+        """Of everything owned; it is tried once, and its end is not waited for."""
+        positions = {partition: self.positions.get(partition, 0) for partition in sorted(self.owned)}
+        self.commits.commit_async(positions)
+        self._pump()
+
+    def _give_up(self, partitions: tuple[TopicPartition, ...], lost: bool) -> None:
         self._read()
         if not lost and self.owned:
-            self._send(self._commit())
+            self._commit()
         super()._give_up(partitions, lost)
-        for partition in partitions - self.owned:
+        for partition in set(partitions) - self.owned:
             self.reader.stop(partition)
 
     def crash(self) -> None:
@@ -117,11 +125,12 @@ class ReadingMember(MemberActor):
         """A clean close: what was read is committed first."""
         self._read()
         if self.owned:
-            self._send(self._commit())
+            self._commit()
         self.reader.pause()
         self._after(CLOSE_MS, super().leave)
 
-    def _resume(self, added: tuple[TopicPartition, ...]) -> None:
+    def _take(self, partitions: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...]) -> None:
+        """The committed offsets are known at once: looking them up is no part of what the study measures."""
         requested: dict[str, list[int]] = {}
         for topic, partition in added:
             requested.setdefault(topic, []).append(partition)

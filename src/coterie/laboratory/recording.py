@@ -126,9 +126,10 @@ def failure_of(lines: list[str]) -> str:
 
 
 def shrink(lines: list[str], fails: Callable[[list[str]], str] = failure_of) -> list[str]:
-    """The shortest story found that still breaks a rule: parts are left out, ever smaller ones, while it does."""
+    """The shortest story found that still breaks the same rule: parts are left out, ever smaller ones, while it does."""
+    rule = _words(fails(lines))
     with suppress(IndexError):
-        while fails(lines[:-1]):
+        while _words(fails(lines[:-1])) == rule:
             lines = lines[:-1]
     runs, size = 0, max(len(lines) // 2, 1)
     while size and runs < SHRINK_RUNS:
@@ -136,9 +137,15 @@ def shrink(lines: list[str], fails: Callable[[list[str]], str] = failure_of) -> 
         while at < len(lines) and runs < SHRINK_RUNS:
             shorter = lines[:at] + lines[at + size :]
             runs += 1
-            if fails(shorter):
+            if _words(fails(shorter)) == rule:
                 lines = shorter
             else:
                 at += size
         size //= 2
     return lines
+
+
+def _words(failure: str) -> list[str]:
+    """A failure without its numbers and names, which other lines may change."""
+    first_line = failure.partition("\n")[0]
+    return [word for word in first_line.split() if word.isalpha()]

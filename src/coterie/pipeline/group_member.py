@@ -18,6 +18,7 @@ from coterie.client.committer import Committer
 from coterie.client.errors import CommitFailedError, RebalanceInProgressError
 from coterie.client.membership import Membership
 from coterie.client.settings import ClientSettings
+from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.member.effects import Assigned, Revoke, TopicPartition
 
 R = TypeVar("R")
@@ -31,8 +32,8 @@ class GroupMember:
     """Joins with the first `settle`. ``starting`` gives the first offset of partitions without a committed one."""
 
     def __init__(self, settings: ClientSettings, starting: Starting) -> None:
-        self.positions: dict[TopicPartition, int] = {}  # what is owned, and where its next batch begins
-        self.committed: dict[TopicPartition, int] = {}  # of what is owned; -1 where the group has none
+        self._offsets = OwnedOffsets()
+        self.positions = self._offsets.positions  # what is owned, and where its next batch begins
         self._generation = -1  # the last whose assignment was taken up
         self._settings, self._starting = settings, starting
         self._changed = threading.Event()
@@ -104,11 +105,7 @@ class GroupMember:
         membership, waiting = self._member, self._member.for_poll
         revoked = [e for e in waiting if isinstance(e, Revoke) and (e.lost or membership.machine.lost)]
         lost = {tp for e in revoked for tp in e.partitions}
-        new = {
-            tp: offset
-            for tp, offset in processed.items()
-            if tp in self.positions and tp not in lost and offset > self.committed[tp]
-        }
+        new = self._offsets.to_commit(processed, lost)
         if not new:
             return True
         assert self._committer is not None
@@ -118,7 +115,7 @@ class GroupMember:
             return False
         except CommitFailedError:
             return True  # the group has moved on; the new owners read it again from the last commit
-        self.committed.update(new)
+        self._offsets.commit_made(new)
         return True
 
     def _take_up(self) -> None:
@@ -126,9 +123,7 @@ class GroupMember:
         while queue:
             match queue[0]:
                 case Revoke(partitions):
-                    for tp in partitions:
-                        self.positions.pop(tp, None)
-                        self.committed.pop(tp, None)
+                    self._offsets.revoked(partitions)
                     self._run(self._gave_up())
                 case Assigned(partitions, generation):
                     self._own(partitions)
@@ -139,20 +134,15 @@ class GroupMember:
         self._member.revoked()
 
     def _own(self, partitions: tuple[TopicPartition, ...]) -> None:
-        owned = set(partitions)
-        for tp in [tp for tp in self.positions if tp not in owned]:
-            del self.positions[tp], self.committed[tp]
-        added = [tp for tp in partitions if tp not in self.positions]
+        self._offsets.assigned(partitions)
+        added = self._offsets.unknown()
         if not added:
             return
         assert self._committer is not None
-        committed: dict[TopicPartition, int] = {}
-        for partition, position in self._run(self._committer.committed(added)).items():
-            committed[partition] = position.offset
+        looked_up = self._run(self._committer.committed(added))
+        committed: dict[TopicPartition, int] = {tp: at.offset for tp, at in looked_up.items()}
         new = [tp for tp in added if committed[tp] < 0]
-        begin = committed | (self._starting(new) if new else {})
-        for tp in added:
-            self.positions[tp], self.committed[tp] = begin[tp], committed[tp]
+        self._offsets.looked_up(committed, self._starting(new) if new else {})
 
     def leave(self, reason: str) -> None:
         """Leaves the group and ends the thread; waits at most some seconds."""

@@ -1,0 +1,67 @@
+"""The offsets of a member's partitions: where reading continues, and what the group has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class OwnedOffsets:
+    """``positions`` and ``committed`` have the partitions whose committed offset was looked up; it is -1 where the group has
+    none."""
+
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    _owned: dict[TopicPartition, None] = field(default_factory=dict)
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """From now on these are owned; those kept keep their positions."""
+        self._owned = dict.fromkeys(partitions)
+        self._drop([tp for tp in self.positions if tp not in self._owned])
+
+    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are owned no more."""
+        dropped = list(partitions)
+        for tp in dropped:
+            self._owned.pop(tp, None)
+        self._drop(dropped)
+
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            self.positions.pop(tp, None)
+            self.committed.pop(tp, None)
+
+    def unknown(self) -> list[TopicPartition]:
+        """The owned partitions whose committed offset is to be looked up."""
+        return [tp for tp in self._owned if tp not in self.positions]
+
+    def looked_up(self, committed: Mapping[TopicPartition, int], starting: Mapping[TopicPartition, int]) -> None:
+        """Reading begins at the committed offset, or at ``starting`` where that is -1. A partition that has a position by
+        now, or is not owned any more, is left alone."""
+        for tp, offset in committed.items():
+            if tp in self._owned and tp not in self.positions:
+                self.committed[tp] = offset
+                self.positions[tp] = offset if offset >= 0 else starting[tp]
+
+    def advance(self, count: Callable[[], int]) -> None:
+        """As many records more were read of each partition with a position."""
+        for tp in self.positions:
+            self.positions[tp] += count()
+
+    def to_commit(
+        self, processed: Mapping[TopicPartition, int], lost: Collection[TopicPartition] = ()
+    ) -> dict[TopicPartition, int]:
+        """Of what was processed, what may be committed: never an offset before the committed one, never a partition that is
+        not owned, or is lost to another member."""
+        return {
+            tp: offset
+            for tp, offset in processed.items()
+            if tp in self.positions and tp not in lost and offset > self.committed[tp]
+        }
+
+    def commit_made(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The group has committed these; of partitions given up meanwhile nothing is kept."""
+        self.committed.update({tp: offset for tp, offset in offsets.items() if tp in self.committed})

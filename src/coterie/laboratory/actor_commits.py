@@ -1,0 +1,156 @@
+"""A laboratory consumer's offsets and commits: the client's machines, driven in virtual time over the actor's network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from coterie.backoff import Backoff
+from coterie.cluster_metadata import GROUP as OF_GROUP
+from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.auto_commit import AutoCommitSchedule
+from coterie.consuming.commit_requests import CommitOffsets
+from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, LookUpCoordinator, SendCommit
+from coterie.consuming.owned_offsets import OwnedOffsets, TopicPartition
+from coterie.coordinator.offsets.fetch import fetch_offsets
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.offset_commit import OffsetCommitResponse
+
+if TYPE_CHECKING:
+    from coterie.laboratory.member_actor import MemberActor
+
+NODE_ID = 1
+METADATA_MAX_AGE_MS = 300_000
+
+
+class ActorCommits:
+    """Of one life of the process. ``interval_ms`` None: no automatic commits. Positions start at the committed offsets, which
+    are looked up after an assignment, or at 0."""
+
+    def __init__(self, actor: MemberActor, interval_ms: int | None) -> None:
+        self.offsets = OwnedOffsets()
+        self._actor = actor
+        self._group_id = actor.config.group_id
+        self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
+        self._machine = Commits(self._known, self._group_id, Backoff(), actor.machine)
+        self._schedule = AutoCommitSchedule(self._machine, interval_ms)
+        self._schedule.restart(actor.clock_ms())
+        self._blocking: dict[int, Callable[[], None]] = {}  # what follows the end of a synchronous commit
+        self._is_looking_up = False
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether the process waits for a commit, and polls only after it."""
+        return bool(self._blocking)
+
+    def poll(self) -> None:
+        """Begins the automatic commit that is due."""
+        self._schedule.poll(self.consumed, self._actor.clock_ms())
+
+    def consumed(self) -> dict[TopicPartition, int]:
+        """The positions."""
+        return dict(sorted(self.offsets.positions.items()))
+
+    def commit_async(self, offsets: CommitOffsets) -> None:
+        """Tried once; its end is of no consequence."""
+        if offsets:
+            self._machine.commit_async(offsets)
+
+    def commit_sync(self, timeout_ms: int) -> None:
+        """The process does not poll until it has ended."""
+        if self.offsets.positions:
+            self._blocking[self._machine.commit(self.consumed(), self._actor.clock_ms(), timeout_ms)] = lambda: None
+
+    def commit_before_revocation(self, follow: Callable[[], None]) -> None:
+        """``follow()`` is called once the commit has ended, max.poll.interval.ms later at most; at once where there is none."""
+        timeout_ms = self._actor.config.max_poll_interval_ms
+        token = self._schedule.commit_now(self.consumed, self._actor.clock_ms(), timeout_ms)
+        if token is None:
+            follow()
+        else:
+            self._blocking[token] = follow
+
+    # -- driving the machine --------------------------------------------------------------------------------------------
+
+    def pump(self) -> bool:
+        """Carries out what is due; False where nothing was."""
+        effects = self._machine.next(self._actor.clock_ms())
+        for effect in effects:
+            self._carry_out(effect)
+        return bool(effects)
+
+    def check(self) -> None:
+        """After `pump`, nothing is due at the same time: neither an effect nor a deadline, which would be a busy loop; and no
+        synchronous commit is open that nothing would end."""
+        now_ms = self._actor.clock_ms()
+        effects, due_ms = self._machine.next(now_ms), self._machine.next_deadline_ms()
+        assert not effects, f"due at {now_ms} after everything due at {now_ms}: {effects}"
+        assert due_ms is None or due_ms > now_ms, f"a deadline of {due_ms} at {now_ms}"
+        assert due_ms is not None or not self._blocking, f"nothing ends the commits {list(self._blocking)}"
+
+    def next_deadline_ms(self) -> float | None:
+        """By the process's clock."""
+        return self._machine.next_deadline_ms()
+
+    def _carry_out(self, effect: CommitEffect) -> None:
+        match effect:
+            case SendCommit(request=request, token=token):
+                self._actor.send(
+                    request, lambda response: self._received(token, response), lambda: self._lost_connection(token)
+                )
+            case LookUpCoordinator():
+                self._actor.later(self._look_up_coordinator)
+            case CommitEnded(token=token):
+                self._schedule.ended(effect, self._actor.clock_ms(), 0)
+                self._blocking.pop(token, lambda: None)()
+
+    def _received(self, token: int, response: Message) -> None:
+        assert isinstance(response, OffsetCommitResponse)
+        self._machine.answered(token, response, self._actor.clock_ms(), self._jitter())
+
+    def _lost_connection(self, token: int) -> None:
+        self._machine.request_failed(token, ErrorCode.NETWORK_EXCEPTION, self._actor.clock_ms(), self._jitter())
+
+    def _jitter(self) -> float:
+        return self._actor.world.random.uniform(-1, 1)
+
+    def _look_up_coordinator(self) -> None:
+        is_there = self._actor.broker.up and not self._actor.cut_off()
+        if is_there:
+            self.coordinator_found()
+        code = ErrorCode.NONE if is_there else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._machine.coordinator_looked_up(code, self._actor.clock_ms(), self._jitter())
+
+    def coordinator_found(self) -> None:
+        """By this part or by the membership: a client's parts share what they know."""
+        here = Coordinator(self._group_id, NODE_ID, "laboratory", 9092)
+        self._known.coordinator_received(self._group_id, OF_GROUP, FindCoordinatorResponse(coordinators=[here]))
+
+    # -- positions ------------------------------------------------------------------------------------------------------
+
+    def look_up_positions(self) -> None:
+        """OffsetFetch for the partitions without a position, one request at a time; tried again with a later poll."""
+        unknown = self.offsets.unknown()
+        if unknown and not self._is_looking_up:
+            self._is_looking_up = True
+            self._actor.later(lambda: self._positions_requested(unknown))
+
+    def _positions_requested(self, partitions: list[TopicPartition]) -> None:
+        actor = self._actor
+        self._is_looking_up = False
+        if not actor.broker.up or actor.cut_off():
+            return
+        requested: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            requested.setdefault(topic, []).append(partition)
+        response = fetch_offsets(actor.broker.shard.groups.get(self._group_id), requested)
+        committed = {(topic, p.partition_index): p.committed_offset for topic, ps in response.items() for p in ps}
+        self._is_looking_up = True
+        actor.later(lambda: self._positions_received(committed))
+
+    def _positions_received(self, committed: dict[TopicPartition, int]) -> None:
+        self._is_looking_up = False
+        if not self._actor.cut_off():
+            self.offsets.looked_up(committed, dict.fromkeys(committed, 0))
