@@ -12,7 +12,7 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTED_ROOMS = ("assignors", "coordinator", "log", "records")
+DOCUMENTED_ROOMS = ("assignors", "bench", "coordinator", "log", "pipeline", "records", "rocketmq", "zookeeper")
 SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
 # The sleeps in tests, and what each is for; a count that has fallen is lowered here.
 SLEEPS = {

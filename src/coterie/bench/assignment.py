@@ -33,6 +33,8 @@ def assignment_rows(_: Path) -> Iterator[Measurement]:
 
 
 def main() -> None:
+    """Prints a line ``CASE<TAB>SECONDS`` for each large group of `large_cases`, then ``memory<TAB>MB`` at its
+    highest."""
     for what, case in large_cases():
         started = time.perf_counter()
         case.ours()

@@ -32,6 +32,8 @@ def bind(core: int, pid: int = 0) -> None:
 
 @contextmanager
 def coterie(folder: Path, delay_ms: int) -> Iterator[tuple[Address, subprocess.Popen[str]]]:
+    """A coterie broker bound to BROKER_CORE, with its address and process; ``delay_ms`` is
+    group.initial.rebalance.delay.ms."""
     with broker(folder / "coterie", delay_ms) as (address, process):
         bind(BROKER_CORE, process.pid)
         yield address, process
@@ -39,6 +41,8 @@ def coterie(folder: Path, delay_ms: int) -> Iterator[tuple[Address, subprocess.P
 
 @contextmanager
 def kafka(folder: Path, delay_ms: int) -> Iterator[Address]:
+    """An Apache Kafka bound to BROKER_CORE whose group coordinator answers; ``delay_ms`` as for `coterie`. Raises
+    CannotRun."""
     settings = {
         "group.initial.rebalance.delay.ms": str(delay_ms),
         "group.coordinator.append.linger.ms": "0",

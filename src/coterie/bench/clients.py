@@ -163,6 +163,8 @@ def rate(verb: str, name: str, address: str, count: int) -> float:
 
 
 def main() -> None:
+    """``VERB NAME ADDRESS COUNT`` of the command line: prints the records per second of one client. The imports are
+    made before the clock starts."""
     verb, name, address, count = sys.argv[1:]
     runner = RUNNERS[verb][name]
     for module in ("coterie.client", "coterie.records.columnar", "coterie.records.unfolding"):

@@ -31,6 +31,7 @@ BATCH_BYTES = 1_000_000
 
 
 def create_topic(address: tuple[str, int], partitions: int = 1) -> None:
+    """The topic that `produce` and `fetch` use, and group members subscribe to. Raises KafkaError."""
     broker = BrokerSocket(*address)
     for result in broker.request(CreateTopicsRequest([CreatableTopic(TOPIC, partitions, -1)])).topics:
         check(result.error_code, result.error_message)

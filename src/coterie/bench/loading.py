@@ -39,6 +39,7 @@ def write_commits(log: OffsetsLog, records: int) -> None:
 
 
 def open_log(folder: Path) -> OffsetsLog:
+    """The log that `write_commits` filled in the folder, as a broker opens it after an orderly end."""
     config = LogConfig(segment_bytes=SEGMENT_BYTES)
     return OffsetsLog(PartitionLog.open(DiskFileSystem(folder), "__consumer_offsets-0", config, clean=True))
 

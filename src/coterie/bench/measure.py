@@ -72,6 +72,7 @@ def resident_mb(pid: int) -> float:
 
 
 def start_and_memory(_: Path) -> Iterable[Measurement]:
+    """Seconds from the start of a process to its first response (the median of three), and its resident memory then."""
     times, memory = [], 0.0
     for _attempt in range(3):
         started = time.perf_counter()
@@ -86,6 +87,7 @@ def start_and_memory(_: Path) -> Iterable[Measurement]:
 
 
 def produce_and_fetch(folder: Path) -> Iterable[Measurement]:
+    """MB/s of one connection, with records of 100 and of 1,024 bytes, in batches."""
     rows = []
     for size in (100, 1024):
         os.sync()  # what the run before left to be written must not slow this one
@@ -100,6 +102,7 @@ def produce_and_fetch(folder: Path) -> Iterable[Measurement]:
 
 
 def group_load(folder: Path) -> Iterable[Measurement]:
+    """Heartbeats and commits per second, over 1, 100 and 1,000 connections with a group of one member each."""
     rows = []
     for connections in (1, 100, 1000):
         with broker(folder / f"groups-{connections}") as (address, _):
@@ -115,6 +118,8 @@ def group_load(folder: Path) -> Iterable[Measurement]:
 
 
 def rebalances(_: Path) -> Iterable[Measurement]:
+    """Milliseconds in which a first generation of 10 and of 200 members forms, group.initial.rebalance.delay.ms of 3 s
+    included."""
     rows = []
     for members in (10, 200):
         with broker(initial_delay_ms=3000) as (address, _process):

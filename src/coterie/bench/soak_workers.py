@@ -65,6 +65,8 @@ _stopped: list[int] = []
 
 
 def main(kind: str, address: str, topic: str, log: str, group: str = "") -> None:
+    """One process of a soak: a ``producer``, or a consumer of ``group``; writes its records to the file ``log`` until
+    SIGTERM."""
     signal.signal(signal.SIGTERM, lambda number, _: _stopped.append(number))
     work = produce(address, topic, Path(log)) if kind == "producer" else consume(address, topic, Path(log), group)
     asyncio.run(work)

@@ -26,6 +26,7 @@ async def watch(owned: Callable[[], Iterable[Any]]) -> None:
 
 
 async def classic(servers: str, group: str, name: str, assignor: str, instance: str, session_ms: str) -> None:
+    """A consumer of Kafka's classic protocol; ``instance`` empty: a dynamic member."""
     from coterie.client import Consumer
 
     settings: dict[str, Any] = {
@@ -46,6 +47,7 @@ async def classic(servers: str, group: str, name: str, assignor: str, instance: 
 
 
 async def zookeeper(address: str, group: str, name: str, session_ms: str) -> None:
+    """A high-level consumer of Kafka 0.8 with one stream."""
     from coterie.client.zookeeper import ZooKeeperConsumer
 
     settings = {
@@ -61,6 +63,7 @@ async def zookeeper(address: str, group: str, name: str, session_ms: str) -> Non
 
 
 async def rocketmq(name_server: str, group: str, name: str, kind: str) -> None:
+    """A push consumer of RocketMQ; ``kind`` is "orderly" or "concurrently"."""
     from coterie.client.rocketmq import RocketMQConsumer
 
     consumer = RocketMQConsumer(

@@ -23,6 +23,8 @@ class Limits:
 
 
 class Sampler(Protocol):
+    """What estimates the size of the next records, for limits in bytes."""
+
     def record_bytes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
         """The mean size of the records there, per partition."""
         ...

@@ -17,6 +17,7 @@ _TYPES = {
 
 
 def column_names(ddl: str) -> list[str]:
+    """The names of a schema's columns, in order; ``ddl`` is Spark's ``name type, name type``."""
     return [column.split()[0] for column in ddl.split(", ")]
 
 

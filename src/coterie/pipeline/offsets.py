@@ -21,4 +21,5 @@ def as_json(offsets: Mapping[TopicPartition, int]) -> TopicOffsets:
 
 
 def from_json(offsets: TopicOffsets) -> dict[TopicPartition, int]:
+    """Spark's JSON of offsets, ``{topic: {"0": offset}}``, by partition."""
     return {(topic, int(p)): offset for topic, by in offsets.items() for p, offset in by.items()}

@@ -284,6 +284,7 @@ def _markdown() -> Iterator[str]:
 
 
 def markdown() -> str:
+    """The page docs/spark-options.md, made of OPTIONS and the refused settings."""
     return "\n".join(_markdown()) + "\n"
 
 

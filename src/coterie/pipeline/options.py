@@ -112,6 +112,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
+    """A write's options. ``topic`` None: the rows name theirs; ``warnings`` are about options without effect."""
+
     client: dict[str, str] = field(repr=False)
     topic: str | None
     exactly_once: bool

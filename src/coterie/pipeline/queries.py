@@ -61,6 +61,7 @@ def follow(query: Any, stop: Callable[[], bool], report: Callable[[str], None] |
 
 
 def raise_failure(query: Any) -> None:
+    """Raises the StreamingQueryException with which a query ended; returns where it ended without one."""
     failure = query.exception()
     if failure is not None:
         raise failure

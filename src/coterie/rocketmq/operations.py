@@ -53,6 +53,8 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Unlock:
+    """UNLOCK_BATCH_MQ to their brokers, one way: no response is awaited."""
+
     queues: tuple[MessageQueue, ...]
 
 

@@ -39,6 +39,7 @@ def _fields(**values: object) -> dict[str, str]:
 
 
 def route(topic: str) -> RemotingCommand:
+    """GET_ROUTEINFO_BY_TOPIC to a name server."""
     return RemotingCommand(ROUTE, _fields(topic=topic, acceptStandardJsonOnly=True))
 
 
@@ -72,6 +73,8 @@ def _queue_count(number: object) -> int:
 
 
 def heartbeat(client_id: str, group: str, topics: Iterable[str], sub_version: int) -> RemotingCommand:
+    """HEART_BEAT to every broker: registers a clustering push consumer that subscribes to whole topics. ``sub_version``
+    rises with each change of the subscription."""
     subscriptions = [
         {
             "topic": topic,
@@ -98,10 +101,12 @@ def heartbeat(client_id: str, group: str, topics: Iterable[str], sub_version: in
 
 
 def unregister(client_id: str, group: str) -> RemotingCommand:
+    """UNREGISTER_CLIENT: the brokers forget the consumer at once and notify the others of its group."""
     return RemotingCommand(UNREGISTER, _fields(clientID=client_id, consumerGroup=group))
 
 
 def consumer_list(group: str) -> RemotingCommand:
+    """GET_CONSUMER_LIST_BY_GROUP: the client ids of a group, as one broker knows them."""
     return RemotingCommand(CONSUMER_LIST, _fields(consumerGroup=group))
 
 
@@ -123,6 +128,7 @@ def _queues(queues: Iterable[MessageQueue]) -> list[dict[str, object]]:
 
 
 def lock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> RemotingCommand:
+    """LOCK_BATCH_MQ: the response has the queues that are now locked for this client."""
     body = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
     return RemotingCommand(LOCK, {}, _json(body))
 
@@ -137,15 +143,18 @@ def locked_of(answer: RemotingCommand) -> set[MessageQueue]:
 
 
 def unlock(group: str, client_id: str, queues: Iterable[MessageQueue]) -> RemotingCommand:
+    """UNLOCK_BATCH_MQ, one way."""
     body = {"consumerGroup": group, "clientId": client_id, "mqSet": _queues(queues), "onlyThisBroker": False}
     return RemotingCommand(UNLOCK, {}, _json(body), flag=ONEWAY_FLAG)
 
 
 def query_offset(group: str, queue: MessageQueue) -> RemotingCommand:
+    """QUERY_CONSUMER_OFFSET: the group's committed offset of a queue; QUERY_NOT_FOUND without one."""
     return RemotingCommand(QUERY_OFFSET, _fields(consumerGroup=group, topic=queue.topic, queueId=queue.queue_id))
 
 
 def update_offset(group: str, queue: MessageQueue, offset: int) -> RemotingCommand:
+    """UPDATE_CONSUMER_OFFSET, one way: commits the offset of the next message."""
     fields = _fields(consumerGroup=group, topic=queue.topic, queueId=queue.queue_id, commitOffset=offset)
     return RemotingCommand(UPDATE_OFFSET, fields, flag=ONEWAY_FLAG)
 
@@ -158,6 +167,8 @@ def end_offset(queue: MessageQueue, code: int) -> RemotingCommand:
 def pull(
     group: str, queue: MessageQueue, offset: int, sub_version: int, suspend_ms: int, count: int
 ) -> RemotingCommand:
+    """PULL_MESSAGE: at most ``count`` messages from ``offset`` on. The broker holds the request for ``suspend_ms``
+    where there are none; the response commits nothing."""
     return RemotingCommand(
         PULL,
         _fields(
@@ -177,6 +188,7 @@ def pull(
 
 
 def send(group: str, queue: MessageQueue, body: bytes, now_ms: int) -> RemotingCommand:
+    """SEND_MESSAGE: one message of a producer group; ``now_ms`` is its born timestamp."""
     return RemotingCommand(
         SEND,
         _fields(
@@ -198,6 +210,7 @@ def send(group: str, queue: MessageQueue, body: bytes, now_ms: int) -> RemotingC
 
 
 def create_topic(topic: str, queues: int) -> RemotingCommand:
+    """UPDATE_AND_CREATE_TOPIC at one broker: a topic with so many queues to read and to write."""
     return RemotingCommand(
         CREATE_TOPIC,
         _fields(

@@ -14,11 +14,11 @@ class ZooKeeperError(Exception):
 
 
 class NodeExists(ZooKeeperError):
-    pass
+    """The node to create exists."""
 
 
 class NoNode(ZooKeeperError):
-    pass
+    """The node does not exist; of a create, its parent."""
 
 
 class NotEmpty(ZooKeeperError):

@@ -29,10 +29,12 @@ _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, Overf
 
 
 def members(group_id: str) -> str:
+    """The parent of the group's registrations."""
     return f"{CONSUMERS}/{group_id}/ids"
 
 
 def member(group_id: str, consumer_id: str) -> str:
+    """A consumer's registration, ephemeral: its streams by topic, as `registration` writes them."""
     return f"{members(group_id)}/{consumer_id}"
 
 
@@ -43,30 +45,37 @@ def members_of(group_id: str, consumer_ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def owners(group_id: str, topic: str) -> str:
+    """The parent of the owner nodes of a topic's partitions."""
     return f"{CONSUMERS}/{group_id}/owners/{topic}"
 
 
 def owner(group_id: str, topic: str, partition: int) -> str:
+    """A partition's owner node, ephemeral: the id of the consumer's thread."""
     return f"{owners(group_id, topic)}/{partition}"
 
 
 def offsets(group_id: str, topic: str) -> str:
+    """The parent of the group's committed offsets of a topic."""
     return f"{CONSUMERS}/{group_id}/offsets/{topic}"
 
 
 def offset(group_id: str, topic: str, partition: int) -> str:
+    """A committed offset, persistent: that of the next message, in digits."""
     return f"{offsets(group_id, topic)}/{partition}"
 
 
 def topic(name: str) -> str:
+    """A topic's partitions with their replicas."""
     return f"{TOPICS}/{name}"
 
 
 def partition_state(topic_name: str, partition: int) -> str:
+    """A partition's leader and epoch, which the controller writes."""
     return f"{topic(topic_name)}/partitions/{partition}/state"
 
 
 def broker(broker_id: int) -> str:
+    """A broker's registration, ephemeral: its host and port."""
     return f"{BROKERS}/{broker_id}"
 
 

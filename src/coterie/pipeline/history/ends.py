@@ -73,4 +73,5 @@ def _reached(folder: Path) -> Iterator[tuple[int, int]]:
 
 
 def as_frame(spark: Any, rows: Iterable[Row]) -> Any:
+    """A DataFrame of ENDS."""
     return spark.createDataFrame(list(rows), ENDS)

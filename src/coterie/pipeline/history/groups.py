@@ -103,6 +103,8 @@ def topics_of(value: GroupMetadataValue | None, member: MemberMetadata) -> list[
 
 
 def assigned(value: GroupMetadataValue | None, member: MemberMetadata) -> list[tuple[str, int]]:
+    """The (topic, partition) pairs of a member's assignment; none for a group that is not of consumers, and where the
+    bytes are no consumer's."""
     if value is None or value.protocol_type != "consumer":
         return []
     try:

@@ -35,6 +35,9 @@ class NothingToRead(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
+    """A piece of one partition of `__consumer_offsets`, as a row of RANGES: of a file (``path``) the bytes from
+    ``first`` to ``last``, of a broker (``host``, ``port``) the offsets."""
+
     path: str | None
     host: str | None
     port: int | None
