@@ -125,6 +125,9 @@ def test_the_laboratory_from_the_command_line() -> None:
     done = coterie("lab", "fuzz", "--of", "producers", "--seeds", "4", "--minutes", "1", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["commits"] > 10
+    done = coterie("lab", "fuzz", "--of", "records", "--seeds", "2", "--minutes", "1", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["acknowledged"] > 100
 
 
 def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:

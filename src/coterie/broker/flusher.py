@@ -49,13 +49,24 @@ class Flusher:
 
     def __init__(self, scheduler: Scheduler, sync: SyncFiles, failed: Callable[[OSError], None]) -> None:
         self._scheduler, self._sync, self._failed = scheduler, sync, failed
-        self._dirty: set[PartitionLog] = set()
+        self._dirty: dict[PartitionLog, None] = {}  # in the order of their first append
         self._waiting: list[Callable[[], None]] = []
-        self._running = False
+        self._syncing: dict[PartitionLog, None] = {}
+        self._running = self._is_over = False
+
+    def fail(self, error: OSError) -> None:
+        """A sync failed, this one's or a log's own."""
+        if not self._is_over:
+            self._is_over = True
+            self._failed(error)
+
+    def is_syncing(self, log: PartitionLog) -> bool:
+        """Whether something that was appended to ``log`` waits for a sync."""
+        return log in self._syncing or log in self._dirty
 
     def after_sync(self, log: PartitionLog, then: Callable[[], None] | None = None) -> None:
         """Syncs ``log`` soon and calls ``then`` once it is on the disk."""
-        self._dirty.add(log)
+        self._dirty[log] = None
         if then is not None:
             self._waiting.append(then)
         if not self._running:
@@ -64,14 +75,16 @@ class Flusher:
 
     def _begin(self) -> None:
         dirty, waiting = self._dirty, self._waiting
-        self._dirty, self._waiting = set(), []
+        self._syncing, self._dirty, self._waiting = dirty, {}, []
         for log in dirty:
             log.unflushed_messages = 0
         self._sync([log.segments[-1].file for log in dirty], partial(self._end, waiting))
 
     def _end(self, waiting: list[Callable[[], None]], error: OSError | None) -> None:
+        self._syncing = {}
         if error is not None:
-            self._failed(error)
+            self.fail(error)
+        if self._is_over:
             return
         for then in waiting:
             then()

@@ -290,6 +290,7 @@ class GroupCoordinator:
             hosted.log.append_marker(
                 marker.producer_id, marker.producer_epoch, committed, marker.coordinator_epoch, now_ms
             )
+            hosted.partition.sync_if_due()
         except OSError as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
         hosted.shard.end_transaction(marker.producer_id, committed, now_ms)

@@ -70,6 +70,7 @@ class BrokerNode:
             self.settings.current.telemetry_max_bytes, self._client_metrics_configs, lambda: self._uuid().bytes
         )
         self.flusher = Flusher(scheduler, sync, disk_failed)
+        self.topics.on_sync_failed = self.flusher.fail
         self.groups = GroupCoordinator(
             self.settings, self.topics, self.clock, scheduler, self.flusher, lambda: str(self._uuid())
         )

@@ -61,7 +61,7 @@ class Partition:
     topic: str
     index: int
     log: PartitionLog
-    watchers: set[Callable[[], None]] = field(default_factory=set)
+    watchers: dict[Callable[[], None], None] = field(default_factory=dict)  # in the order of their requests
 
     def appended(self) -> None:
         """Calls every watcher."""
@@ -71,6 +71,11 @@ class Partition:
     def sync_due(self) -> bool:
         """Whether flush.messages requires an fsync before the latest append is acknowledged."""
         return self.log.unflushed_messages >= self.log.config.flush_messages
+
+    def sync_if_due(self) -> None:
+        """At once. Raises OSError."""
+        if self.sync_due():
+            self.log.sync()
 
 
 @dataclass(slots=True)

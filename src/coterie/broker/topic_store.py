@@ -17,7 +17,7 @@ from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, UnreadableFile
 from coterie.log.loading import ClosedLog
-from coterie.log.partition_log import PartitionLog
+from coterie.log.partition_log import PartitionLog, SyncFailed
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ _REMEDY = "restore it from a backup, or move it away: topics are then made of th
 class TopicStore:
     """Loads and saves all topics of a data folder; what does not fit in the folder is reported."""
 
-    def __init__(self, fs: FileSystem, settings: BrokerSettings, report: Report) -> None:
-        self._fs, self._settings, self._report = fs, settings, report
+    def __init__(self, fs: FileSystem, settings: BrokerSettings, report: Report, sync_failed: SyncFailed) -> None:
+        self._fs, self._settings, self._report, self._sync_failed = fs, settings, report, sync_failed
         self._checkpoints = LogCheckpoints(fs, report)
 
     def load(self) -> list[Topic]:
@@ -115,6 +115,7 @@ class TopicStore:
                 start_offset=self._checkpoints.starts.get(directory, 0),
                 closed=self._checkpoints.closed.get(directory),
                 report=self._report,
+                sync_failed=self._sync_failed,
             )
             log.cleaned_until = min(self._checkpoints.cleaned.get(directory, 0), log.end_offset)
             topic.partitions.append(Partition(topic.name, index, log))

@@ -21,7 +21,7 @@ from coterie.broker.turns import finish
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
-from coterie.log.partition_log import PartitionLog
+from coterie.log.partition_log import PartitionLog, SyncFailed
 from coterie.wire.errors import ErrorCode, Refusal
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ class Topics:
         self.by_id: dict[bytes, Topic] = {}
         self.findings: list[Finding] = []
         self.on_finding: Report = unreported
-        self._store = TopicStore(fs, settings, self.report)
+        self.on_sync_failed: SyncFailed = lambda error: None
+        self._store = TopicStore(fs, settings, self.report, self.sync_failed)
         self.on_change: Callable[[], None] = lambda: None
         self.room: Callable[[], int] = lambda: _NO_LIMIT  # the number of files that the process may still open
         self._creating: set[str] = set()
@@ -60,6 +61,10 @@ class Topics:
         """Keeps a finding; a finding after the start is logged at once."""
         self.findings.append(finding)
         self.on_finding(finding)
+
+    def sync_failed(self, error: OSError) -> None:
+        """A log could not be synced: the broker must stop."""
+        self.on_sync_failed(error)
 
     def save_start_offsets(self) -> None:
         """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention. Raises OSError."""
@@ -153,7 +158,14 @@ class Topics:
                     Partition(
                         topic.name,
                         index,
-                        PartitionLog.open(self._fs, directory, config, clean=True, report=self.report),
+                        PartitionLog.open(
+                            self._fs,
+                            directory,
+                            config,
+                            clean=True,
+                            report=self.report,
+                            sync_failed=self.sync_failed,
+                        ),
                     )
                 )
                 yield

@@ -1,8 +1,8 @@
 """The transaction coordinator's driver: `__transaction_state` is its log, markers go into the partitions of this broker.
 
 All on the event loop and within one turn: a transaction is decided (appended as prepared), its markers are written into
-every partition, and its end is appended, before the producer is answered. After a crash what was decided is completed
-when the state is loaded.
+every partition, and its end is appended, before the producer is answered; where the topics ask for a sync, each of these is
+on the disk before the next is written. After a crash what was decided is completed when the state is loaded.
 """
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ class TransactionCoordinator:
         record = (transaction.updated_ms, transaction.key(), transaction.value(), ())
         try:
             partition.log.append_own(encode_batch([record]), transaction.updated_ms)
+            partition.sync_if_due()
         except OSError as error:
             logger.error("%s cannot be written: %s", TRANSACTIONS_TOPIC, error)
             raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
@@ -189,6 +190,7 @@ class TransactionCoordinator:
         ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
         try:
             written.log.append_own(end_of_transaction(*ended, now_ms), now_ms)
+            written.sync_if_due()
         except OSError as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
         written.appended()

@@ -6,7 +6,7 @@ import gc
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -48,6 +48,7 @@ lab.add_command(study)
 STORIES = {
     "members": ("events", "rebalances", "broker_crashes", "compactions"),
     "producers": ("events", "commits", "aborts", "refused", "broker_crashes"),
+    "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
 }
 
 
@@ -58,7 +59,10 @@ NOUNS = {
     "rebalances": ("rebalance", ""),
     "commits": ("commit", ""),
     "aborts": ("abort", ""),
+    "acknowledged": ("batch acknowledged", "batches acknowledged"),
     "refused": ("refusal", ""),
+    "transactions": ("transaction", ""),
+    "disk_failures": ("failure of the disk", "failures of the disk"),
     "broker_crashes": ("broker crash", "broker crashes"),
     "compactions": ("compaction", ""),
 }
@@ -74,7 +78,7 @@ NOUNS = {
 @click.option("--spark", metavar="MASTER", help="Run the seeds on this Spark master instead of this machine's cores.")
 @json_option
 def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, as_json: bool) -> None:
-    """Run members, or transactional producers, and a broker under random faults.
+    """Run members, transactional producers, or writers and readers of records, and a broker under random faults.
 
     Exits 1 where a seed breaks a rule. A failure is printed with its seed and the commit; a failure of members also with
     its story in the language of tests/spec, shrunk.
@@ -173,12 +177,16 @@ def _on_cores(story: str, seeds: range, minutes: float) -> Iterator[Result]:
 
 def _one(story: str, seed: int, minutes: float) -> Result:
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
+    from coterie.laboratory.node.story import run_records_seed
     from coterie.laboratory.transaction_fuzz import run_transaction_seed
 
+    runs: dict[str, Callable[[int, float], Any]] = {
+        "members": run_seed,
+        "producers": run_transaction_seed,
+        "records": run_records_seed,
+    }
     try:
-        if story == "producers":
-            return seed, asdict(run_transaction_seed(seed, minutes)), ""
-        return seed, asdict(run_seed(seed, minutes)), ""
+        return seed, asdict(runs[story](seed, minutes)), ""
     except FuzzFailure as failure:
         return seed, {}, str(failure)
 

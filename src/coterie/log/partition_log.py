@@ -7,6 +7,7 @@ Single writer, no replicas: the high watermark is the end of the log.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 MAX_TIMESTAMP = -3
+SyncFailed = Callable[[OSError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,14 @@ class Appended:
 class PartitionLog:
     """The log of one partition in one directory."""
 
-    def __init__(self, fs: FileSystem, directory: str, config: LogConfig, report: Report = unreported) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        config: LogConfig,
+        report: Report = unreported,
+        sync_failed: SyncFailed = lambda error: None,
+    ) -> None:
         self.directory = directory
         self.config = config
         self.producers = Producers()
@@ -57,7 +66,7 @@ class PartitionLog:
         self.appended_bytes = 0  # of batches, since the log was opened
         self.cleaned_until = 0  # compaction has seen everything before this offset
         self.fs = fs
-        self._report = report
+        self._report, self._sync_failed = report, sync_failed
         self._stale_aborted = False  # a `.txnindex` lacks entries
 
     @classmethod
@@ -71,11 +80,12 @@ class PartitionLog:
         start_offset: int = 0,
         closed: ClosedLog | None = None,
         report: Report = unreported,
+        sync_failed: SyncFailed = lambda error: None,
     ) -> PartitionLog:
         """Opens or makes the log. ``clean``: it was closed in order; ``closed``: its files at that time; otherwise
         the last segment is read whole and a torn tail is cut off. What does not fit is mended and goes to ``report``.
-        Raises OSError, or UnreadableFile."""
-        log = cls(fs, directory, config, report)
+        ``sync_failed`` gets the error of a sync: nobody knows then what the disk holds. Raises OSError, or UnreadableFile."""
+        log = cls(fs, directory, config, report, sync_failed)
         existed = fs.exists(directory)
         fs.make_directory(directory)
         loader = SegmentLoader(
@@ -208,7 +218,7 @@ class PartitionLog:
         full = active.size + incoming.size > self.config.segment_bytes
         wide = active.next_offset - active.base_offset > 2**31 - 1_000_000
         if full or wide or self._age_ms(active, incoming, now_ms) > self.config.roll_ms:
-            active.sync()
+            self._sync(active)
             self._start_segment(active.next_offset)
 
     @staticmethod
@@ -417,7 +427,14 @@ class PartitionLog:
     def sync(self) -> None:
         """Returns once all that was appended is on the disk."""
         self.unflushed_messages = 0
-        self.segments[-1].sync()
+        self._sync(self.segments[-1])
+
+    def _sync(self, segment: Segment) -> None:
+        try:
+            segment.sync()
+        except OSError as error:
+            self._sync_failed(error)
+            raise
 
     def close(self) -> ClosedLog:
         """Syncs, writes the producers' snapshot and closes the files; returns what a later `open` should find. Raises

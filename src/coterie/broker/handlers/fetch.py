@@ -115,7 +115,7 @@ class _Wait:
         for tail in self._tails:
             self._bytes += tail.bytes
             tail.changed = self._changed
-            tail.partition.watchers.add(tail.appended)
+            tail.partition.watchers[tail.appended] = None
         # No connection may be silent for longer (connections.max.idle.ms), so no fetch waits for longer.
         idle_ms = broker.max_idle_ms
         wait_ms = request.max_wait_ms if idle_ms < 0 else min(request.max_wait_ms, idle_ms)
@@ -135,7 +135,7 @@ class _Wait:
     def _stop(self) -> None:
         self._timer.cancel()
         for tail in self._tails:
-            tail.partition.watchers.discard(tail.appended)
+            tail.partition.watchers.pop(tail.appended, None)
 
     def _done(self, read: Read) -> None:
         self._stop()

@@ -156,7 +156,8 @@ class _Produce:
             code = ErrorCode.KAFKA_STORAGE_ERROR if storage_error else ErrorCode.NOT_LEADER_OR_FOLLOWER
             return PartitionProduceResponse(data.index, code)
         partition.appended()
-        if partition.sync_due():
+        # The first batch of a repeated one may still be on its way to the disk.
+        if partition.sync_due() or (appended.duplicate and self.broker.flusher.is_syncing(log)):
             self.to_sync.append(log)
         return PartitionProduceResponse(
             data.index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, log.log_start_offset

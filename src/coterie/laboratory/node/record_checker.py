@@ -1,0 +1,236 @@
+"""The invariants of logs and of what clients were answered about them, judged by the batches that a log holds.
+
+- Offsets have no gap and no double, and begin at the log's start.
+- A batch in a log is one that was sent, whole, and is there once.
+- An acknowledged record is at its offset with its value, unless it was deleted; a refused batch is nowhere.
+- The sequence numbers of one producer id and epoch follow each other.
+- The log begins between the last acknowledged DeleteRecords and the largest that was requested.
+- Committed records are those of transactions that were committed; a transaction ends the same way in every partition.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from coterie.log.partition_log import PartitionLog
+from coterie.records.batch import BatchHeader, batches, check_crc, decode_records
+from coterie.records.markers import marker_of
+
+READ_BYTES = 20_000
+TopicPartition = tuple[str, int]
+Values = tuple[bytes, ...]
+
+
+class Outcome(StrEnum):
+    """What a client knows about its request."""
+
+    UNKNOWN = "unknown"
+    ACKNOWLEDGED = "acknowledged"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class SentBatch:
+    """One batch that was sent, perhaps several times; ``transaction`` names the one it is part of."""
+
+    partition: TopicPartition
+    values: Values
+    transaction: int | None = None
+    outcome: Outcome = Outcome.UNKNOWN
+    base_offset: int = -1
+
+
+@dataclass(slots=True)
+class SentTransaction:
+    """``committed``: what the producer requested; None until it did. ``outcome``: of that request."""
+
+    number: int
+    committed: bool | None = None
+    outcome: Outcome = Outcome.UNKNOWN
+
+
+@dataclass(slots=True)
+class _Partition:
+    sent: dict[Values, SentBatch] = field(default_factory=dict)
+    acknowledged: dict[int, bytes] = field(default_factory=dict)
+    observed: dict[int, bytes] = field(default_factory=dict)
+    delete_requested: int = 0
+    deleted_until: int = 0
+
+
+class RecordChecker:
+    """What clients sent, with what they know of it. ``reads_are_durable``: whether what was read stays, acknowledged or not;
+    a machine that goes down may take what was read before it was synced."""
+
+    def __init__(self, *, reads_are_durable: bool) -> None:
+        self.reads_are_durable = reads_are_durable
+        self.partitions: dict[TopicPartition, _Partition] = {}
+        self.transactions: list[SentTransaction] = []
+        self.acknowledged = self.refused = self.batches_checked = 0
+
+    def _of(self, partition: TopicPartition) -> _Partition:
+        return self.partitions.setdefault(partition, _Partition())
+
+    # -- what clients did ---------------------------------------------------------------------------------------------
+
+    def begin_transaction(self) -> SentTransaction:
+        transaction = SentTransaction(len(self.transactions))
+        self.transactions.append(transaction)
+        return transaction
+
+    def send(self, partition: TopicPartition, values: Values, transaction: int | None = None) -> SentBatch:
+        """A batch is about to be sent for the first time. All values of a story are different."""
+        sent = SentBatch(partition, values, transaction)
+        self._of(partition).sent[values] = sent
+        return sent
+
+    def acknowledge(self, sent: SentBatch, base_offset: int) -> None:
+        assert sent.outcome != Outcome.REFUSED
+        if sent.outcome == Outcome.ACKNOWLEDGED:
+            assert sent.base_offset == base_offset, f"{sent} is acknowledged anew at offset {base_offset}"
+            return
+        sent.outcome, sent.base_offset = Outcome.ACKNOWLEDGED, base_offset
+        self.acknowledged += 1
+        known = self._of(sent.partition).acknowledged
+        for offset, value in enumerate(sent.values, base_offset):
+            assert offset not in known, f"{sent.partition}: offset {offset} is of {known[offset]!r} and of {value!r}"
+            known[offset] = value
+
+    def refuse(self, sent: SentBatch) -> None:
+        """The producer will not send it again, and every time that it did it was refused."""
+        sent.outcome = Outcome.REFUSED
+        self.refused += 1
+
+    def end(self, transaction: SentTransaction) -> None:
+        """Its end, as its producer requested it, was acknowledged."""
+        transaction.outcome = Outcome.ACKNOWLEDGED
+
+    def observe(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """A reader got this record."""
+        if not self.reads_are_durable:
+            return
+        before = self._of(partition).observed.setdefault(offset, value)
+        assert before == value, f"{partition}: at offset {offset} a reader gets {value!r}, and got {before!r} before"
+
+    def acknowledged_offset(self, rng: random.Random, partition: TopicPartition) -> int | None:
+        """A random one."""
+        offsets = list(self._of(partition).acknowledged)
+        return rng.choice(offsets) if offsets else None
+
+    def request_delete(self, partition: TopicPartition, offset: int) -> None:
+        of = self._of(partition)
+        of.delete_requested = max(of.delete_requested, offset)
+
+    def deleted(self, partition: TopicPartition, low_watermark: int) -> None:
+        of = self._of(partition)
+        of.deleted_until = max(of.deleted_until, low_watermark)
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    def check_log(self, partition: TopicPartition, log: PartitionLog) -> None:
+        """Reads the whole log. Raises AssertionError."""
+        known, seen = self._of(partition), set[Values]()
+        sequences: dict[tuple[int, int], int] = {}
+        next_offset: int | None = None
+        contents: dict[int, bytes] = {}
+        name = f"{partition[0]}-{partition[1]}"
+        start = log.log_start_offset
+        for header, values in read_batches(log):
+            self.batches_checked += 1
+            expected = next_offset if next_offset is not None else min(header.base_offset, start)
+            assert header.base_offset == expected, f"{name}: offset {header.base_offset} follows {expected - 1}"
+            next_offset = header.last_offset + 1
+            if header.is_control:
+                continue
+            assert values in known.sent, f"{name}: at offset {header.base_offset} is no batch that was sent: {values!r}"
+            assert values not in seen, f"{name}: {values!r} is there twice, again at offset {header.base_offset}"
+            sent = known.sent[values]
+            assert sent.outcome != Outcome.REFUSED, f"{name}: {sent} was refused, and is at offset {header.base_offset}"
+            seen.add(values)
+            contents.update(enumerate(values, header.base_offset))
+            if header.producer_id >= 0:
+                before = sequences.get((header.producer_id, header.producer_epoch))
+                assert before is None or header.base_sequence == before + 1, (
+                    f"{name}: of producer {header.producer_id} sequence {header.base_sequence} follows {before}"
+                )
+                sequences[header.producer_id, header.producer_epoch] = header.last_sequence
+        end = log.end_offset
+        assert next_offset is None or next_offset == end, (
+            f"{name}: the last batch ends at {next_offset}, the log at {end}"
+        )
+        for what, promised in (("acknowledged", known.acknowledged), ("read", known.observed)):
+            for offset, value in promised.items():
+                there = contents.get(offset)
+                assert there == value or offset < start, f"{name}: {value!r} was {what} at {offset}, where {there!r} is"
+        assert start >= known.deleted_until, f"{name}: begins at {start}, and was deleted until {known.deleted_until}"
+        assert start <= known.delete_requested, f"{name}: begins at {start}, deleted was {known.delete_requested}"
+
+    def check_committed(self, partition: TopicPartition, log: PartitionLog, committed: list[bytes]) -> None:
+        """``committed``: the values that a reader of committed records got of the whole log, once no transaction is open."""
+        name, known = f"{partition[0]}-{partition[1]}", self._of(partition)
+        expected = list(_committed_values(log))
+        missing, more = (
+            [v for v in expected if v not in set(committed)],
+            [v for v in committed if v not in set(expected)],
+        )
+        assert committed == expected, f"{name}: by the markers a reader should get {missing}, and should not {more}"
+        visible = set(committed)
+        for sent in known.sent.values():
+            if sent.transaction is None or sent.base_offset < log.log_start_offset:
+                continue
+            transaction = self.transactions[sent.transaction]
+            if sent.outcome != Outcome.ACKNOWLEDGED or transaction.outcome != Outcome.ACKNOWLEDGED:
+                continue
+            is_there = sent.values[-1] in visible
+            assert is_there == transaction.committed, f"{name}: {sent} of {transaction} is visible: {is_there}"
+
+    def check_whole_transactions(
+        self, committed: dict[TopicPartition, list[bytes]], starts: dict[TopicPartition, int]
+    ) -> None:
+        """A transaction whose end is not known was committed in every partition or in none."""
+        visible = {partition: set(values) for partition, values in committed.items()}
+        ended: dict[int, set[bool]] = {}
+        for partition, known in self.partitions.items():
+            for sent in known.sent.values():
+                is_counted = sent.outcome == Outcome.ACKNOWLEDGED and sent.base_offset >= starts[partition]
+                if sent.transaction is not None and is_counted:
+                    ended.setdefault(sent.transaction, set()).add(sent.values[-1] in visible[partition])
+        torn = [number for number, ends in ended.items() if len(ends) > 1]
+        assert not torn, f"transactions {torn} were committed in part"
+
+
+def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, Values]]:
+    """Every batch of a log, with the checks of a consumer; no values for a marker."""
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        data, before = log.read(offset, READ_BYTES), offset
+        for position, header in batches(data):
+            check_crc(data, position, header)
+            records = [] if header.is_control else decode_records(data, position, header)
+            yield header, tuple(record.value or b"" for record in records)
+            offset = header.last_offset + 1
+        assert offset > before, f"nothing can be read at offset {offset}, before the end {log.end_offset}"
+
+
+def _committed_values(log: PartitionLog) -> Iterator[bytes]:
+    """By the markers alone, in the order of the log."""
+    every: list[tuple[int | None, bytes]] = []
+    open_at: dict[int, list[int]] = {}
+    committed: set[int] = set()
+    offset = log.log_start_offset
+    for header, values in read_batches(log):
+        if header.is_control:
+            mine = open_at.pop(header.producer_id, [])
+            data = log.read(max(header.base_offset, offset), header.size)
+            if marker_of(data, 0, header):
+                committed.update(mine)
+            continue
+        number = None
+        if header.is_of_a_transaction:
+            number = header.base_offset
+            open_at.setdefault(header.producer_id, []).append(number)
+        every += [(number, value) for at, value in enumerate(values, header.base_offset) if at >= offset]
+    return (value for number, value in every if number is None or number in committed)

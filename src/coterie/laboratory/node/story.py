@@ -1,0 +1,157 @@
+"""One seed, one story of records: producers write through the broker's own handlers, readers fetch and delete; the disk
+fails writes half-way, is full, fails syncs or is slow; the process dies in any operation, and the machine with it.
+
+The rules are in `record_checker`, checked after each start and at the end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from coterie.laboratory.broker_actor import Durability
+from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.node.broker import LaboratoryBroker
+from coterie.laboratory.node.client import ClientProcess
+from coterie.laboratory.node.readers import Deleter, Reader
+from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
+from coterie.laboratory.node.writers import IdempotentWriter, PlainWriter, TransactionalWriter
+from coterie.laboratory.world import World
+
+SETTLE_MS = 90_000  # longer than any transaction's timeout and two rounds of the broker's upkeep
+TOPICS = {"t": 2, "u": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsReport:
+    """The result of one seed. ``refused``: batches; ``disk_failures``: writes and syncs that failed."""
+
+    seed: int
+    events: int
+    acknowledged: int
+    refused: int
+    transactions: int
+    disk_failures: int
+    broker_crashes: int
+
+
+def run_records_seed(seed: int, minutes: float = 5.0) -> RecordsReport:
+    """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
+    try:
+        with _without_log_lines():
+            return RecordsStory(seed).run(int(minutes * 60_000))
+    except AssertionError as error:
+        raise FuzzFailure(f"seed {seed}: {error}") from error
+
+
+@contextmanager
+def _without_log_lines() -> Iterator[None]:
+    """A broker on a failing disk logs what fails."""
+    loggers = [logging.getLogger("coterie.broker")]
+    before = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+class RecordsStory:
+    """The processes of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.world = world = World(seed)
+        rng = world.random
+        durability = rng.choice([Durability.PROCESS, Durability.POWER])
+        self.checker = RecordChecker(reads_are_durable=durability == Durability.PROCESS)
+        self.broker = LaboratoryBroker(world, durability, TOPICS)
+        self.broker.loaded = self._check_logs
+        partitions: list[TopicPartition] = [(topic, n) for topic, count in TOPICS.items() for n in range(count)]
+        self.partitions = partitions
+        common = (partitions, self.checker)
+        self.writers: list[ClientProcess] = [PlainWriter(world, self.broker, "p", *common)]
+        self.writers += [IdempotentWriter(world, self.broker, f"i{n}", *common) for n in range(rng.randint(1, 2))]
+        names = rng.sample(["x", "x", "y", "z"], rng.randint(0, 3))
+        self.writers += [
+            TransactionalWriter(world, self.broker, f"x{n}", *common, name) for n, name in enumerate(names)
+        ]
+        self.readers: list[ClientProcess] = [
+            Reader(world, self.broker, f"r{n}", *common, committed=bool(n)) for n in range(2)
+        ]
+        if rng.random() < 0.5:
+            self.readers.append(Deleter(world, self.broker, "d", *common))
+
+    def run(self, length_ms: int) -> RecordsReport:
+        world, broker, end_ms = self.world, self.broker, self.world.now_ms + length_ms
+        world.faults.break_probability = world.random.choice([0.0, 0.01, 0.05])
+        world.faults.max_delay_ms = world.random.choice([5, 50, 400])
+        for client in (*self.writers, *self.readers):
+            world.after(world.random.randint(0, 5_000), client.start)
+        world.strike_until(end_ms, 10_000, self._one_fault)
+        world.run_until(end_ms)
+        world.faults.break_probability = 0.0
+        broker.disk.mend()
+        broker.slow_sync_ms = 0
+        for client in (*self.writers, *self.readers):
+            client.crash()
+        world.run_until(end_ms + SETTLE_MS)
+        self._at_rest()
+        return RecordsReport(
+            self.seed,
+            world.events,
+            self.checker.acknowledged,
+            self.checker.refused,
+            len(self.checker.transactions),
+            broker.disk.failures,
+            broker.crashes,
+        )
+
+    def _one_fault(self) -> None:
+        world, rng, broker = self.world, self.world.random, self.broker
+        client = rng.choice([*self.writers, *self.readers])
+        match rng.choice(["crash", "return", "return", "broker", "stop", "write", "full", "sync", "slow", "dies"]):
+            case "broker":
+                broker.crash()
+            case "stop":
+                broker.stop()
+            case "write":
+                broker.disk.failing_writes = rng.randint(1, 6)
+            case "full":
+                broker.disk.full = True
+                world.after(rng.randint(10, 8_000), broker.disk.mend)
+            case "sync":
+                broker.disk.failing_syncs = 1
+            case "slow":
+                broker.slow_sync_ms = rng.choice([0, 50, 1_500])
+            case "dies":
+                broker.disk.dies_in = rng.randint(1, 30)
+            case "crash":
+                client.crash()
+            case "return":
+                for each in (*self.writers, *self.readers):
+                    each.start()
+
+    def _check_logs(self) -> None:
+        for topic, index in self.partitions:
+            self.checker.check_log((topic, index), self.broker.node.topics.partition(topic, index).log)
+
+    def _at_rest(self) -> None:
+        broker, world = self.broker, self.world
+        assert broker.up, "the broker does not come up on a disk without faults"
+        self._check_logs()
+        logs = {p: broker.node.topics.partition(*p).log for p in self.partitions}
+        for partition, log in logs.items():
+            assert log.last_stable_offset == log.end_offset, f"{partition}: a transaction is open for ever"
+        reader = Reader(world, broker, "last", self.partitions, self.checker, committed=True, eager=True)
+        reader.start()
+        world.run_until(world.now_ms + SETTLE_MS)
+        assert reader.is_done(), f"a reader is at {reader.positions} of {reader.high_watermarks}"
+        for partition, log in logs.items():
+            self.checker.check_committed(partition, log, reader.values[partition])
+        starts = {partition: log.log_start_offset for partition, log in logs.items()}
+        self.checker.check_whole_transactions(reader.values, starts)

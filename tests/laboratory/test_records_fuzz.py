@@ -1,0 +1,98 @@
+"""Seeds of records on a failing disk: fresh ones, and each rule of the broker turned off once, which a seed must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from coterie.broker.flusher import Flusher
+from coterie.broker.handlers import fetch
+from coterie.broker.topic import Partition
+from coterie.broker.topics import Topics
+from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.node.story import run_records_seed
+from coterie.log.partition_log import Appended, PartitionLog
+from coterie.log.producers import Producers
+from coterie.log.reading import read_committed
+from coterie.log.transactions import Aborted
+
+Patch = pytest.MonkeyPatch
+
+
+def test_fresh_seeds() -> None:
+    reports = [run_records_seed(seed, minutes=2) for seed in range(100, 112)]
+    assert sum(r.broker_crashes for r in reports) > 20, "the seeds crash the broker too seldom to say anything"
+    assert sum(r.disk_failures for r in reports) > 500, "the disk fails too seldom to say anything"
+    assert sum(r.acknowledged for r in reports) > 3_000, "too little is written to say anything"
+    assert sum(r.refused for r in reports) > 20, "too little is refused to say anything"
+    assert sum(r.transactions for r in reports) > 100, "too few transactions to say anything"
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run_records_seed(7, minutes=1) == run_records_seed(7, minutes=1)
+
+
+def no_response_waits_for_a_sync(patch: Patch) -> None:
+    patch.setattr(Partition, "sync_due", lambda partition: False)
+
+
+def a_failed_sync_counts_as_done(patch: Patch) -> None:
+    end = Flusher._end
+    patch.setattr(Flusher, "_end", lambda flusher, waiting, error: end(flusher, waiting, None))
+
+
+def a_full_segment_that_cannot_be_synced_is_no_fault(patch: Patch) -> None:
+    patch.setattr(Topics, "sync_failed", lambda topics, error: None)
+
+
+def transactions_are_not_synced(patch: Patch) -> None:
+    patch.setattr(Partition, "sync_if_due", lambda partition: None)
+
+
+def a_repeated_batch_is_appended(patch: Patch) -> None:
+    patch.setattr(Producers, "check", lambda producers, header: None)
+
+
+def aborted_transactions_are_not_listed(patch: Patch) -> None:
+    def read(log: PartitionLog, offset: int, size: int, *, at_least_one: bool) -> tuple[bytes, list[Aborted]]:
+        return read_committed(log, offset, size, at_least_one=at_least_one)[0], []
+
+    patch.setattr(fetch, "read_committed", read)
+
+
+def deleted_records_come_back(patch: Patch) -> None:
+    patch.setattr(Topics, "save_start_offsets", lambda topics: None)
+
+
+def an_offset_is_left_out(patch: Patch) -> None:
+    append: Callable[..., Appended] = PartitionLog.append
+
+    def leave_out(log: PartitionLog, *args: object) -> Appended:
+        appended = append(log, *args)
+        if appended.base_offset % 97 == 5:
+            log.segments[-1].next_offset += 1
+        return appended
+
+    patch.setattr(PartitionLog, "append", leave_out)
+
+
+@pytest.mark.parametrize(
+    ("defect", "seed", "complaint"),
+    [
+        (no_response_waits_for_a_sync, 0, "was acknowledged at"),
+        (a_failed_sync_counts_as_done, 5, "follows"),
+        (a_full_segment_that_cannot_be_synced_is_no_fault, 7, "follows"),
+        (transactions_are_not_synced, 0, "is visible"),
+        (a_repeated_batch_is_appended, 0, "is there twice"),
+        (aborted_transactions_are_not_listed, 0, "should not"),
+        (deleted_records_come_back, 1, "was deleted until"),
+        (an_offset_is_left_out, 0, "follows"),
+    ],
+)
+def test_a_defect_is_found(
+    monkeypatch: pytest.MonkeyPatch, defect: Callable[[Patch], None], seed: int, complaint: str
+) -> None:
+    defect(monkeypatch)
+    with pytest.raises(FuzzFailure, match=complaint):
+        run_records_seed(seed, minutes=2)
