@@ -16,7 +16,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.turns import finish
 from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.node.disk import Died, Disk, MountedDisk, OpenFile
+from coterie.laboratory.node.disk import Disk, MountedDisk, OpenFile, ProcessEnded
 from coterie.laboratory.node.scheduler import WorldClock, WorldScheduler
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
@@ -75,7 +75,7 @@ class LaboratoryBroker:
         except OSError:
             self.crash(power=False)
             return
-        except Died:
+        except ProcessEnded:
             self.crash()
             return
         self.node.load_transactions()
@@ -102,7 +102,7 @@ class LaboratoryBroker:
         try:
             self.node.groups.close()
             self.node.topics.close()
-        except Died:
+        except ProcessEnded:
             self.crash()
         if not self.up:  # it died of it, or a sync failed
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.laboratory.node.broker import LaboratoryBroker
-from coterie.laboratory.node.connection import Connection
+from coterie.laboratory.node.connection import LaboratoryConnection
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 
@@ -39,7 +39,7 @@ class ClientProcess:
         self.world, self.broker, self.name = world, broker, name
         self.alive = False
         self._life = 0
-        self._connection: Connection | None = None
+        self._connection: LaboratoryConnection | None = None
 
     def _process(self) -> Steps:
         raise NotImplementedError
@@ -79,5 +79,5 @@ class ClientProcess:
             if not self.broker.up:
                 self.world.after(RECONNECT_MS, lambda: self._send(life, request))
                 return
-            connection = self._connection = Connection(self.world, self.broker, self.name)
+            connection = self._connection = LaboratoryConnection(self.world, self.broker, self.name)
         connection.send(request.message, request.version, lambda response: self._resume(life, response))

@@ -23,7 +23,7 @@ class _Sent:
         self.is_done = self.is_closed = False
 
 
-class Connection:
+class LaboratoryConnection:
     """Opened with its first request; once it is broken it stays so. What was sent before may still arrive."""
 
     def __init__(self, world: World, broker: LaboratoryBroker, client_id: str) -> None:

@@ -17,7 +17,7 @@ from coterie.log.filesystem import File, MemoryFile, MemoryFileSystem
 PAGE_BYTES = 512
 
 
-class Died(BaseException):
+class ProcessEnded(BaseException):
     """The broker's process ended in the middle of an operation. No handler may catch it as an error."""
 
 
@@ -77,11 +77,11 @@ class Disk:
         self.failing_writes = self.failing_syncs = self.dies_in = 0
 
     def before(self, path: str, *, writes: bool) -> None:
-        """Before each operation that changes the disk. Raises OSError, Died."""
+        """Before each operation that changes the disk. Raises OSError, ProcessEnded."""
         if self.dies_in:
             self.dies_in -= 1
             if not self.dies_in:
-                raise Died
+                raise ProcessEnded
         if writes and (self.full or self.failing_writes):
             self.failing_writes = max(self.failing_writes - 1, 0)
             self.failures += 1
@@ -112,7 +112,7 @@ class OpenFile:
         was_over = self._mounted.is_over
         try:
             self._mounted.before(self._path, writes=True)
-        except (OSError, Died):
+        except (OSError, ProcessEnded):
             if data and not was_over:
                 self._put(data[: self._disk.rng.randrange(len(data))])
             raise
@@ -168,10 +168,10 @@ class MountedDisk(MemoryFileSystem):
 
     def before(self, path: str, *, writes: bool) -> None:
         if self.is_over:
-            raise Died
+            raise ProcessEnded
         try:
             self.disk.before(path, writes=writes)
-        except Died:
+        except ProcessEnded:
             self.is_over = True
             raise
 

@@ -20,7 +20,7 @@ FETCH_VERSIONS = (4, 11)
 NO_SESSION_EPOCH = -1
 
 
-class Reader(ClientProcess):
+class RecordReader(ClientProcess):
     """Fetches partitions from their start on; ``values``: what a consumer of that isolation gets, by partition. ``eager``:
     only with large limits."""
 
@@ -109,7 +109,7 @@ class Reader(ClientProcess):
         return all(self.positions.get(p, -1) >= self.high_watermarks.get(p, 2**62) for p in self._partitions)
 
 
-class Deleter(ClientProcess):
+class RecordDeleter(ClientProcess):
     """Deletes the older records of a partition now and then, up to an offset that exists."""
 
     def __init__(

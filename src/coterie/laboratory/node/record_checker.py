@@ -24,7 +24,7 @@ TopicPartition = tuple[str, int]
 Values = tuple[bytes, ...]
 
 
-class Outcome(StrEnum):
+class Acknowledgement(StrEnum):
     """What a client knows about its request."""
 
     UNKNOWN = "unknown"
@@ -39,7 +39,7 @@ class SentBatch:
     partition: TopicPartition
     values: Values
     transaction: int | None = None
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: Acknowledgement = Acknowledgement.UNKNOWN
     base_offset: int = -1
 
 
@@ -49,7 +49,7 @@ class SentTransaction:
 
     number: int
     committed: bool | None = None
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: Acknowledgement = Acknowledgement.UNKNOWN
 
 
 @dataclass(slots=True)
@@ -88,11 +88,11 @@ class RecordChecker:
         return sent
 
     def acknowledge(self, sent: SentBatch, base_offset: int) -> None:
-        assert sent.outcome != Outcome.REFUSED
-        if sent.outcome == Outcome.ACKNOWLEDGED:
+        assert sent.outcome != Acknowledgement.REFUSED
+        if sent.outcome == Acknowledgement.ACKNOWLEDGED:
             assert sent.base_offset == base_offset, f"{sent} is acknowledged anew at offset {base_offset}"
             return
-        sent.outcome, sent.base_offset = Outcome.ACKNOWLEDGED, base_offset
+        sent.outcome, sent.base_offset = Acknowledgement.ACKNOWLEDGED, base_offset
         self.acknowledged += 1
         known = self._of(sent.partition).acknowledged
         for offset, value in enumerate(sent.values, base_offset):
@@ -101,12 +101,12 @@ class RecordChecker:
 
     def refuse(self, sent: SentBatch) -> None:
         """The producer will not send it again, and every time that it did it was refused."""
-        sent.outcome = Outcome.REFUSED
+        sent.outcome = Acknowledgement.REFUSED
         self.refused += 1
 
     def end(self, transaction: SentTransaction) -> None:
         """Its end, as its producer requested it, was acknowledged."""
-        transaction.outcome = Outcome.ACKNOWLEDGED
+        transaction.outcome = Acknowledgement.ACKNOWLEDGED
 
     def observe(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """A reader got this record."""
@@ -148,7 +148,9 @@ class RecordChecker:
             assert values in known.sent, f"{name}: at offset {header.base_offset} is no batch that was sent: {values!r}"
             assert values not in seen, f"{name}: {values!r} is there twice, again at offset {header.base_offset}"
             sent = known.sent[values]
-            assert sent.outcome != Outcome.REFUSED, f"{name}: {sent} was refused, and is at offset {header.base_offset}"
+            assert sent.outcome != Acknowledgement.REFUSED, (
+                f"{name}: {sent} was refused, and is at offset {header.base_offset}"
+            )
             seen.add(values)
             contents.update(enumerate(values, header.base_offset))
             if header.producer_id >= 0:
@@ -182,7 +184,7 @@ class RecordChecker:
             if sent.transaction is None or sent.base_offset < log.log_start_offset:
                 continue
             transaction = self.transactions[sent.transaction]
-            if sent.outcome != Outcome.ACKNOWLEDGED or transaction.outcome != Outcome.ACKNOWLEDGED:
+            if sent.outcome != Acknowledgement.ACKNOWLEDGED or transaction.outcome != Acknowledgement.ACKNOWLEDGED:
                 continue
             is_there = sent.values[-1] in visible
             assert is_there == transaction.committed, f"{name}: {sent} of {transaction} is visible: {is_there}"
@@ -195,7 +197,7 @@ class RecordChecker:
         ended: dict[int, set[bool]] = {}
         for partition, known in self.partitions.items():
             for sent in known.sent.values():
-                is_counted = sent.outcome == Outcome.ACKNOWLEDGED and sent.base_offset >= starts[partition]
+                is_counted = sent.outcome == Acknowledgement.ACKNOWLEDGED and sent.base_offset >= starts[partition]
                 if sent.transaction is not None and is_counted:
                     ended.setdefault(sent.transaction, set()).add(sent.values[-1] in visible[partition])
         torn = [number for number, ends in ended.items() if len(ends) > 1]

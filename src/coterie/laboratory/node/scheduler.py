@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from coterie.broker.clock import Clock
-from coterie.laboratory.node.disk import Died
+from coterie.laboratory.node.disk import ProcessEnded
 from coterie.laboratory.world import World
 
 BUSY_MS = 4  # of one piece of work, at most, by the time that the scheduler shows to it
@@ -59,7 +59,7 @@ class WorldScheduler:
         self._busy_ms = 0
         try:
             callback()
-        except Died:
+        except ProcessEnded:
             self._died()
 
 

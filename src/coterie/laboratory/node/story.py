@@ -15,7 +15,7 @@ from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.client import ClientProcess
-from coterie.laboratory.node.readers import Deleter, Reader
+from coterie.laboratory.node.readers import RecordDeleter, RecordReader
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.node.writers import IdempotentWriter, PlainWriter, TransactionalWriter
 from coterie.laboratory.world import World
@@ -81,10 +81,10 @@ class RecordsStory:
             TransactionalWriter(world, self.broker, f"x{n}", *common, name) for n, name in enumerate(names)
         ]
         self.readers: list[ClientProcess] = [
-            Reader(world, self.broker, f"r{n}", *common, committed=bool(n)) for n in range(2)
+            RecordReader(world, self.broker, f"r{n}", *common, committed=bool(n)) for n in range(2)
         ]
         if rng.random() < 0.5:
-            self.readers.append(Deleter(world, self.broker, "d", *common))
+            self.readers.append(RecordDeleter(world, self.broker, "d", *common))
 
     def run(self, length_ms: int) -> RecordsReport:
         world, broker, end_ms = self.world, self.broker, self.world.now_ms + length_ms
@@ -147,7 +147,7 @@ class RecordsStory:
         logs = {p: broker.node.topics.partition(*p).log for p in self.partitions}
         for partition, log in logs.items():
             assert log.last_stable_offset == log.end_offset, f"{partition}: a transaction is open for ever"
-        reader = Reader(world, broker, "last", self.partitions, self.checker, committed=True, eager=True)
+        reader = RecordReader(world, broker, "last", self.partitions, self.checker, committed=True, eager=True)
         reader.start()
         world.run_until(world.now_ms + SETTLE_MS)
         assert reader.is_done(), f"a reader is at {reader.positions} of {reader.high_watermarks}"
