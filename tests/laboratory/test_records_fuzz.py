@@ -12,7 +12,8 @@ from coterie.broker.topic import Partition
 from coterie.broker.topics import Topics
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.node.story import run_records_seed
-from coterie.log.partition_log import Appended, PartitionLog
+from coterie.log.appended import Appended
+from coterie.log.partition_log import PartitionLog
 from coterie.log.producers import Producers
 from coterie.log.reading import read_committed
 from coterie.log.transactions import Aborted

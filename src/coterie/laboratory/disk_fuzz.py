@@ -13,12 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from coterie.laboratory.disk import ERRORS, FaultyFileSystem
+from coterie.log.appended import Appended
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding
 from coterie.log.loading import SWAP, ClosedLog
-from coterie.log.partition_log import Appended, PartitionLog
+from coterie.log.partition_log import PartitionLog
 from coterie.log.recovery import SET_ASIDE
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, check_crc, decode_records, encode_batch
 from coterie.records.markers import end_of_transaction

@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
+from coterie.log.appended import Appended
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
@@ -31,17 +31,6 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 MAX_TIMESTAMP = -3
 SyncFailed = Callable[[OSError], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """The result of an append: its offsets, the append time (-1 for CreateTime), and whether it was a repeat (then
-    the time is that of the first batch)."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    duplicate: bool = False
 
 
 class PartitionLog:
