@@ -37,12 +37,7 @@ class PartitionLog:
     """The log of one partition in one directory."""
 
     def __init__(
-        self,
-        fs: FileSystem,
-        directory: str,
-        config: LogConfig,
-        report: Report = unreported,
-        sync_failed: SyncFailed = lambda error: None,
+        self, fs: FileSystem, directory: str, config: LogConfig, report: Report, sync_failed: SyncFailed
     ) -> None:
         self.directory = directory
         self.config = config
