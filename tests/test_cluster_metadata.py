@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +71,38 @@ def test_brokers_are_asked_in_the_order_known_then_bootstrap() -> None:
     assert known.address(2) is None
 
 
+def test_a_response_without_brokers_leaves_those_known() -> None:
+    """Kafka's clients ignore it; ours had only the bootstrap servers then, and no coordinator."""
+    known = ClusterMetadata(1_000)
+    known.metadata_received(metadata({1: A, 2: B}, {("t", 0): 2}), 0)
+    known.coordinator_received("g", GROUP, coordinator(1, A))
+    known.metadata_received(metadata({}, {}, {"t": ErrorCode.LEADER_NOT_AVAILABLE}), 10)
+    assert (known.node_ids(), known.coordinator("g", GROUP)) == ([1, 2], 1)
+    assert known.topics_to_ask(["t"], 10) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("known_id", "known_epoch", "new_id", "new_epoch", "leader"),
+    [
+        (b"1" * 16, 7, b"1" * 16, 6, 1),  # of a broker that is behind
+        (b"1" * 16, 7, b"1" * 16, 7, 2),
+        (b"1" * 16, 7, b"1" * 16, 8, 2),
+        (b"1" * 16, 7, b"1" * 16, -1, 2),  # the broker does not know epochs
+        (b"1" * 16, 7, b"2" * 16, 0, 2),  # created anew
+        (bytes(16), 7, bytes(16), 0, 2),  # without ids it may have been
+    ],
+)
+def test_stale_metadata(known_id: bytes, known_epoch: int, new_id: bytes, new_epoch: int, leader: int) -> None:
+    """A leader of an older epoch does not replace a newer one."""
+    known = ClusterMetadata(1_000)
+    for topic_id, epoch, node in ((known_id, known_epoch, 1), (new_id, new_epoch, 2)):
+        response = metadata({1: A, 2: B}, {("t", 0): node})
+        response.topics[0].topic_id, response.topics[0].partitions[0].leader_epoch = topic_id, epoch
+        known.metadata_received(response, 0)
+    assert known.leader("t", 0) == leader
+    assert known.leader_epoch("t", 0) == (known_epoch if leader == 1 else new_epoch)
+
+
 def test_a_leader_that_is_no_broker_has_no_address() -> None:
     known = ClusterMetadata(1_000)
     known.metadata_received(metadata({1: A}, {("t", 0): 1, ("t", 1): -1, ("t", 2): 9}), 0)
@@ -116,7 +149,7 @@ def test_beside_a_history(moves: list[tuple[Any, ...]]) -> None:
         match move:
             case ("metadata", nodes, named):
                 known.metadata_received(metadata(nodes, named), now_ms)
-                brokers = dict(nodes)
+                brokers = dict(nodes) or brokers
                 leaders |= {topic: {p: n for (t, p), n in named.items() if t == topic} for topic, _ in named}
             case ("coordinator", node_id, code):
                 known.coordinator_received("g", GROUP, coordinator(node_id, C, code))

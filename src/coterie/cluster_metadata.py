@@ -81,11 +81,13 @@ class ClusterMetadata:
     def metadata_received(
         self, response: MetadataResponse, now_ms: float, *, is_all: bool = False
     ) -> dict[str, TopicInfo]:
-        """A response without error: it names every broker there is. Returns its topics. ``is_all``: every
-        topic was requested."""
-        self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers}
+        """A response without error: it names every broker there is; one that names none, of a broker that has just started,
+        leaves those known. Returns its topics. ``is_all``: every topic was requested."""
+        self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers} or self._brokers
         rack_of = {b.node_id: b.rack for b in response.brokers if b.rack}
         topics = {topic.name or "": _topic_info(topic, rack_of) for topic in response.topics}
+        for name, info in topics.items():
+            _keep_newer_leaders(info, self._topics.get(name))
         self._topics |= topics
         self._updated_ms = now_ms
         if is_all:
@@ -147,6 +149,16 @@ class ClusterMetadata:
         stay."""
         self._topics.clear()
         self._coordinators.clear()
+
+
+def _keep_newer_leaders(info: TopicInfo, known: TopicInfo | None) -> None:
+    """A broker that is behind names a leader of an older epoch (Kafka's Metadata.updateLatestMetadata). Only where ids show
+    that it is the same topic: those of a topic created anew begin at 0."""
+    if known is None or info.topic_id != known.topic_id or not any(info.topic_id):
+        return
+    for partition, epoch in info.epochs.items():
+        if 0 <= epoch < known.epochs.get(partition, -1):
+            info.leaders[partition], info.epochs[partition] = known.leaders[partition], known.epochs[partition]
 
 
 def _topic_info(topic: MetadataResponseTopic, rack_of: dict[int, str]) -> TopicInfo:
