@@ -12,7 +12,17 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTED_ROOMS = ("assignors", "bench", "coordinator", "log", "pipeline", "records", "rocketmq", "zookeeper")
+DOCUMENTED_ROOMS = (
+    "assignors",
+    "bench",
+    "conformance",
+    "coordinator",
+    "log",
+    "pipeline",
+    "records",
+    "rocketmq",
+    "zookeeper",
+)
 SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
 # The sleeps in tests, and what each is for; a count that has fallen is lowered here.
 SLEEPS = {

@@ -169,6 +169,7 @@ class JavaAssignors:
 
 
 def random_cases(assignor: str, count: int, seed: int) -> Iterator[AssignmentCase]:
+    """So many groups for that assignor; a seed repeats them."""
     rng = random.Random(seed)
     return (random_case(rng, assignor) for _ in range(count))
 

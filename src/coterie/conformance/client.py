@@ -58,6 +58,8 @@ class BrokerUnderTest:
 
 
 async def until(done: Callable[[], Awaitable[bool]], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Awaits ``done`` every 20 ms until it is true. Raises AssertionError, which names ``what``, after
+    ``patience_s``."""
     deadline_s = time.monotonic() + patience_s
     while not await done():
         assert time.monotonic() < deadline_s, f"not within {patience_s:g} s: {what}"

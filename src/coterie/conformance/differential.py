@@ -85,6 +85,7 @@ def run_differential(
 
 
 def make_topics(address: tuple[str, int]) -> None:
+    """Creates the two topics of the stories. Raises KafkaError."""
     connection = BrokerSocket(*address)
     wanted = [CreatableTopic(name, PARTITIONS, 1) for name in (TOPIC, OTHER_TOPIC)]
     for result in connection.request(CreateTopicsRequest(wanted)).topics:

@@ -80,6 +80,7 @@ def on_zookeeper(version: str) -> bool:
 
 
 def free_port() -> int:
+    """A port of 127.0.0.1 that was free a moment ago."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port: int = s.getsockname()[1]

@@ -169,6 +169,7 @@ def sync(view: GroupView, actor: GroupActor) -> GroupQuestion:
 
 
 def heartbeat(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    """Heartbeat of a member, or of one that is none."""
     version = view.version(HeartbeatRequest)
     member, generation, group = view.member_id(actor), view.generation_of(actor), view.group_id()
     instance = view.instance(actor, version >= STATIC_FROM_OTHERS)
@@ -241,6 +242,7 @@ def commit(view: GroupView, actor: GroupActor) -> GroupQuestion:
 
 
 def fetch(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    """OffsetFetch of one group or, from version 8 on, of several; of named partitions or of all."""
     version, group = min(view.version(OffsetFetchRequest), IDS_FROM - 1), view.group_id(view.group)
     everything = version >= 2 and view.chance(0.6)
     names = [TOPIC, NO_TOPIC]
@@ -302,6 +304,7 @@ def txn_end(view: GroupView, actor: GroupActor) -> GroupQuestion:
 
 
 def describe(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    """DescribeGroups of the story's group or another."""
     version, group = view.version(DescribeGroupsRequest), view.group_id(view.group)
     return GroupQuestion(
         SHARED, lambda side: DescribeGroupsRequest([group]), version, f"DescribeGroups v{version} group={group!r}"
@@ -309,6 +312,7 @@ def describe(view: GroupView, actor: GroupActor) -> GroupQuestion:
 
 
 def list_groups(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    """ListGroups with filters that exist and that do not."""
     version = view.version(ListGroupsRequest)
     states = [view.random.choice(["Stable", "EMPTY", "preparingrebalance", "Nonsense"])] if version >= 4 else []
     types = [view.random.choice(["classic", "Consumer"])] if version >= 5 and view.chance(0.5) else []
@@ -318,6 +322,7 @@ def list_groups(view: GroupView, actor: GroupActor) -> GroupQuestion:
 
 
 def delete_group(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    """DeleteGroups of the story's group or another."""
     version, group = view.version(DeleteGroupsRequest), view.group_id(view.group)
     return GroupQuestion(
         SHARED, lambda side: DeleteGroupsRequest([group]), version, f"DeleteGroups v{version} group={group!r}"
@@ -325,6 +330,7 @@ def delete_group(view: GroupView, actor: GroupActor) -> GroupQuestion:
 
 
 def delete_offsets(view: GroupView, actor: GroupActor) -> GroupQuestion:
+    """OffsetDelete of topics that the group has and has not."""
     version, group = view.version(OffsetDeleteRequest), view.group_id()
     names = view.random.choice([[TOPIC], [OTHER_TOPIC], [TOPIC, NO_TOPIC]])
     topics = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(p) for p in (0, 1)]) for n in names]

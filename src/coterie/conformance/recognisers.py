@@ -58,6 +58,7 @@ NOT_IN_THIS_VERSION = {
 
 
 def not_served(case: DifferingPart) -> bool:
+    """An API that Kafka lists in ApiVersions and coterie does not serve."""
     return case.part.ours == ABSENT and case.part.theirs["api_key"] in NOT_SERVED
 
 
@@ -71,6 +72,7 @@ def newer_or_older(case: DifferingPart) -> bool:
 
 
 def version_gap(case: DifferingPart) -> bool:
+    """A newest version in ApiVersions that only Kafka serves."""
     key = int(case.part.path.partition("[")[2].partition("]")[0])
     return key in NOT_IN_THIS_VERSION and case.part.path.endswith("max_version")
 
@@ -84,6 +86,7 @@ def named_twice(case: DifferingPart) -> bool:
 
 
 def name_of(item: Any) -> str:
+    """The name of an element of a response's list; its repr without one."""
     from coterie.conformance.everything.answers import element_name
 
     return element_name(item) or repr(item)
@@ -112,6 +115,7 @@ _FEATURES = frozenset(
 
 
 def feature_of_another_version(case: DifferingPart) -> bool:
+    """A feature in ApiVersions whose levels differ between versions of Kafka."""
     return case.part.path.partition("[")[2].partition("]")[0] in _FEATURES
 
 
@@ -154,6 +158,7 @@ def same_when_read(case: DifferingPart) -> bool:
 
 
 def instance_overlooked(case: DifferingPart) -> bool:
+    """A request with an instance id that one side answers UNKNOWN_MEMBER_ID: 2.6 overlooks the id there."""
     return "group_instance_id" in repr(case.question.body) and "UNKNOWN_MEMBER_ID" in repr(case.ours)
 
 
@@ -180,14 +185,17 @@ def append_time(case: DifferingPart) -> bool:
 
 
 def nothing_inside_theirs(case: DifferingPart) -> bool:
+    """A topic without partitions that only Kafka's response has."""
     return bool(case.part.ours == ABSENT) and no_partitions(case.part.theirs)
 
 
 def theirs_is(*values: Any) -> Callable[[DifferingPart], bool]:
+    """Kafka's part is one of these values."""
     return lambda case: case.part.theirs in values
 
 
 def pair(ours: Any, theirs: Any) -> Callable[[DifferingPart], bool]:
+    """Both parts are these values."""
     return lambda case: (case.part.ours, case.part.theirs) == (ours, theirs)
 
 
@@ -197,6 +205,7 @@ def no_time(case: DifferingPart) -> bool:
 
 
 def follower(case: DifferingPart) -> bool:
+    """A request that names a replica id, as only followers do, which Kafka answers NOT_LEADER_OR_FOLLOWER."""
     return "NOT_LEADER_OR_FOLLOWER" in repr(case.theirs) and case.question.body.get("replica_id", 0) >= 0
 
 
@@ -239,6 +248,7 @@ _ONLY_IN_KAFKA = {
 
 
 def empty_in_kafka(case: DifferingPart) -> bool:
+    """A group that exists, Empty, only in Kafka."""
     ours, theirs = case.part.ours, case.part.theirs
     if case.question.api == "ListGroups":
         return bool(ours == ABSENT and theirs["protocol_type"] == "")
@@ -256,6 +266,7 @@ _GONE_IN_KAFKA = {
 
 
 def gone_in_kafka(case: DifferingPart) -> bool:
+    """A group that exists only in coterie."""
     ours, theirs, api = case.part.ours, case.part.theirs, case.question.api
     if api == "ListGroups":
         return bool(theirs == ABSENT and ours.get("group_state", "Empty") == "Empty")

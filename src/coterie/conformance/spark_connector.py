@@ -17,6 +17,8 @@ BETWEEN = {"startingOffsets": '{"checked":{"0":5,"1":-2,"2":7}}', "endingOffsets
 
 
 def main(address: str, folder: str, jars: str, records: int) -> None:
+    """Runs Spark's own connector on the broker: reads, writes and streams into ``folder``, and prints the seconds of a
+    read of ``records`` records."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").config("spark.jars", jars).config("spark.ui.enabled", "false")

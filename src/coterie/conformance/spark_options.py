@@ -18,6 +18,7 @@ Result = dict[str, Any]  # of run_case
 
 
 def output_topic(source: str, number: int) -> str:
+    """The topic into which case ``number`` writes, of either source."""
     return f"cases-out-{source}-{number}"
 
 
@@ -44,12 +45,14 @@ def make_topics(address: str, sources: Iterable[str]) -> None:
 
 
 def expected_rows(case: SparkCase) -> list[str]:
+    """The sorted rows of a case that reads: given ones, or ``PARTITION VALUE`` of its ranges."""
     if isinstance(case.rows, tuple):
         return sorted(case.rows)
     return sorted(f"{partition} {n}" for partition, (first, end) in case.rows.items() for n in range(first, end))
 
 
 def as_dict(case: SparkCase) -> dict[str, Any]:
+    """The case for the process of the connector's Spark, which imports nothing of coterie."""
     return asdict(case)
 
 

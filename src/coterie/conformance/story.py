@@ -279,4 +279,5 @@ class GroupStory:
 
 
 def heartbeat_of(group: str, actor: GroupActor, side: GroupStorySide) -> Message:
+    """The heartbeat that keeps an actor in its group on one side."""
     return HeartbeatRequest(group, actor.generation, side.real(actor.member), actor.instance)

@@ -32,6 +32,7 @@ class Block:
 
 
 def title(certificate: Certificate) -> str:
+    """The heading: which broker beside which Kafka."""
     return f"{certificate.address} beside Apache Kafka {certificate.like}"
 
 
@@ -49,6 +50,7 @@ def summary(certificate: Certificate) -> str:
 
 
 def as_html(certificate: Certificate) -> str:
+    """The certificate as one HTML page, its pictures and styles inside."""
     sections: list[Section] = []
     for block in blocks(certificate):
         body = f"<p>{escape(block.text)}</p>" if block.text else ""
@@ -59,6 +61,7 @@ def as_html(certificate: Certificate) -> str:
 
 
 def as_markdown(certificate: Certificate) -> str:
+    """The certificate in Markdown, as docs/certify keeps it."""
     lines = [f"# {title(certificate)}", "", summary(certificate), ""]
     for block in blocks(certificate):
         lines += [f"{'#' * block.level} {block.heading}", ""]

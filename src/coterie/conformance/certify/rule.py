@@ -29,6 +29,8 @@ class CertifyRule:
 
 
 def ask(name: str, api: str, version: int, connection: str = "main", **body: Any) -> Question:
+    """A request by its API's name, with the fields that differ from their defaults; ``connection`` names one of the
+    story's."""
     return Question(name, api, version, body, connection)
 
 
@@ -38,6 +40,7 @@ def member(of: str) -> Value:
 
 
 def producer(of: str) -> Value:
+    """The producer id that the request named ``of`` received; -1 where it received none."""
     return {"@": "id", "of": f"producer@{of}", "or": -1}
 
 
@@ -57,12 +60,15 @@ def topic(name: str = "$t", partitions: int = 1, **configs: str) -> tuple[Questi
 
 
 def produce(name: str, records: Value, topic: str = "$t", **body: Any) -> Question:
+    """Produce 8 to partition 0 with acks=all. ``records`` is a value of the recording's language, `batch` makes one;
+    ``body`` replaces fields."""
     data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
     plain: Body = {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": data}
     return ask(name, "Produce", 8, **plain | body)
 
 
 def fetch(name: str, offset: int = 0, topic: str = "$t", **body: Any) -> Question:
+    """Fetch 11 of partition 0 that does not wait."""
     partitions = [{"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1_000_000}]
     plain: Body = {"max_wait_ms": 0, "min_bytes": 0, "topics": [{"topic": topic, "partitions": partitions}]}
     return ask(name, "Fetch", 11, **plain | body)
@@ -82,12 +88,14 @@ def join(name: str, of: str = "", version: int = 5, connection: str = "main", **
 
 
 def sync(name: str, of: str, generation: int = 1, connection: str = "main", **body: Any) -> Question:
+    """SyncGroup 3 of the member that joined as ``of``, which as leader assigns itself partition 0."""
     shares = [{"member_id": member(of), "assignment": {"@": "assignment", "topics": {"$t": [0]}}}]
     plain: Body = {"group_id": "$g", "generation_id": generation, "member_id": member(of), "assignments": shares}
     return ask(name, "SyncGroup", 3, connection, **plain | body)
 
 
 def heartbeat(name: str, of: str, generation: int = 1, **body: Any) -> Question:
+    """Heartbeat 3 of the member that joined as ``of``."""
     plain: Body = {"group_id": "$g", "generation_id": generation, "member_id": member(of)}
     return ask(name, "Heartbeat", 3, **plain | body)
 
@@ -101,6 +109,7 @@ def stable(group_instance_id: str | None = None, **body: Any) -> tuple[Question,
 
 
 def commit(name: str, offset: int = 1, of: str = "", generation: int = -1, **body: Any) -> Question:
+    """OffsetCommit 7 of partition 0; without ``of``, by no member."""
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "m"}
     plain: Body = {
         "group_id": "$g",
@@ -112,15 +121,18 @@ def commit(name: str, offset: int = 1, of: str = "", generation: int = -1, **bod
 
 
 def committed(name: str, **body: Any) -> Question:
+    """OffsetFetch 7 of partition 0."""
     plain: Body = {"group_id": "$g", "topics": [{"name": "$t", "partition_indexes": [0]}]}
     return ask(name, "OffsetFetch", 7, **plain | body)
 
 
 def group_state(name: str, group: str = "$g") -> Question:
+    """DescribeGroups 4."""
     return ask(name, "DescribeGroups", 4, groups=[group])
 
 
 def init(name: str, transactional_id: str | None = "$x", **body: Any) -> Question:
+    """InitProducerId 3; ``transactional_id`` None: an idempotent producer."""
     return ask(
         name, "InitProducerId", 3, **{"transactional_id": transactional_id, "transaction_timeout_ms": 60_000} | body
     )
@@ -133,19 +145,23 @@ def in_transaction(api: str, name: str, of: str, version: int, epoch: int = 0, *
 
 
 def add_partitions(name: str, of: str, topic: str = "$t", epoch: int = 0) -> Question:
+    """AddPartitionsToTxn 1 of partition 0, by the producer that `init` named ``of`` received."""
     topics = [{"name": topic, "partitions": [0]}]
     return in_transaction("AddPartitionsToTxn", name, of, 1, epoch, topics=topics)
 
 
 def add_group(name: str, of: str, epoch: int = 0) -> Question:
+    """AddOffsetsToTxn 1 of the story's group, by that producer."""
     return in_transaction("AddOffsetsToTxn", name, of, 1, epoch, group_id="$g")
 
 
 def commit_in_transaction(name: str, of: str, offset: int = 1, epoch: int = 0, **body: Any) -> Question:
+    """TxnOffsetCommit 3 of partition 0, by that producer."""
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": "$t", "partitions": [partition]}]
     return in_transaction("TxnOffsetCommit", name, of, 3, epoch, **{"group_id": "$g", "topics": topics} | body)
 
 
 def end(name: str, of: str, *, commit: bool, epoch: int = 0) -> Question:
+    """EndTxn 1 by that producer."""
     return in_transaction("EndTxn", name, of, 1, epoch, committed=commit)

@@ -32,6 +32,7 @@ async def do(name: str, work: Awaitable[Any]) -> Any:
 
 
 async def topic_steps(admin: Any) -> None:
+    """Topics and settings, valid and not."""
     new = [NewTopic(TOPIC, PARTITIONS, 1, topic_configs=EVERY_TOPIC_SETTING)]
     await do("create a topic with every setting", admin.create_topics(new))
     await do("create it again", admin.create_topics(new))
@@ -52,6 +53,7 @@ async def topic_steps(admin: Any) -> None:
 
 
 async def record_steps(admin: Any, address: str) -> None:
+    """Records produced, consumed in a group and committed; the group described."""
     async with AIOKafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True) as producer:
         sent = [
             await producer.send_and_wait(TOPIC, key=b"k%d" % n, value=b"v%d" % n, partition=n % PARTITIONS)
@@ -81,6 +83,7 @@ async def record_steps(admin: Any, address: str) -> None:
 
 
 async def read(consumer: Any) -> list[Any]:
+    """(partition, offset, key, value) of all records, sorted. Raises TimeoutError after READ_S."""
     records: list[Any] = []
     async with asyncio.timeout(READ_S):
         while len(records) < RECORDS:
@@ -90,6 +93,7 @@ async def read(consumer: Any) -> list[Any]:
 
 
 async def transaction_steps(address: str) -> None:
+    """One committed and one aborted transaction, each with a record and an offset."""
     async with AIOKafkaProducer(bootstrap_servers=address, transactional_id=TRANSACTION) as producer:
         for end in ("commit", "abort"):
             await do(f"begin, to {end}", producer.begin_transaction())
@@ -104,6 +108,7 @@ async def transaction_steps(address: str) -> None:
 
 
 async def ending_steps(admin: Any) -> None:
+    """More and fewer partitions; the topic deleted twice."""
     await do("create partitions", admin.create_partitions({TOPIC: NewPartitions(PARTITIONS + 1)}))
     await do("create fewer partitions", admin.create_partitions({TOPIC: NewPartitions(1)}))
     await do("delete the topic", admin.delete_topics([TOPIC]))
@@ -111,6 +116,7 @@ async def ending_steps(admin: Any) -> None:
 
 
 async def main(address: str) -> None:
+    """Runs every step against the broker; each prints its line."""
     admin = AIOKafkaAdminClient(bootstrap_servers=address)
     await admin.start()
     try:

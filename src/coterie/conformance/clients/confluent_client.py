@@ -55,6 +55,7 @@ def settings_of(futures: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def topic_steps(admin: Any) -> None:
+    """Topics and settings, valid and not."""
     new = [NewTopic(TOPIC, PARTITIONS, 1, config=EVERY_TOPIC_SETTING)]
     step("create a topic with every setting", lambda: results(admin.create_topics(new)))
     step("create it again", lambda: results(admin.create_topics(new)))
@@ -86,19 +87,23 @@ def topic_steps(admin: Any) -> None:
 
 
 def resource(**more: Any) -> Any:
+    """The test's topic as a ConfigResource."""
     return ConfigResource(ConfigResource.Type.TOPIC, TOPIC, **more)
 
 
 def topics_of(admin: Any) -> dict[str, int]:
+    """The number of partitions of the test's topic, by name."""
     return {name: len(t.partitions) for name, t in admin.list_topics(timeout=WAIT_S).topics.items() if name == TOPIC}
 
 
 def broker_settings(admin: Any) -> dict[str, Any]:
+    """Three settings of the broker, which both sides have by default."""
     every = settings_of(admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")]))
     return {name: every[name] for name in ("message.max.bytes", "log.retention.hours", "log.cleanup.policy")}
 
 
 def record_steps(admin: Any, address: str) -> None:
+    """Records produced, consumed in a group and committed; the group's offsets altered; records deleted."""
     delivered: list[Any] = []
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
     for n in range(RECORDS):
@@ -134,10 +139,12 @@ def record_steps(admin: Any, address: str) -> None:
 
 
 def offsets_in(partitions: Any) -> list[Any]:
+    """[partition, offset, error] of each, sorted."""
     return sorted([tp.partition, tp.offset, str(tp.error)] for tp in partitions)
 
 
 def read(consumer: Any) -> list[Any]:
+    """[partition, offset, key, value] of the records that arrive within READ_S, sorted."""
     records: list[Any] = []
     end_s = time.monotonic() + READ_S
     while len(records) < RECORDS and time.monotonic() < end_s:
@@ -148,6 +155,7 @@ def read(consumer: Any) -> list[Any]:
 
 
 def described_group(admin: Any) -> Any:
+    """The group's description without what differs from run to run: member ids and hosts."""
     future = admin.describe_consumer_groups([GROUP], include_authorized_operations=True)[GROUP]
     group = future.result(WAIT_S)
     members = [sorted(tp.partition for tp in m.assignment.topic_partitions) for m in group.members]
@@ -163,31 +171,37 @@ def described_group(admin: Any) -> Any:
 
 
 def listed_groups(admin: Any) -> list[Any]:
+    """[group id, state, type, is simple] of each group, sorted."""
     listing = admin.list_consumer_groups().result(WAIT_S)
     return sorted([g.group_id, g.state.name, g.type.name, g.is_simple_consumer_group] for g in listing.valid)
 
 
 def group_offsets(admin: Any) -> list[Any]:
+    """The group's committed offsets, as `offsets_in` has them."""
     futures = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])
     return offsets_in(futures[GROUP].result(WAIT_S).topic_partitions)
 
 
 def listed_offsets(admin: Any) -> list[Any]:
+    """[partition, offset]: the first offset of partition 0, the end of partition 1."""
     wanted = {TopicPartition(TOPIC, 0): OffsetSpec.earliest(), TopicPartition(TOPIC, 1): OffsetSpec.latest()}
     return sorted([tp.partition, f.result(WAIT_S).offset] for tp, f in admin.list_offsets(wanted).items())
 
 
 def deleted(admin: Any, offset: int) -> list[int]:
+    """The new first offsets after the records of partition 0 below ``offset`` are deleted."""
     futures = admin.delete_records([TopicPartition(TOPIC, 0, offset)])
     return [future.result(WAIT_S).low_watermark for future in futures.values()]
 
 
 def altered_group(admin: Any) -> str:
+    """The id of the group, whose offset in partition 0 is then 3."""
     wanted = [ConsumerGroupTopicPartitions(GROUP, [TopicPartition(TOPIC, 0, 3)])]
     return str(admin.alter_consumer_group_offsets(wanted)[GROUP].result(WAIT_S).group_id)
 
 
 def transaction_steps(address: str) -> None:
+    """One committed and one aborted transaction, each with a record and an offset."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": TRANSACTION})
     group = Consumer({"bootstrap.servers": address, "group.id": "transactional", "isolation.level": "read_committed"})
     step("init transactions", lambda: producer.init_transactions(WAIT_S))
@@ -215,6 +229,8 @@ def sent(producer: Any) -> int:
 
 
 def cluster_steps(admin: Any) -> None:
+    """The cluster and its SCRAM users."""
+
     def cluster() -> Any:
         described = admin.describe_cluster(include_authorized_operations=True).result(WAIT_S)
         nodes = [node.id for node in described.nodes]
@@ -225,6 +241,7 @@ def cluster_steps(admin: Any) -> None:
 
 
 def ending_steps(admin: Any) -> None:
+    """More and fewer partitions; group and topic deleted twice."""
     step("create partitions", lambda: results(admin.create_partitions([NewPartitions(TOPIC, PARTITIONS + 1)])))
     step("create fewer partitions", lambda: results(admin.create_partitions([NewPartitions(TOPIC, 1)])))
     step("delete the group", lambda: results(admin.delete_consumer_groups([GROUP])))
@@ -234,6 +251,7 @@ def ending_steps(admin: Any) -> None:
 
 
 def main(address: str) -> None:
+    """Runs every step against the broker; each prints its line."""
     admin = AdminClient({"bootstrap.servers": address})
     topic_steps(admin)
     record_steps(admin, address)

@@ -31,6 +31,7 @@ def by_either_name(admin: Any, new: str, old: str) -> Any:
 
 
 def topic_steps(admin: Any) -> None:
+    """Topics and settings, valid and not; incremental changes where this version of the client has them."""
     new = [NewTopic(TOPIC, PARTITIONS, 1, topic_configs=EVERY_TOPIC_SETTING)]
     step("create a topic with every setting", lambda: admin.create_topics(new))
     step("create it again", lambda: admin.create_topics(new))
@@ -61,12 +62,14 @@ def topic_steps(admin: Any) -> None:
 
 
 def described(admin: Any, resource: Any, **options: Any) -> Any:
+    """The settings of a resource; of newer clients also those with Kafka's default."""
     if hasattr(admin, "reset_configs"):
         options["config_filter"] = "all"
     return admin.describe_configs([resource], **options)
 
 
 def record_steps(admin: Any, address: str) -> None:
+    """Records produced, consumed in a group and committed; the group's offsets; records deleted."""
     producer = KafkaProducer(bootstrap_servers=address, acks="all")
     futures = [producer.send(TOPIC, key=b"k%d" % n, value=b"v%d" % n, partition=n % PARTITIONS) for n in range(RECORDS)]
     producer.flush()
@@ -98,11 +101,13 @@ def record_steps(admin: Any, address: str) -> None:
 
 
 def group_described(admin: Any) -> Any:
+    """The group with its authorized operations."""
     describe = by_either_name(admin, "describe_groups", "describe_consumer_groups")
     return describe([GROUP], include_authorized_operations=True)
 
 
 def read(consumer: Any) -> list[Any]:
+    """(partition, offset, key, value) of the records that arrive within READ_S, sorted."""
     records: list[Any] = []
     end_s = time.monotonic() + READ_S
     while len(records) < RECORDS and time.monotonic() < end_s:
@@ -112,6 +117,7 @@ def read(consumer: Any) -> list[Any]:
 
 
 def transaction_steps(admin: Any, address: str) -> None:
+    """One committed and one aborted transaction, each listed and described while it is open, where the client can."""
     producer = KafkaProducer(bootstrap_servers=address, transactional_id=TRANSACTION)
     step("init transactions", producer.init_transactions)
     offsets = {TopicPartition(TOPIC, 0): OffsetAndMetadata(7, "", -1)}
@@ -134,6 +140,7 @@ def transaction_steps(admin: Any, address: str) -> None:
 
 
 def cluster_steps(admin: Any) -> None:
+    """The cluster, its log dirs and features."""
     step("describe the cluster", admin.describe_cluster)
     step("log dirs", admin.describe_log_dirs)
     if hasattr(admin, "describe_features"):
@@ -151,6 +158,7 @@ def elected(admin: Any) -> list[Any]:
 
 
 def ending_steps(admin: Any) -> None:
+    """More and fewer partitions; group and topic deleted twice."""
     step("create partitions", lambda: admin.create_partitions({TOPIC: NewPartitions(PARTITIONS + 1)}))
     step("create fewer partitions", lambda: admin.create_partitions({TOPIC: NewPartitions(1)}))
     step("delete the group", lambda: by_either_name(admin, "delete_groups", "delete_consumer_groups")([GROUP]))
@@ -163,6 +171,7 @@ def ending_steps(admin: Any) -> None:
 
 
 def main(address: str) -> None:
+    """Runs every step against the broker; each prints its line."""
     admin = KafkaAdminClient(bootstrap_servers=address)
     topic_steps(admin)
     record_steps(admin, address)

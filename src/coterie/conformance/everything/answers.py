@@ -83,6 +83,7 @@ def element_name(item: Tree) -> str:
 
 
 def error_name(code: int) -> str:
+    """Kafka's name of an error code; ``error N`` for one that is in no table."""
     return error_of(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
 
 

@@ -39,6 +39,9 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
+    """The values of a field: ``right`` makes one that a story's names give a meaning, ``wrong`` has the others, by the
+    name of the case."""
+
     right: Callable[[Names], Value]
     wrong: dict[str, Value]
 

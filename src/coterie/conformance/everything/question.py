@@ -89,6 +89,7 @@ def _value(kind: FieldType, value: Value, resolve: Resolve) -> Any:
 
 
 def message_of(question: Question, resolve: Resolve) -> Message:
+    """The request with its defaults for the fields that the question leaves out; ``resolve`` replaces the symbols."""
     message: Message = build(API_BY_NAME[question.api].request, question.body, resolve)
     return message
 

@@ -101,6 +101,7 @@ def _exactly(s: socket.socket, size: int) -> bytes:
 
 
 def frame(request: Message, version: int) -> bytes:
+    """A request as a client sends it, its length in front."""
     return encode_request(7, "hostile", request, version)
 
 

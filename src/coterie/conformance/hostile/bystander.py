@@ -33,6 +33,8 @@ class BrokerSilentError(RuntimeError):
 
 
 def main(host: str, port: int, path: Path) -> None:
+    """Joins a group of one, and appends ``SENT_S LATENCY_S`` of each heartbeat to the file until the process is
+    ended."""
     broker = BrokerSocket(host, port, timeout_s=600.0)
     _find_coordinator(broker)
     join = JoinGroupRequest(GROUP, SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS, "", None, "consumer")

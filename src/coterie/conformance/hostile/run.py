@@ -148,4 +148,5 @@ def run_hostile_on_kafka(
 
 
 def as_figures(outcomes: Sequence[AttackOutcome]) -> list[dict[str, Any]]:
+    """The outcomes as ``--json`` prints them."""
     return [asdict(outcome) for outcome in outcomes]
