@@ -1,0 +1,108 @@
+"""Records by partition until they are acknowledged or fail (Kafka's RecordAccumulator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coterie.producing.batch import Item, ProducerBatch, TopicPartition
+from coterie.producing.config import ProducingConfig
+from coterie.producing.partition_queue import PartitionQueue
+
+BatchClosed = Callable[[str], None]
+FOREVER_MS = float("inf")
+
+
+class Accumulator:
+    """``batch_closed(topic)`` is called when a batch takes no more records: the next record without key may go to another
+    partition (KIP-480). ``busy`` are the partitions with something to send or in flight, the longest unserved first;
+    ``buffered_bytes`` counts against buffer.memory."""
+
+    def __init__(self, config: ProducingConfig, batch_closed: BatchClosed) -> None:
+        self.buffered_bytes = 0
+        self.busy: dict[TopicPartition, PartitionQueue] = {}
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._config, self._batch_closed = config, batch_closed
+        self._batch_size = config.batch_size
+
+    def append(self, partition: TopicPartition, item: Item, size: int, now_ms: float) -> tuple[ProducerBatch, int]:
+        """Puts a record of about ``size`` bytes into the open batch of its partition. Returns the batch and the number of the
+        record in it; 0 says that the batch is new."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = PartitionQueue(partition)
+        if queue.is_open and queue.batches[-1].size + size > self._batch_size:
+            self.close(queue)
+        if queue.is_open:
+            batch = queue.batches[-1]
+        else:
+            batch = ProducerBatch(partition, now_ms)
+            queue.batches.append(batch)
+            queue.is_open = True
+            self.busy[partition] = queue
+        items = batch.items
+        items.append(item)
+        batch.size += size
+        self.buffered_bytes += size
+        return batch, len(items) - 1
+
+    def has_room(self, size: int) -> bool:
+        """Whether buffer.memory has room for a record of ``size`` bytes."""
+        return self.buffered_bytes + size <= self._config.buffer_memory
+
+    def close(self, queue: PartitionQueue) -> None:
+        """The open batch takes no more records."""
+        if queue.is_open:
+            queue.is_open = queue.is_ready = False
+            self._batch_closed(queue.partition[0])
+
+    def flush(self) -> None:
+        """No batch waits for linger.ms."""
+        for queue in self.busy.values():
+            queue.is_ready = queue.is_open
+
+    def remove(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """A batch at its end."""
+        queue.remove(batch)
+        self.buffered_bytes -= batch.size
+        self.settled(queue)
+
+    def settled(self, queue: PartitionQueue) -> None:
+        """Something of the partition has ended."""
+        if queue.is_idle:
+            self.busy.pop(queue.partition, None)
+
+    def served(self, queue: PartitionQueue) -> None:
+        """A batch of the partition was sent: the others come first next time."""
+        self.busy[queue.partition] = self.busy.pop(queue.partition)
+
+    def queue(self, partition: TopicPartition) -> PartitionQueue:
+        """Of a partition that has had a record."""
+        return self._queues[partition]
+
+    def expired(self, now_ms: float) -> list[tuple[PartitionQueue, ProducerBatch]]:
+        """The batches whose delivery.timeout.ms is over."""
+        return [
+            (queue, batch)
+            for queue in self.busy.values()
+            if queue.batches and now_ms >= self._deadline_ms(queue.batches[0])
+            for batch in queue.batches
+            if now_ms >= self._deadline_ms(batch)
+        ]
+
+    def next_deadline_ms(self, now_ms: float) -> float:
+        """When a batch is due, may be tried again, or is given up. Those that are due already wait for something else."""
+        deadline_ms = FOREVER_MS
+        for queue in self.busy.values():
+            if not queue.batches:
+                continue
+            deadline_ms = min(deadline_ms, self._deadline_ms(queue.batches[0]))
+            batch = queue.candidate()
+            if batch is not None:
+                if now_ms < batch.retry_at_ms:
+                    deadline_ms = min(deadline_ms, batch.retry_at_ms)
+                if not queue.is_due(batch, now_ms, self._config.linger_ms):
+                    deadline_ms = min(deadline_ms, batch.created_ms + self._config.linger_ms)
+        return deadline_ms
+
+    def _deadline_ms(self, batch: ProducerBatch) -> float:
+        return batch.created_ms + self._config.delivery_timeout_ms

@@ -1,0 +1,379 @@
+"""A producer: what it must send next, given what happened (Kafka's Sender and TransactionManager, without the transaction).
+
+A driver appends records, asks `next` for effects until there are none, carries each out and reports back. Every batch has one
+end, by delivery.timeout.ms at the latest; its records are in the log in the order in which they were appended, and where the
+producer is idempotent, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from coterie.backoff import Backoff
+from coterie.producing.accumulator import FOREVER_MS, Accumulator, BatchClosed
+from coterie.producing.batch import (
+    Acknowledged,
+    BatchResult,
+    Item,
+    ProduceFailure,
+    ProducerBatch,
+    ProducerIdAndEpoch,
+    TopicPartition,
+)
+from coterie.producing.config import ProducingConfig
+from coterie.producing.effects import (
+    AddPartitions,
+    BatchEnded,
+    Effect,
+    ForgetLeaders,
+    GetProducerId,
+    LookUpLeaders,
+    SendProduce,
+)
+from coterie.producing.partition_queue import PartitionQueue
+from coterie.producing.remedies import Remedy, remedy_of
+from coterie.producing.requests import encoded, produce_request, results_of
+from coterie.producing.sequences import NO_PRODUCER, ProducerIdentity
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.produce import ProduceResponse
+
+LeaderOf = Callable[[str, int], int | None]
+
+
+class OpenedTransaction(Protocol):
+    """What a producer's machine asks of its transaction."""
+
+    @property
+    def transactional_id(self) -> str: ...
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        """The identity under which batches are numbered."""
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether the partition takes part in the open transaction, so that records may be sent to it."""
+
+
+@dataclass(slots=True)
+class _Inquiry:
+    """A question to the cluster that is out once at a time, and paused for after a failure (KIP-580)."""
+
+    backoff: Backoff
+    is_out: bool = False
+    failures: int = 0
+    retry_at_ms: float = -FOREVER_MS
+
+    def may_ask(self, now_ms: float) -> bool:
+        return not self.is_out and now_ms >= self.retry_at_ms
+
+    def ended(self, failed: bool, now_ms: float, jitter: float) -> None:
+        self.is_out = False
+        self.retry_at_ms = now_ms + self.backoff.pause_ms(self.failures, jitter) if failed else -FOREVER_MS
+        self.failures = self.failures + 1 if failed else 0
+
+
+class ProducerMachine:
+    """``leader_of`` returns the node id of a partition's leader, None or -1 where it is not known. Inputs return nothing;
+    `next` returns what follows. ``jitter`` between -1 and 1 is the driver's random number for pauses."""
+
+    def __init__(
+        self,
+        config: ProducingConfig,
+        leader_of: LeaderOf,
+        batch_closed: BatchClosed = lambda topic: None,
+        transaction: OpenedTransaction | None = None,
+    ) -> None:
+        self.config = config
+        self.accumulator = Accumulator(config, batch_closed)
+        self.identity = ProducerIdentity()
+        self._leader_of, self._transaction = leader_of, transaction
+        self._requests: dict[int, tuple[int, list[ProducerBatch]]] = {}
+        self._in_flight: dict[int, int] = {}  # requests by node id
+        self._tokens = 0
+        self._leaders, self._producer_id = _Inquiry(config.backoff), _Inquiry(config.backoff)
+        self._leaderless: set[str] = set()
+        self._stale: set[str] = set()
+        self._adding: frozenset[TopicPartition] = frozenset()
+        self._effects: list[Effect] = []
+
+    # -- inputs from the user ---------------------------------------------------------------------------------------------
+
+    def append(self, partition: TopicPartition, item: Item, size: int, now_ms: float) -> tuple[ProducerBatch, int]:
+        """As `Accumulator.append`; the driver has seen that there is room."""
+        return self.accumulator.append(partition, item, size, now_ms)
+
+    def flush(self) -> None:
+        """What was appended is sent without waiting for linger.ms."""
+        self.accumulator.flush()
+
+    def fail_all(self, failure: ProduceFailure) -> None:
+        """Gives every batch up, also what is in flight."""
+        for queue in list(self.accumulator.busy.values()):
+            for batch in list(queue.batches):
+                self._end(queue, batch, failure)
+
+    def fail_waiting(self, failure: ProduceFailure) -> None:
+        """Gives up every batch that is not in flight."""
+        for queue in list(self.accumulator.busy.values()):
+            for batch in list(queue.not_in_flight()):
+                self._end(queue, batch, failure)
+
+    # -- inputs from the driver -------------------------------------------------------------------------------------------
+
+    def produced(self, token: int, response: ProduceResponse, now_ms: float, jitter: float) -> None:
+        """The response to a request."""
+        results = results_of(response)
+        unnamed = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the broker's answer does not name the partition", True)
+        for batch in self._returned(token):
+            result, log_start_offset = results.get(batch.partition, (unnamed, -1))
+            self._attempt_ended(batch, result, log_start_offset, now_ms, jitter)
+
+    def sent(self, token: int, now_ms: float) -> None:
+        """A request with acks=0 went out; no response will come."""
+        for batch in self._returned(token):
+            self._attempt_ended(batch, Acknowledged(), -1, now_ms, 0.0)
+
+    def request_failed(self, token: int, failure: ProduceFailure, now_ms: float, jitter: float) -> None:
+        """No response will come to a request, or it was not sent; it may have reached the broker."""
+        for batch in self._returned(token):
+            self._attempt_ended(batch, failure, -1, now_ms, jitter)
+
+    def leaders_looked_up(self, errors: Mapping[str, ProduceFailure], now_ms: float, jitter: float) -> None:
+        """After `LookUpLeaders`: ``leader_of`` has what there is. ``errors`` by topic of those that are not known."""
+        topics, self._leaderless = self._leaderless, set()
+        is_waiting = False
+        for queue in list(self.accumulator.busy.values()):
+            topic = queue.partition[0]
+            if topic in topics and queue.batches and not self._has_leader(queue):
+                self._note(queue, errors.get(topic) or ProduceFailure.of_code(ErrorCode.LEADER_NOT_AVAILABLE))
+                is_waiting = is_waiting or bool(queue.batches)
+        self._leaders.ended(is_waiting, now_ms, jitter)
+
+    def identified(self, producer: ProducerIdAndEpoch, now_ms: float) -> None:
+        """After `GetProducerId`."""
+        self.identity.current = producer
+        self._producer_id.ended(False, now_ms, 0.0)
+
+    def not_identified(self, failure: ProduceFailure, now_ms: float, jitter: float) -> None:
+        """After `GetProducerId`. Of what waits for the id, only a failure that may pass spares it."""
+        for queue in list(self.accumulator.busy.values()):
+            if queue.batches and queue.batches[0].sequence < 0:
+                self._note(queue, failure)
+        self._producer_id.ended(True, now_ms, jitter)
+
+    def partitions_added(self) -> None:
+        """After `AddPartitions`: ``has`` of the transaction is true of them."""
+        self._adding = frozenset()
+
+    def partitions_refused(self, failure: ProduceFailure, now_ms: float, jitter: float) -> None:
+        """After `AddPartitions`."""
+        partitions, self._adding = self._adding, frozenset()
+        for partition in partitions:
+            queue = self.accumulator.queue(partition)
+            for batch in list(queue.not_in_flight())[:1]:
+                self._attempt_failed(queue, batch, failure, -1, now_ms, jitter)
+
+    # -- what follows -----------------------------------------------------------------------------------------------------
+
+    def next(self, now_ms: float) -> list[Effect]:
+        """The effects that are due; each is returned once. To be asked again, once they are carried out, until it returns
+        none: what is sent may depend on leaders that are to be forgotten first."""
+        for queue, batch in self.accumulator.expired(now_ms):
+            text = f"not acknowledged within delivery.timeout.ms={self.config.delivery_timeout_ms:g}"
+            self._end(queue, batch, batch.last_failure or ProduceFailure.of_code(ErrorCode.REQUEST_TIMED_OUT, text))
+            self._renew_refused(queue)
+        if self._stale:
+            self._effects += map(ForgetLeaders, sorted(self._stale))
+            self._stale.clear()
+        else:
+            self._drain(now_ms)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def next_deadline_ms(self, now_ms: float) -> float | None:
+        """When to call `next` although nothing was heard; None: only after an input."""
+        times = [self.accumulator.next_deadline_ms(now_ms)]
+        times += [i.retry_at_ms for i in (self._leaders, self._producer_id) if now_ms < i.retry_at_ms]
+        deadline_ms = min(times)
+        return None if deadline_ms == FOREVER_MS else deadline_ms
+
+    def unfinished(self) -> list[ProducerBatch]:
+        """Every batch that was appended to and has no end yet."""
+        return list(dict.fromkeys(b.whole for queue in self.accumulator.busy.values() for b in queue.batches))
+
+    def is_waiting_for_response(self) -> bool:
+        """Whether a request is in flight."""
+        return bool(self._requests)
+
+    def _drain(self, now_ms: float) -> None:
+        """One request at most for each leader, until each has as many as may be in flight."""
+        while True:
+            ready, unadded = self._ready(now_ms)
+            if unadded and not self._adding:
+                self._adding = frozenset(unadded)
+                self._effects.append(AddPartitions(self._adding))
+            for node_id, queues in ready.items():
+                self._send(node_id, queues, now_ms)
+            if not ready:
+                break
+        if self._leaderless and self._leaders.may_ask(now_ms):
+            self._leaders.is_out = True
+            self._effects.append(LookUpLeaders(frozenset(self._leaderless)))
+
+    def _ready(self, now_ms: float) -> tuple[dict[int, list[PartitionQueue]], list[TopicPartition]]:
+        """The partitions with a batch to send by leader, and those that are not in the transaction yet."""
+        by_leader: dict[int, list[PartitionQueue]] = {}
+        unadded: list[TopicPartition] = []
+        config, transaction = self.config, self._transaction
+        window = config.max_in_flight if config.is_idempotent else 1
+        for queue in self.accumulator.busy.values():
+            batch = queue.next_to_send(now_ms, window)
+            if batch is None or not queue.is_due(batch, now_ms, config.linger_ms):
+                continue
+            leader = self._leader_of(*queue.partition)
+            if leader is None or leader < 0:
+                if not self._leaders.is_out:
+                    self._leaderless.add(queue.partition[0])
+            elif transaction is not None and not transaction.has(queue.partition):
+                unadded.append(queue.partition)
+            elif self._in_flight.get(leader, 0) < config.max_in_flight and self._may_number(queue, batch, now_ms):
+                by_leader.setdefault(leader, []).append(queue)
+        return by_leader, unadded
+
+    def _send(self, node_id: int, queues: Iterable[PartitionQueue], now_ms: float) -> None:
+        """The next batch of each partition, up to max.request.size; one batch is sent whatever its size."""
+        batches: list[ProducerBatch] = []
+        size = 0
+        for queue in queues:
+            batch = queue.next_to_send(now_ms, self.config.max_in_flight)
+            assert batch is not None, "a ready partition has a batch to send"
+            if batch is queue.batches[-1]:
+                self.accumulator.close(queue)
+            if self.config.is_idempotent and batch.sequence < 0:
+                batch.number(queue.sequence.producer, *queue.sequence.take(len(batch.items)))
+            if not batch.encoded:
+                batch.encoded = encoded(batch, self.config.codec, self._transaction is not None)
+            size += len(batch.encoded)
+            if batches and size > self.config.max_request_size:
+                break
+            batches.append(batch)
+        for batch in batches:
+            queue = self.accumulator.queue(batch.partition)
+            batch.is_in_flight = batch.was_sent = True
+            queue.in_flight += 1
+            self.accumulator.served(queue)
+        self._tokens += 1
+        self._requests[self._tokens] = node_id, batches
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        name = None if self._transaction is None else self._transaction.transactional_id
+        self._effects.append(SendProduce(self._tokens, node_id, produce_request(batches, self.config, name)))
+
+    def _may_number(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: float) -> bool:
+        """Whether the batch has a number or can take the next one. Where nothing of the partition has one and nothing is in
+        flight, the present identity holds from here on: the next one where a number may be missing at the broker."""
+        if not self.config.is_idempotent or batch.sequence >= 0 or batch is not queue.batches[0]:
+            return True
+        sequence = queue.sequence
+        if self._transaction is not None:
+            self.identity.current = self._transaction.producer
+        elif sequence.has_gap:
+            self.identity.bump(sequence.producer)
+        if self.identity.current == NO_PRODUCER:
+            if self._producer_id.may_ask(now_ms):
+                self._producer_id.is_out = True
+                self._effects.append(GetProducerId())
+            return False
+        if sequence.producer != self.identity.current:
+            sequence.begin(self.identity.current)
+        return True
+
+    # -- results ----------------------------------------------------------------------------------------------------------
+
+    def _returned(self, token: int) -> list[ProducerBatch]:
+        node_id, batches = self._requests.pop(token)
+        self._in_flight[node_id] -= 1
+        for batch in batches:
+            batch.is_in_flight = False
+            self.accumulator.queue(batch.partition).in_flight -= 1
+        return batches
+
+    def _attempt_ended(
+        self, batch: ProducerBatch, result: BatchResult, log_start_offset: int, now_ms: float, jitter: float
+    ) -> None:
+        queue = self.accumulator.queue(batch.partition)
+        if isinstance(result, Acknowledged):
+            self._acknowledged(queue, batch, result)
+        elif not batch.is_done:
+            if result.is_retriable:
+                self._stale.add(batch.partition[0])  # its leader may have moved
+            self._attempt_failed(queue, batch, result, log_start_offset, now_ms, jitter)
+        self._renew_refused(queue)
+        self.accumulator.settled(queue)
+
+    def _attempt_failed(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        failure: ProduceFailure,
+        log_start_offset: int,
+        now_ms: float,
+        jitter: float,
+    ) -> None:
+        match remedy_of(failure, batch, queue, log_start_offset, self._transaction is not None):
+            case Remedy.FAIL:
+                self._end(queue, batch, failure)
+                return
+            case Remedy.ACKNOWLEDGE:
+                self._end(queue, batch, Acknowledged())
+                return
+            case Remedy.SPLIT:
+                queue.replace(batch, batch.split())
+                return
+            case Remedy.KEEP_AS_REFUSED:
+                batch.is_refused = True
+        batch.last_failure = failure
+        batch.retry_at_ms = now_ms + self.config.backoff.pause_ms(batch.failures, jitter)
+        batch.failures += 1
+
+    def _acknowledged(self, queue: PartitionQueue, batch: ProducerBatch, result: Acknowledged) -> None:
+        if batch.sequence >= 0:
+            for other in queue.acknowledged(batch, result.base_offset):
+                self._end(queue, other, Acknowledged())
+        if not batch.is_done:
+            self._end(queue, batch, result)
+
+    def _renew_refused(self, queue: PartitionQueue) -> None:
+        """What is certainly not in the log is numbered anew, under another epoch because of the gap that it leaves. In a
+        transaction it fails, but for a producer that the broker has forgotten: then the numbers begin at 0."""
+        refused = queue.refused()
+        if not refused:
+            return
+        first = refused[0].last_failure
+        if self._transaction is not None and first is not None and first.code != ErrorCode.UNKNOWN_PRODUCER_ID:
+            for batch in refused:
+                self._end(queue, batch, batch.last_failure or first)
+            return
+        for batch in refused:
+            batch.number(NO_PRODUCER, -1, 0)
+        if self._transaction is not None:
+            queue.sequence.begin(NO_PRODUCER)
+
+    def _note(self, queue: PartitionQueue, failure: ProduceFailure) -> None:
+        """Of what waits: a failure that may pass is that of the batch should it be given up; another one ends it."""
+        for batch in list(queue.not_in_flight()):
+            if failure.is_retriable:
+                batch.last_failure = failure
+            else:
+                self._end(queue, batch, failure)
+
+    def _end(self, queue: PartitionQueue, batch: ProducerBatch, result: BatchResult) -> None:
+        """The one end of a batch; that of the whole is the driver's to know."""
+        if batch.finish(result):
+            self._effects.append(BatchEnded(batch.whole))
+        self.accumulator.remove(queue, batch)
+
+    def _has_leader(self, queue: PartitionQueue) -> bool:
+        leader = self._leader_of(*queue.partition)
+        return leader is not None and leader >= 0

@@ -1,0 +1,96 @@
+"""The batches of one partition, from the first record to the end of the last, and which of them may be sent.
+
+Order is kept by three rules. A batch that was sent before is sent again alone: nothing of the partition is in flight. New
+batches follow one another without waiting (up to max.in.flight) only where the broker checks their numbers: of an idempotent
+producer, once it has acknowledged one under this producer id and epoch, since a broker that knows nothing of the producer
+accepts any number. And numbers begin anew only where nothing is in flight.
+
+A refused number alone does not say that the batch is not in the log: of what was in the log before it was restarted, a broker
+knows a producer's last batch again, and refuses the ones before as too early or too late. So the batches behind it are tried
+under their numbers too. One of them is acknowledged: then those before it are in the log. All are refused: then none of them
+is, and they are numbered anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from coterie.producing.batch import ProducerBatch, TopicPartition
+from coterie.producing.sequences import PartitionSequence
+
+
+class PartitionQueue:
+    """``in_flight`` counts requests with a batch of it, also those of batches that were given up meanwhile."""
+
+    __slots__ = ("batches", "in_flight", "is_open", "is_ready", "partition", "sequence")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.is_open = False  # the last batch takes records
+        self.is_ready = False  # the open batch is to be sent without waiting for linger.ms
+        self.in_flight = 0
+        self.sequence = PartitionSequence()
+
+    def next_to_send(self, now_ms: float, most_in_flight: int) -> ProducerBatch | None:
+        """The batch that goes next, None where it has to wait for something to end, or for its pause. ``most_in_flight``: of
+        new batches, where the broker checks their numbers; counted from the first without an end, since the broker knows
+        only the last five of a producer again."""
+        batch = self.candidate()
+        if batch is None or batch.retry_at_ms > now_ms:
+            return None
+        if not self.in_flight:
+            return batch
+        first = self.batches[0]
+        if batch is first:  # what is in flight was given up, and its end is not known
+            return None
+        if batch.was_sent or not self.sequence.is_acknowledged or any(b.is_refused for b in self.batches):
+            return None
+        return batch if self.sequence.batches + 1 - first.ordinal < most_in_flight else None
+
+    def candidate(self) -> ProducerBatch | None:
+        """The first batch that is not in flight, and not refused."""
+        return next((batch for batch in self.not_in_flight() if not batch.is_refused), None)
+
+    def is_due(self, batch: ProducerBatch, now_ms: float, linger_ms: float) -> bool:
+        """Whether it waits no longer for more records."""
+        is_open = self.is_open and batch is self.batches[-1]
+        return not is_open or self.is_ready or now_ms - batch.created_ms >= linger_ms
+
+    def not_in_flight(self) -> Iterator[ProducerBatch]:
+        """In order."""
+        return (batch for batch in self.batches if not batch.is_in_flight)
+
+    def acknowledged(self, batch: ProducerBatch, base_offset: int) -> list[ProducerBatch]:
+        """A numbered batch is in the log. Returns the refused ones before it, which are there too; those behind it may be
+        tried again."""
+        sequence = self.sequence
+        sequence.acknowledged(batch.producer, batch.sequence, len(batch.items), base_offset)
+        refused = [b for b in self.batches if b.is_refused]
+        for other in refused:
+            other.is_refused = False
+        return [b for b in refused if sequence.holds(b.producer, b.sequence, len(b.items))]
+
+    def refused(self) -> list[ProducerBatch]:
+        """The batches that are known not to be in the log, all that have a number; none while that is not certain."""
+        numbered = [] if self.in_flight else [b for b in self.batches if b.sequence >= 0]
+        return numbered if all(b.is_refused for b in numbered) else []
+
+    def replace(self, batch: ProducerBatch, pieces: tuple[ProducerBatch, ProducerBatch]) -> None:
+        """A batch that is split."""
+        at = self.batches.index(batch)
+        del self.batches[at]
+        self.batches.insert(at, pieces[1])
+        self.batches.insert(at, pieces[0])
+
+    def remove(self, batch: ProducerBatch) -> None:
+        """A batch at its end; most often the first."""
+        if self.is_open and batch is self.batches[-1]:
+            self.is_open = self.is_ready = False
+        self.batches.remove(batch)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to send and nothing to wait for."""
+        return not self.batches and not self.in_flight

@@ -1,0 +1,63 @@
+"""Produce requests made of batches, and their responses by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coterie.producing.batch import Acknowledged, BatchResult, ProduceFailure, ProducerBatch, TopicPartition
+from coterie.producing.config import ProducingConfig
+from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+
+def encoded(batch: ProducerBatch, codec: int, in_transaction: bool) -> bytes:
+    """The record batch under its numbers."""
+    producer_id, epoch = batch.producer
+    return encode_batch(
+        batch.items,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=batch.sequence,
+        attributes=TRANSACTIONAL_BIT if in_transaction else 0,
+    )
+
+
+def produce_request(
+    batches: Iterable[ProducerBatch], config: ProducingConfig, transactional_id: str | None
+) -> ProduceRequest:
+    """Of encoded batches, each of another partition."""
+    topics: dict[str, TopicProduceData] = {}
+    for batch in batches:
+        name, index = batch.partition
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = TopicProduceData(name)
+        topic.partition_data.append(PartitionProduceData(index, batch.encoded))
+    return ProduceRequest(transactional_id, config.acks, config.request_timeout_ms, list(topics.values()))
+
+
+def results_of(response: ProduceResponse) -> dict[TopicPartition, tuple[BatchResult, int]]:
+    """The result of each partition, and the log's start offset, -1 where the broker does not name it."""
+    return {
+        (topic.name, partition.index): (_result(partition), partition.log_start_offset)
+        for topic in response.responses
+        for partition in topic.partition_responses
+    }
+
+
+def _result(partition: PartitionProduceResponse) -> BatchResult:
+    """A batch with numbers that are long past is in the log, at an offset that the broker no longer knows."""
+    code = partition.error_code
+    if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        return Acknowledged(partition.base_offset, partition.log_append_time_ms)
+    error = error_of(code)
+    record_errors = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
+    return ProduceFailure(error, partition.error_message, error.retriable, None, record_errors)
