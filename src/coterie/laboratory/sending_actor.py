@@ -34,18 +34,18 @@ OVERHEAD_BYTES = 20
 
 @dataclass(slots=True)
 class _Connection:
-    """``arrives_ms``: when the newest request arrives, and ``answers_ms`` the newest response."""
+    """``arrives_ms``: when the newest request arrives, and ``response_ms`` the newest response."""
 
     node_id: int
     is_open: bool = True
     arrives_ms: int = 0
-    answers_ms: int = 0
+    response_ms: int = 0
     under_way: list[int] = field(default_factory=list)
-    arriving: set[int] = field(default_factory=set)  # of a broken one, those that still arrive
+    arriving: set[int] = field(default_factory=set)  # of a broken connection: the requests that still arrive
 
 
 class SendingActor:
-    """Appends records at random times, and drives its machine. ``stalled_until_ms``: its process stands still."""
+    """Appends records at random times, and drives its machine. ``stalled_until_ms``: until then its process is stalled."""
 
     def __init__(self, world: World, cluster: ProduceCluster, name: str, config: ProducingConfig) -> None:
         self.world, self.cluster, self.config = world, cluster, config
@@ -74,7 +74,7 @@ class SendingActor:
         self._append_later()
 
     def stop(self) -> None:
-        """No more records; those that there are come to their end."""
+        """Appends no more records; the present ones end."""
         self.is_appending = False
         self.machine.flush()
         self._act(lambda: None)
@@ -127,7 +127,7 @@ class SendingActor:
     # -- the machine --------------------------------------------------------------------------------------------------
 
     def _act(self, action: Callable[[], None]) -> None:
-        """Something happens to the process, now or when it no longer stands still; then what follows."""
+        """Runs an input, now or at the end of a stall, and carries out its effects."""
         wait_ms = self.stalled_until_ms - self.world.now_ms
         life = self._life
         if wait_ms > 0:
@@ -160,9 +160,9 @@ class SendingActor:
             case ForgetLeaders(topic):
                 self._leaders = {p: leader for p, leader in self._leaders.items() if p[0] != topic}
             case LookUpLeaders():
-                self._ask(self._leaders_answered)
+                self._request(self._leaders_received)
             case GetProducerId():
-                self._ask(self._producer_id_answered)
+                self._request(self._producer_id_received)
             case BatchEnded(batch):
                 self.splits += len(batch.results) > 1
                 for index, item in enumerate(batch.items):
@@ -175,20 +175,20 @@ class SendingActor:
     def _jitter(self) -> float:
         return self.world.random.uniform(-1, 1)
 
-    def _ask(self, answered: Callable[[bool], None]) -> None:
-        """Any broker, which may not answer, or not to the point."""
+    def _request(self, received: Callable[[bool], None]) -> None:
+        """At any broker; the response may be lost."""
         is_lost = self.world.chance(3 * self.world.faults.break_probability) or not any(self.cluster.up.values())
         life = self._life
         later = self.world.faults.notice_ms if is_lost else 2 * self.world.delay_ms()
-        self.world.after(later, lambda: self._act(lambda: answered(not is_lost)) if self._life == life else None)
+        self.world.after(later, lambda: self._act(lambda: received(not is_lost)) if self._life == life else None)
 
-    def _leaders_answered(self, is_answered: bool) -> None:
-        if is_answered:
+    def _leaders_received(self, is_received: bool) -> None:
+        if is_received:
             self._leaders |= self.cluster.metadata()
-        self.machine.leaders_looked_up({} if is_answered else {TOPIC: LOST}, self.world.now_ms, self._jitter())
+        self.machine.leaders_looked_up({} if is_received else {TOPIC: LOST}, self.world.now_ms, self._jitter())
 
-    def _producer_id_answered(self, is_answered: bool) -> None:
-        if is_answered:
+    def _producer_id_received(self, is_received: bool) -> None:
+        if is_received:
             self.machine.identified(self.cluster.new_producer(), self.world.now_ms)
         else:
             self.machine.not_identified(LOST, self.world.now_ms, self._jitter())
@@ -218,10 +218,10 @@ class SendingActor:
         response = self.cluster.produce(effect.node_id, effect.request)
         if response is None:
             return
-        connection.answers_ms = max(connection.answers_ms, world.now_ms + world.delay_ms())
-        world.at(connection.answers_ms, lambda: self._answered(connection, effect.token, response, life))
+        connection.response_ms = max(connection.response_ms, world.now_ms + world.delay_ms())
+        world.at(connection.response_ms, lambda: self._received(connection, effect.token, response, life))
 
-    def _answered(self, connection: _Connection, token: int, response: ProduceResponse, life: int) -> None:
+    def _received(self, connection: _Connection, token: int, response: ProduceResponse, life: int) -> None:
         if connection.is_open and self._life == life:
             connection.under_way.remove(token)
             self._act(lambda: self.machine.produced(token, response, self.world.now_ms, self._jitter()))

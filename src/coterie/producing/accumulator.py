@@ -90,7 +90,7 @@ class Accumulator:
         ]
 
     def next_deadline_ms(self, now_ms: float) -> float:
-        """When a batch is due, may be tried again, or is given up. Those that are due already wait for something else."""
+        """When a batch is due, may be retried, or expires. A batch that is due already waits for something else."""
         deadline_ms = FOREVER_MS
         for queue in self.busy.values():
             if not queue.batches:

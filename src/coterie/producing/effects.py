@@ -1,4 +1,4 @@
-"""What a producer's machine asks of its driver: each effect is returned once, carried out, and reported back."""
+"""What a producer's machine requests of its driver: each effect is returned once, carried out, and reported back."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A producer: what it must send next, given what happened (Kafka's Sender and TransactionManager, without the transaction).
 
-A driver appends records, asks `next` for effects until there are none, carries each out and reports back. Every batch has one
+A driver appends records, calls `next` until it returns no effects, carries each out and reports back. Every batch has one
 end, by delivery.timeout.ms at the latest; its records are in the log in the order in which they were appended, and where the
 producer is idempotent, once.
 """
@@ -43,7 +43,7 @@ LeaderOf = Callable[[str, int], int | None]
 
 
 class OpenedTransaction(Protocol):
-    """What a producer's machine asks of its transaction."""
+    """A producer's transaction, as far as the machine needs it."""
 
     @property
     def transactional_id(self) -> str: ...
@@ -57,15 +57,15 @@ class OpenedTransaction(Protocol):
 
 
 @dataclass(slots=True)
-class _Inquiry:
-    """A question to the cluster that is out once at a time, and paused for after a failure (KIP-580)."""
+class _RepeatedRequest:
+    """A request to the cluster, one at a time, repeated after a pause (KIP-580)."""
 
     backoff: Backoff
     is_out: bool = False
     failures: int = 0
     retry_at_ms: float = -FOREVER_MS
 
-    def may_ask(self, now_ms: float) -> bool:
+    def is_due(self, now_ms: float) -> bool:
         return not self.is_out and now_ms >= self.retry_at_ms
 
     def ended(self, failed: bool, now_ms: float, jitter: float) -> None:
@@ -92,7 +92,7 @@ class ProducerMachine:
         self._requests: dict[int, tuple[int, list[ProducerBatch]]] = {}
         self._in_flight: dict[int, int] = {}  # requests by node id
         self._tokens = 0
-        self._leaders, self._producer_id = _Inquiry(config.backoff), _Inquiry(config.backoff)
+        self._leaders, self._producer_id = _RepeatedRequest(config.backoff), _RepeatedRequest(config.backoff)
         self._leaderless: set[str] = set()
         self._stale: set[str] = set()
         self._adding: frozenset[TopicPartition] = frozenset()
@@ -101,7 +101,7 @@ class ProducerMachine:
     # -- inputs from the user ---------------------------------------------------------------------------------------------
 
     def append(self, partition: TopicPartition, item: Item, size: int, now_ms: float) -> tuple[ProducerBatch, int]:
-        """As `Accumulator.append`; the driver has seen that there is room."""
+        """As `Accumulator.append`; the driver checks buffer.memory before."""
         return self.accumulator.append(partition, item, size, now_ms)
 
     def flush(self) -> None:
@@ -109,13 +109,13 @@ class ProducerMachine:
         self.accumulator.flush()
 
     def fail_all(self, failure: ProduceFailure) -> None:
-        """Gives every batch up, also what is in flight."""
+        """Fails every batch, also in flight."""
         for queue in list(self.accumulator.busy.values()):
             for batch in list(queue.batches):
                 self._end(queue, batch, failure)
 
     def fail_waiting(self, failure: ProduceFailure) -> None:
-        """Gives up every batch that is not in flight."""
+        """Fails every batch that is not in flight."""
         for queue in list(self.accumulator.busy.values()):
             for batch in list(queue.not_in_flight()):
                 self._end(queue, batch, failure)
@@ -125,7 +125,7 @@ class ProducerMachine:
     def produced(self, token: int, response: ProduceResponse, now_ms: float, jitter: float) -> None:
         """The response to a request."""
         results = results_of(response)
-        unnamed = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the broker's answer does not name the partition", True)
+        unnamed = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the response does not name the partition", True)
         for batch in self._returned(token):
             result, log_start_offset = results.get(batch.partition, (unnamed, -1))
             self._attempt_ended(batch, result, log_start_offset, now_ms, jitter)
@@ -141,7 +141,7 @@ class ProducerMachine:
             self._attempt_ended(batch, failure, -1, now_ms, jitter)
 
     def leaders_looked_up(self, errors: Mapping[str, ProduceFailure], now_ms: float, jitter: float) -> None:
-        """After `LookUpLeaders`: ``leader_of`` has what there is. ``errors`` by topic of those that are not known."""
+        """After `LookUpLeaders`: ``leader_of`` returns the leaders that are known now. ``errors``: by topic, of the topics without."""
         topics, self._leaderless = self._leaderless, set()
         is_waiting = False
         for queue in list(self.accumulator.busy.values()):
@@ -157,7 +157,7 @@ class ProducerMachine:
         self._producer_id.ended(False, now_ms, 0.0)
 
     def not_identified(self, failure: ProduceFailure, now_ms: float, jitter: float) -> None:
-        """After `GetProducerId`. Of what waits for the id, only a failure that may pass spares it."""
+        """After `GetProducerId`. A failure that is not retriable fails what waits for the id."""
         for queue in list(self.accumulator.busy.values()):
             if queue.batches and queue.batches[0].sequence < 0:
                 self._note(queue, failure)
@@ -178,8 +178,8 @@ class ProducerMachine:
     # -- what follows -----------------------------------------------------------------------------------------------------
 
     def next(self, now_ms: float) -> list[Effect]:
-        """The effects that are due; each is returned once. To be asked again, once they are carried out, until it returns
-        none: what is sent may depend on leaders that are to be forgotten first."""
+        """The effects that are due; each is returned once. To be called again once they are carried out, until there
+        are none: what is sent depends on the leaders that `ForgetLeaders` removes."""
         for queue, batch in self.accumulator.expired(now_ms):
             text = f"not acknowledged within delivery.timeout.ms={self.config.delivery_timeout_ms:g}"
             self._end(queue, batch, batch.last_failure or ProduceFailure.of_code(ErrorCode.REQUEST_TIMED_OUT, text))
@@ -193,7 +193,7 @@ class ProducerMachine:
         return effects
 
     def next_deadline_ms(self, now_ms: float) -> float | None:
-        """When to call `next` although nothing was heard; None: only after an input."""
+        """When to call `next` without an input; None: never."""
         times = [self.accumulator.next_deadline_ms(now_ms)]
         times += [i.retry_at_ms for i in (self._leaders, self._producer_id) if now_ms < i.retry_at_ms]
         deadline_ms = min(times)
@@ -218,12 +218,12 @@ class ProducerMachine:
                 self._send(node_id, queues, now_ms)
             if not ready:
                 break
-        if self._leaderless and self._leaders.may_ask(now_ms):
+        if self._leaderless and self._leaders.is_due(now_ms):
             self._leaders.is_out = True
             self._effects.append(LookUpLeaders(frozenset(self._leaderless)))
 
     def _ready(self, now_ms: float) -> tuple[dict[int, list[PartitionQueue]], list[TopicPartition]]:
-        """The partitions with a batch to send by leader, and those that are not in the transaction yet."""
+        """The partitions with a batch to send by leader, and the partitions that the transaction lacks."""
         by_leader: dict[int, list[PartitionQueue]] = {}
         unadded: list[TopicPartition] = []
         config, transaction = self.config, self._transaction
@@ -281,7 +281,7 @@ class ProducerMachine:
         elif sequence.has_gap:
             self.identity.bump(sequence.producer)
         if self.identity.current == NO_PRODUCER:
-            if self._producer_id.may_ask(now_ms):
+            if self._producer_id.is_due(now_ms):
                 self._producer_id.is_out = True
                 self._effects.append(GetProducerId())
             return False
@@ -345,8 +345,8 @@ class ProducerMachine:
             self._end(queue, batch, result)
 
     def _renew_refused(self, queue: PartitionQueue) -> None:
-        """What is certainly not in the log is numbered anew, under another epoch because of the gap that it leaves. In a
-        transaction it fails, but for a producer that the broker has forgotten: then the numbers begin at 0."""
+        """Batches that are certainly not in the log are numbered anew, under another epoch because of the gap that they leave.
+        In a transaction they fail, except after UNKNOWN_PRODUCER_ID: then the numbers begin at 0."""
         refused = queue.refused()
         if not refused:
             return
@@ -361,7 +361,7 @@ class ProducerMachine:
             queue.sequence.begin(NO_PRODUCER)
 
     def _note(self, queue: PartitionQueue, failure: ProduceFailure) -> None:
-        """Of what waits: a failure that may pass is that of the batch should it be given up; another one ends it."""
+        """Of what waits: a retriable failure is kept as the cause, should the batch expire; another one fails it."""
         for batch in list(queue.not_in_flight()):
             if failure.is_retriable:
                 batch.last_failure = failure
@@ -369,7 +369,7 @@ class ProducerMachine:
                 self._end(queue, batch, failure)
 
     def _end(self, queue: PartitionQueue, batch: ProducerBatch, result: BatchResult) -> None:
-        """The one end of a batch; that of the whole is the driver's to know."""
+        """The end of a batch; the driver learns of the end of the whole."""
         if batch.finish(result):
             self._effects.append(BatchEnded(batch.whole))
         self.accumulator.remove(queue, batch)

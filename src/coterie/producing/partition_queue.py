@@ -21,7 +21,7 @@ from coterie.producing.sequences import PartitionSequence
 
 
 class PartitionQueue:
-    """``in_flight`` counts requests with a batch of it, also those of batches that were given up meanwhile."""
+    """``in_flight`` counts requests with a batch of it, also of expired batches."""
 
     __slots__ = ("batches", "in_flight", "is_open", "is_ready", "partition", "sequence")
 
@@ -43,7 +43,7 @@ class PartitionQueue:
         if not self.in_flight:
             return batch
         first = self.batches[0]
-        if batch is first:  # what is in flight was given up, and its end is not known
+        if batch is first:  # what is in flight has expired, and its result is not known
             return None
         if batch.was_sent or not self.sequence.is_acknowledged or any(b.is_refused for b in self.batches):
             return None

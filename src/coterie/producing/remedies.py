@@ -14,7 +14,7 @@ class Remedy(Enum):
     KEEP_AS_REFUSED = "its number was refused: see what becomes of the numbers after it"
     ACKNOWLEDGE = "it is in the log, at an offset that is not known"
     SPLIT = "send its halves"
-    FAIL = "give it up"
+    FAIL = "fail it"
 
 
 def remedy_of(

@@ -19,7 +19,7 @@ class ProducerIdentity:
     def bump(self, before: ProducerIdAndEpoch) -> None:
         """A partition has a gap in the sequence of ``before`` and goes on under the next epoch, or after the last one under
         another producer id; where another partition has bumped already, under that. The broker is not asked for the epoch:
-        it answers InitProducerId without transactional id with a new producer id (KIP-360)."""
+        it returns a new producer id to InitProducerId without transactional id (KIP-360)."""
         if self.current == before:
             producer_id, epoch = before
             self.current = NO_PRODUCER if epoch == LAST_EPOCH else (producer_id, epoch + 1)
