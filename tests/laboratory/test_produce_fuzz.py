@@ -13,7 +13,7 @@ from coterie.producing.accumulator import Accumulator
 from coterie.producing.batch import ProducerBatch
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.partition_queue import PartitionQueue
-from coterie.producing.sequences import PartitionSequence, ProducerIdentity
+from coterie.producing.sequences import CurrentProducer, PartitionSequence
 
 ENOUGH_SEEDS = 15
 
@@ -62,7 +62,7 @@ def numbered_anew(self: PartitionQueue) -> list[ProducerBatch]:
     return [] if self.in_flight else [b for b in self.batches if b.sequence >= 0]
 
 
-def same_epoch(self: ProducerIdentity, before: tuple[int, int]) -> None:
+def same_epoch(self: CurrentProducer, before: tuple[int, int]) -> None:
     """A gap is left behind under the same epoch."""
 
 
@@ -99,7 +99,7 @@ def sent_at_once(self: PartitionQueue, now_ms: float, most_in_flight: int) -> Pr
         (PartitionSequence, "begin", known_at_once, "was acknowledged and is not in"),
         (PartitionQueue, "refused", first_refusal_decides, "twice"),
         (PartitionQueue, "refused", numbered_anew, "twice"),
-        (ProducerIdentity, "bump", same_epoch, "cannot send any more"),
+        (CurrentProducer, "bump", same_epoch, "cannot send any more"),
         (ProducerBatch, "split", swapped, "is in"),
         (Accumulator, "_deadline_ms", late, "after its delivery timeout"),
         (Accumulator, "remove", buffer_kept, "of its buffer in use"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from coterie.producing.batch import SEQUENCES, ProduceFailure
 from coterie.producing.effects import GetProducerId
-from coterie.producing.sequences import LAST_EPOCH, NO_PRODUCER, PartitionSequence, ProducerIdentity
+from coterie.producing.sequences import LAST_EPOCH, NO_PRODUCER, CurrentProducer, PartitionSequence
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import PAUSE_MS, OneProducer, Transaction
 
@@ -402,7 +402,7 @@ def test_numbers_wrap(counts: list[int]) -> None:
 @given(st.lists(st.sampled_from(["same", "stale"]), max_size=5), st.sampled_from([0, 5, LAST_EPOCH]))
 def test_one_gap_is_one_bump(asks: list[str], epoch: int) -> None:
     """Partitions with a gap under the same epoch go on under the same next one."""
-    identity = ProducerIdentity((3, epoch))
+    identity = CurrentProducer((3, epoch))
     for _ in asks:
         identity.bump((3, epoch))
     after = NO_PRODUCER if epoch == LAST_EPOCH else (3, epoch + 1)

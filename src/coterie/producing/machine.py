@@ -33,9 +33,9 @@ from coterie.producing.effects import (
     SendProduce,
 )
 from coterie.producing.partition_queue import PartitionQueue
-from coterie.producing.remedies import Remedy, remedy_of
+from coterie.producing.remedies import BatchRemedy, remedy_of
 from coterie.producing.requests import encoded, produce_request, results_of
-from coterie.producing.sequences import NO_PRODUCER, ProducerIdentity
+from coterie.producing.sequences import NO_PRODUCER, CurrentProducer
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.produce import ProduceResponse
 
@@ -87,7 +87,7 @@ class ProducerMachine:
     ) -> None:
         self.config = config
         self.accumulator = Accumulator(config, batch_closed)
-        self.identity = ProducerIdentity()
+        self.identity = CurrentProducer()
         self._leader_of, self._transaction = leader_of, transaction
         self._requests: dict[int, tuple[int, list[ProducerBatch]]] = {}
         self._in_flight: dict[int, int] = {}  # requests by node id
@@ -141,7 +141,7 @@ class ProducerMachine:
             self._attempt_ended(batch, failure, -1, now_ms, jitter)
 
     def leaders_looked_up(self, errors: Mapping[str, ProduceFailure], now_ms: float, jitter: float) -> None:
-        """After `LookUpLeaders`: ``leader_of`` returns the leaders that are known now. ``errors``: by topic, of the topics without."""
+        """After `LookUpLeaders`: ``leader_of`` returns what is known now. ``errors``: by topic, of the topics without leaders."""
         topics, self._leaderless = self._leaderless, set()
         is_waiting = False
         for queue in list(self.accumulator.busy.values()):
@@ -322,16 +322,16 @@ class ProducerMachine:
         jitter: float,
     ) -> None:
         match remedy_of(failure, batch, queue, log_start_offset, self._transaction is not None):
-            case Remedy.FAIL:
+            case BatchRemedy.FAIL:
                 self._end(queue, batch, failure)
                 return
-            case Remedy.ACKNOWLEDGE:
+            case BatchRemedy.ACKNOWLEDGE:
                 self._end(queue, batch, Acknowledged())
                 return
-            case Remedy.SPLIT:
+            case BatchRemedy.SPLIT:
                 queue.replace(batch, batch.split())
                 return
-            case Remedy.KEEP_AS_REFUSED:
+            case BatchRemedy.KEEP_AS_REFUSED:
                 batch.is_refused = True
         batch.last_failure = failure
         batch.retry_at_ms = now_ms + self.config.backoff.pause_ms(batch.failures, jitter)

@@ -9,7 +9,7 @@ from coterie.producing.partition_queue import PartitionQueue
 from coterie.wire.errors import ErrorCode
 
 
-class Remedy(Enum):
+class BatchRemedy(Enum):
     RETRY = "send it again after a pause"
     KEEP_AS_REFUSED = "its number was refused: see what becomes of the numbers after it"
     ACKNOWLEDGE = "it is in the log, at an offset that is not known"
@@ -19,23 +19,23 @@ class Remedy(Enum):
 
 def remedy_of(
     failure: ProduceFailure, batch: ProducerBatch, queue: PartitionQueue, log_start_offset: int, in_transaction: bool
-) -> Remedy:
+) -> BatchRemedy:
     """``log_start_offset`` of the response, -1 where it has none."""
     code = failure.code
     if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.items) > 1:
-        return Remedy.SPLIT
+        return BatchRemedy.SPLIT
     if batch.sequence >= 0 and code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
         if queue.sequence.holds(batch.producer, batch.sequence, len(batch.items)):
-            return Remedy.ACKNOWLEDGE  # a broker that was restarted knows only a producer's last batch again
+            return BatchRemedy.ACKNOWLEDGE  # a broker that was restarted knows only a producer's last batch again
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
             return _of_an_unknown_producer(queue, log_start_offset, in_transaction)
-        return Remedy.KEEP_AS_REFUSED
-    return Remedy.RETRY if failure.is_retriable else Remedy.FAIL
+        return BatchRemedy.KEEP_AS_REFUSED
+    return BatchRemedy.RETRY if failure.is_retriable else BatchRemedy.FAIL
 
 
-def _of_an_unknown_producer(queue: PartitionQueue, log_start_offset: int, in_transaction: bool) -> Remedy:
+def _of_an_unknown_producer(queue: PartitionQueue, log_start_offset: int, in_transaction: bool) -> BatchRemedy:
     """The broker has forgotten the producer: its records are gone from the log, where retention deleted them (KIP-360)."""
     if log_start_offset < 0:
-        return Remedy.RETRY
+        return BatchRemedy.RETRY
     lost = in_transaction and queue.sequence.last_offset >= log_start_offset
-    return Remedy.FAIL if lost else Remedy.KEEP_AS_REFUSED
+    return BatchRemedy.FAIL if lost else BatchRemedy.KEEP_AS_REFUSED

@@ -11,7 +11,7 @@ NO_PRODUCER: ProducerIdAndEpoch = (-1, -1)
 
 
 @dataclass(slots=True)
-class ProducerIdentity:
+class CurrentProducer:
     """``current`` is `NO_PRODUCER` where one is to be had from InitProducerId."""
 
     current: ProducerIdAndEpoch = NO_PRODUCER
