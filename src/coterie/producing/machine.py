@@ -141,7 +141,7 @@ class ProducerMachine:
             self._attempt_ended(batch, failure, -1, now_ms, jitter)
 
     def leaders_looked_up(self, errors: Mapping[str, ProduceFailure], now_ms: float, jitter: float) -> None:
-        """After `LookUpLeaders`: ``leader_of`` returns what is known now. ``errors``: by topic, of the topics without leaders."""
+        """After `LookUpLeaders`: ``leader_of`` returns what is known now. ``errors``: by topic without leaders."""
         topics, self._leaderless = self._leaderless, set()
         is_waiting = False
         for queue in list(self.accumulator.busy.values()):
