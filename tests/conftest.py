@@ -19,28 +19,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--closes", type=int, default=40, help="how many consumers tests/client/test_closing.py closes")
 
 
-# Files with few tests and long ones; with several workers they go first, so that none is left with one at the end.
+# A JVM of Spark's lives for seconds in a test: it starts fast rather than runs fast. Processes of a test inherit this.
+JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM_OPTIONS)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
+
+# The longest files, the longest first (`--durations=0` by file): with several workers they go first, so that none is left
+# with one at the end.
 LONG_FILES = (
-    "tests/pipeline/test_history.py",
-    "tests/pipeline/test_spark_modes.py",
     "tests/docs/test_pages_run.py",
+    "tests/pipeline/test_spark_modes.py",
+    "tests/pipeline/test_history.py",
+    "tests/pipeline/test_spark.py",
+    "tests/docs/test_site.py",
     "tests/pipeline/test_ends.py",
     "tests/test_package.py",
-    "tests/test_examples.py",
-    "tests/docs/test_site.py",
-    "tests/broker/test_hostile.py",
-    "tests/test_clients.py",
-    "tests/conformance/test_commands.py",
     "tests/laboratory/test_study.py",
+    "tests/test_cli.py",
+    "tests/cli/test_endings.py",
+    "tests/test_examples.py",
+    "tests/zookeeper/test_real_zookeeper.py",
+    "tests/test_readme.py",
+    "tests/test_clients.py",
+    "tests/broker/test_hostile.py",
+    "tests/test_house.py",
+    "tests/conformance/test_everything.py",
+    "tests/client/test_hostile_broker.py",
+    "tests/conformance/test_commands.py",
+    "tests/pipeline/test_what_if.py",
 )
 MOST_WORKERS = 4  # each may have a Spark session of its own
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """The workers of `-n auto`: as many as there are cores."""
+    """The workers of `-n auto`: one more than there are cores, since a third of the suite's time is waiting for processes,
+    timeouts and sockets."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_WORKERS)
+    return min(cores + 1, MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from tests.conftest import LONG_FILES
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTED_ROOMS = (
     "assignors",
@@ -154,3 +156,8 @@ def test_no_test_gains_a_sleep() -> None:
 def test_a_sleep_is_counted() -> None:
     text = "import time, asyncio\ntime.sleep(1)\nasync def f():\n    await asyncio.sleep(delay)\n    await asyncio.sleep(0)\n"
     assert sleeps(text) == 2
+
+
+def test_the_long_files_are_there() -> None:
+    """A file that has another name now is no longer started first, and a worker may be left with it at the end."""
+    assert not [name for name in LONG_FILES if not (ROOT / name).exists()]
