@@ -18,6 +18,7 @@ from coterie.wire.messages.metadata import (
 Address = tuple[str, int]
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 NEVER_MS = float("-inf")
+NO_NODE = -1
 
 
 @dataclass(slots=True)
@@ -102,6 +103,13 @@ class ClusterMetadata:
             self._brokers[lookup.node_id] = (answer.host, answer.port)
             self._coordinators[kind, key] = lookup.node_id
         return lookup
+
+    def assume_leader(self, topic: str, partition: int, address: Address) -> None:
+        """Until a response names another: for a driver that was given the leader's address and no node id."""
+        known = {where: node_id for node_id, where in self._brokers.items()}
+        node_id = known.get(address, NO_NODE - 1 - len(self._brokers))
+        self._brokers[node_id] = address
+        self._topics.setdefault(topic, TopicInfo(bytes(16), {})).leaders[partition] = node_id
 
     # -- what is known --------------------------------------------------------------------------------------------------
 

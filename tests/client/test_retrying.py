@@ -30,6 +30,7 @@ T0 = TopicPartition("t", 0)
 PAUSES_MS = [10, 20, 40, 50, 50, 50]
 SETTINGS = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "50"}
 OURS = ("coterie.client.", "coterie.pipeline.")
+DRIVERS = ("coterie.pipeline.range_reader",)  # of machines: they sleep until the machine's deadline
 MACHINES = ("coterie.consuming.",)  # they keep their pauses by themselves: a test of tests/consuming
 
 
@@ -55,7 +56,7 @@ def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return await sleep(0, result)
 
     def pause_thread(delay_s: float) -> None:
-        if is_ours():
+        if is_ours() and not is_ours(DRIVERS):
             pauses_ms.append(round(delay_s * 1000, 6))
         else:
             sleep_thread(delay_s)

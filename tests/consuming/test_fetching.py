@@ -266,3 +266,64 @@ def test_a_partition_that_fails_for_longer_than_the_timeout_is_reported() -> Non
 def test_a_code_without_a_row_is_retried_where_kafka_calls_it_retriable() -> None:
     assert remedy(ErrorCode.REQUEST_TIMED_OUT) is FetchRemedy.FIND_LEADER
     assert remedy(ErrorCode.INVALID_REQUEST) is FetchRemedy.REPORT
+
+
+def test_records_that_two_leaders_return_are_stored_once() -> None:
+    """The leader moves while a request to the former one is under way."""
+    driven = Driven({T0: 0, U0: 0})
+    driven.cluster.logs[T0].plain(3)
+    first = driven.sent()
+    response, _ = driven.cluster.fetch(first.node_id, first.request)
+    driven.cluster.move(T0, 2)
+    driven.cluster.metadata(driven.known)
+    driven.respond(driven.sent())
+    driven.machine.answered(first, response, driven.now_ms, 0.0)
+    assert driven.offsets() == {T0: [0, 1, 2]}
+    assert driven.machine.damage_due() is None
+
+
+def test_the_error_of_a_partition_that_was_given_up_is_not_reported() -> None:
+    driven = Driven({T0: 0, U0: 0})
+    driven.cluster.errors[T0].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    sent = driven.sent()
+    driven.machine.drop([T0])
+    driven.respond(sent)
+    assert not any(isinstance(effect, PartitionFailed) for effect in driven.effects())
+
+
+def test_a_seek_keeps_the_pause_of_the_caller() -> None:
+    driven = Driven({T0: 0})
+    driven.machine.positions[T0].paused = True
+    driven.machine.seek(T0, 1)
+    assert driven.effects() == []
+
+
+def test_a_response_without_news_of_a_partition_ends_its_row_of_failures() -> None:
+    """In a session the broker leaves out what has not changed."""
+    driven = Driven({T0: 0, U0: 0})
+    driven.respond(driven.sent())
+    driven.cluster.errors[T0].append(ErrorCode.UNKNOWN_SERVER_ERROR)
+    driven.respond(driven.sent())
+    driven.wait()
+    sent = driven.sent()
+    driven.machine.answered(sent, FetchResponse(session_id=sent.request.session_id), driven.now_ms, 0.0)
+    assert driven.machine.positions[T0].retries is None
+
+
+def test_a_session_that_worked_again_may_be_lost_again_without_a_pause() -> None:
+    driven = Driven({T0: 0})
+    for _ in range(2):
+        driven.respond(driven.sent())
+        driven.cluster.sessions[1]._sessions.clear()
+        assert driven.respond(driven.sent()).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert driven.sent().request.session_epoch == 0
+
+
+def test_after_a_lost_connection_the_session_begins_anew() -> None:
+    """[testFetchDisconnected]"""
+    driven = Driven({T0: 0})
+    driven.respond(driven.sent())
+    driven.machine.failed(driven.sent(), ErrorCode.NETWORK_EXCEPTION, driven.now_ms, 0.0)
+    driven.wait()
+    driven.refresh()
+    assert driven.sent().request.session_epoch == 0

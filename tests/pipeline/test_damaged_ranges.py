@@ -10,7 +10,7 @@ from coterie.pipeline import fetching
 from coterie.pipeline.fetching import fetched, read_range
 from coterie.pipeline.planning import OffsetRange
 from coterie.testing import LocalBroker
-from coterie.wire.messages.fetch import PartitionData
+from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tests.client.test_damaged_batches import DAMAGES, batch, put
 
 
@@ -27,7 +27,22 @@ def test_a_range_with_a_damaged_batch_fails_at_its_offset(coterie_broker: LocalB
 
 def test_a_length_that_cannot_be_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = bytes(batch(b"a"))
-    answer = PartitionData(records=whole[:8] + b"\0\0\0\x01" + whole[12:])
-    monkeypatch.setattr(fetching, "_fetch_once", lambda *_: answer)
+    data = PartitionData(0, records=whole[:8] + b"\0\0\0\x01" + whole[12:])
+
+    class Socket:
+        def __init__(self, *_: object, **__: object) -> None:
+            self.closed = False
+
+        def send(self, *_: object, **__: object) -> None:
+            return
+
+        def receive(self, _: object) -> FetchResponse:
+            return FetchResponse(responses=[FetchableTopicResponse("t", partitions=[data])])
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr(fetching, "BrokerSocket", Socket)
+    monkeypatch.setattr(fetching, "_sockets", {})
     with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 3: "):
         list(fetched(OffsetRange("t", 0, 3, 5, "127.0.0.1", 1), client_settings({})))

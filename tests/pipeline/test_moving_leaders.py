@@ -44,6 +44,7 @@ class Cluster:
     def __init__(self) -> None:
         self.leader, self.moves_to, self.away = 1, 1, set[Address]()
         self.requests: list[tuple[Address, str]] = []
+        self.breaks_at: int | None = None  # the connection is lost when so many requests were sent
 
     def socket(self, host: str, port: int, **_: Any) -> Socket:
         if (host, port) in self.away:
@@ -51,6 +52,9 @@ class Cluster:
         return Socket(self, (host, port))
 
     def respond(self, address: Address, request: Message) -> Message:
+        if len(self.requests) == self.breaks_at:
+            self.breaks_at = None
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was lost")
         self.requests.append((address, type(request).__name__.removesuffix("Request")))
         is_leader = NODES.get(self.moves_to) == address
         code = ErrorCode.NONE if is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -65,7 +69,8 @@ class Cluster:
             answered = ListOffsetsPartitionResponse(0, code, offset=5)
             return ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [answered])])
         assert isinstance(request, FetchRequest)
-        batch = encode_batch([(0, None, b"value", ())])
+        (asked,) = request.topics[0].partitions
+        batch = encode_batch([(0, None, b"value", ())], base_offset=asked.fetch_offset)
         data = PartitionData(0, code, records=batch if is_leader else b"")
         return FetchResponse(responses=[FetchableTopicResponse("t", partitions=[data])])
 
@@ -150,6 +155,17 @@ def test_a_task_follows_its_partition_to_another_leader(
     quick = {"bootstrap.servers": "a:9092", "retry.backoff.ms": "1", "default.api.timeout.ms": "200"}
     assert read(OffsetRange("t", 0, 0, 1, *B), client_settings(quick)) == 1
     assert cluster.requests[-2:] == [(BOOTSTRAP if is_away else B, "Metadata"), (C, "Fetch")]
+
+
+@pytest.mark.parametrize("read", [read_records, read_batches])
+@pytest.mark.parametrize("breaks_at", range(4))
+def test_a_connection_that_is_lost_between_two_fetches_loses_no_records(
+    cluster: Cluster, read: Callable[[OffsetRange, ClientSettings], int], breaks_at: int
+) -> None:
+    """Also where the request that was to be sent ahead fails, while the records before it are still to be handed out."""
+    cluster.breaks_at = breaks_at
+    quick = {"bootstrap.servers": "a:9092", "retry.backoff.ms": "1", "default.api.timeout.ms": "200"}
+    assert read(OffsetRange("t", 0, 0, 4, *B), client_settings(quick)) == 4
 
 
 def test_ranges_of_a_partition_that_is_gone(cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.backoff import Backoff, Retries
-from coterie.cluster_metadata import ClusterMetadata
+from coterie.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.consuming.fetch_effects import Effect, PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetch_errors import FetchRemedy, remedy
 from coterie.consuming.fetch_session import FetchSession
@@ -108,7 +108,7 @@ class Fetching:
                 continue
             position.retry_at_ms = NEVER_FAILED_MS
             leader = None if position.leader_due else self._known.leader(*partition)
-            if leader is None or leader < 0:
+            if leader is None or leader == NO_NODE:
                 position.leader_due = True
                 leaderless.add(partition.topic)
             else:
@@ -185,7 +185,7 @@ class Fetching:
 
     def failed(self, sent: SendFetch, code: ErrorCode, now_ms: float, jitter: float) -> None:
         """No response came, for a reason that may pass."""
-        self._ended(sent).session.reset()
+        self._ended(sent)
         self._failed(sent, code, now_ms, jitter)
 
     def refused(self, sent: SendFetch) -> None:
@@ -196,6 +196,11 @@ class Fetching:
             if position is not None:
                 position.refused = True
 
+    def empty(self, partition: TopicPartition, now_ms: float, jitter: float) -> None:
+        """The last response had no records of the partition, although the leader's log has some (OFFSET_NOT_AVAILABLE)."""
+        position = self.positions[partition]
+        self._back_off(partition, position, ErrorCode.OFFSET_NOT_AVAILABLE, now_ms, jitter, leader_due=True)
+
     def metadata_refreshed(self, refresh: RefreshMetadata, now_ms: float, jitter: float) -> None:
         """The topics' leaders are as new as they can be: also where the request failed."""
         assert refresh is self._refreshing
@@ -204,7 +209,7 @@ class Fetching:
             if position.leader_due and where.topic in refresh.topics and position.retry_at_ms == NEVER_FAILED_MS:
                 position.leader_due = False
                 leader = self._known.leader(*where)
-                if leader is None or leader < 0:
+                if leader is None or leader == NO_NODE:
                     self._back_off(where, position, ErrorCode.LEADER_NOT_AVAILABLE, now_ms, jitter, leader_due=True)
 
     def _ended(self, sent: SendFetch) -> _Node:

@@ -166,12 +166,13 @@ class Position:
         times = TimestampType.LOG_APPEND_TIME if header.attributes & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
         return decode_rows(batch.data, batch.at, header, Record, self.partition, (times, header.leader_epoch))
 
-    def take_batches(self, limit_bytes: int) -> Iterator[Stored]:
-        """Whole batches instead of records; the first may begin before the position."""
+    def take_batches(self, limit_bytes: int, *, with_skipped: bool = False) -> Iterator[Stored]:
+        """Whole batches instead of records; the first may begin before the position. ``with_skipped``: also control batches and
+        batches of aborted transactions."""
         while self.stored and limit_bytes > 0:
             batch = self.stored.popleft()
             self.buffered_bytes -= batch.header.size
             limit_bytes -= batch.header.size
-            if not batch.skipped:
+            if with_skipped or not batch.skipped:
                 yield batch
             self.offset = batch.header.last_offset + 1

@@ -1,0 +1,214 @@
+"""The driver of the fetching machine (`consuming/fetching`) in a Spark task: a range of one partition's offsets over blocking
+sockets. One request is sent ahead while the records before it are decoded."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from coterie.client.blocking_socket import Awaited, BrokerSocket
+from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError, check
+from coterie.client.retrying import backoff_of
+from coterie.client.settings import ClientSettings
+from coterie.cluster_metadata import Address, ClusterMetadata
+from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.position import Position, Stored
+from coterie.consuming.record import TopicPartition
+from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.topics import FETCH_NAMES_UP_TO, patiently
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchResponse
+from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+FETCH_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Sockets:
+    """Connections by address, opened when they are first used. Workers are reused, one task at a time: so are their
+    connections."""
+
+    open_socket: Callable[[Address], BrokerSocket]
+    opened: dict[Address, BrokerSocket] = field(default_factory=dict)
+
+    def at(self, address: Address) -> BrokerSocket:
+        """Raises KafkaError where no broker answers there."""
+        if address not in self.opened:
+            self.opened[address] = self.open_socket(address)
+        return self.opened[address]
+
+    def forget(self, address: Address | None) -> None:
+        """After a fault, or with a response still to come."""
+        socket = None if address is None else self.opened.pop(address, None)
+        if socket is not None:
+            socket.close()
+
+
+class RangeReader:
+    """``settings``' isolation.level and timeouts hold; errors that pass are retried for default.api.timeout.ms.
+    ``check_crcs``: of each batch."""
+
+    def __init__(self, r: OffsetRange, settings: ClientSettings, sockets: Sockets, *, check_crcs: bool) -> None:
+        self._end, self._settings, self._sockets = r.end, settings, sockets
+        self._partition = TopicPartition(r.topic, r.partition)
+        self.known = ClusterMetadata(settings.metadata_max_age_ms)
+        self.known.assume_leader(r.topic, r.partition, (r.host, r.port))
+        config = FetchConfig(
+            max_wait_ms=1000,
+            max_bytes=FETCH_BYTES,
+            max_partition_bytes=FETCH_BYTES,
+            buffer_bytes=0,
+            committed_only=settings.committed_only,
+            check_crcs=check_crcs,
+            incremental=False,
+            backoff=backoff_of(settings),
+            timeout_ms=settings.default_api_timeout_ms,
+        )
+        self._machine = Fetching(config, self.known)
+        self._machine.assign([self._partition])
+        self._under_way: tuple[SendFetch, Awaited] | None = None
+        self.seek(r.start)
+
+    @property
+    def position(self) -> Position:
+        """Of the partition; ``offset`` is that of the next batch."""
+        return self._machine.positions[self._partition]
+
+    def seek(self, offset: int) -> None:
+        """The next batch is the one there."""
+        self._machine.seek(self._partition, offset)
+
+    def batches(self, *, with_skipped: bool = False) -> Iterator[list[Stored]]:
+        """What each response holds; the first batch may begin before the range, the last end behind it. Ends before the range
+        does where the log has no more for this reader. Raises KafkaError; OffsetOutOfRangeError where the log has no such
+        offset, CorruptBatchError."""
+        try:
+            while self.position.fetch_offset < self._end:
+                self._until_sent()
+                begin = self.position.fetch_offset
+                if not self._received():
+                    continue
+                if self.position.fetch_offset == begin:
+                    self._raise_where_it_cannot_be_read()
+                    if self._end > self.position.high_watermark:
+                        return  # compaction has taken the rest
+                    self._machine.empty(self._partition, _now_ms(), _jitter())
+                    continue
+                stored = list(self.position.take_batches(2 * FETCH_BYTES, with_skipped=with_skipped))
+                if self.position.damage is None and self.position.fetch_offset < self._end:
+                    self._carry_out()
+                yield stored
+                self._raise_where_it_cannot_be_read()
+        finally:
+            if self._under_way is not None:
+                self._forget(self._under_way[0].node_id)
+
+    def _raise_where_it_cannot_be_read(self) -> None:
+        if self._machine.resets_due():
+            where = f"{self._partition.topic}-{self._partition.partition} at {self.position.fetch_offset}"
+            raise OffsetOutOfRangeError(ErrorCode.OFFSET_OUT_OF_RANGE, where)
+        damage = self.position.damage
+        if damage is not None:
+            raise CorruptBatchError(
+                *self._partition, damage.offset, damage.next_offset, str(damage.cause)
+            ) from damage.cause
+
+    def _until_sent(self) -> None:
+        """Pauses where the machine does. Raises KafkaError that no retry mends, or at the timeout."""
+        while self._under_way is None:
+            self._carry_out()
+            deadline_ms = self._machine.next_deadline_ms()
+            if self._under_way is None and deadline_ms is not None:
+                time.sleep(max(deadline_ms - _now_ms(), 0) / 1000)
+
+    def _carry_out(self) -> None:
+        for effect in self._machine.next(_now_ms()):
+            match effect:
+                case SendFetch():
+                    self._send(effect)
+                case RefreshMetadata():
+                    self._refresh(effect)
+                case PartitionFailed(partition, code):
+                    text = f"{partition.topic}-{partition.partition} at {self.position.fetch_offset}"
+                    raise KafkaError(code, text)
+
+    def _send(self, sent: SendFetch) -> None:
+        address = self.known.address(sent.node_id)
+        assert address is not None
+        try:
+            self._under_way = sent, self._sockets.at(address).send(sent.request, highest=FETCH_NAMES_UP_TO)
+        except KafkaError as error:
+            self._failed(sent, error)
+
+    def _received(self) -> bool:
+        """Whether the partition was read without error."""
+        assert self._under_way is not None
+        (sent, awaited), self._under_way = self._under_way, None
+        address = self.known.address(sent.node_id)
+        assert address is not None
+        try:
+            response: FetchResponse = self._sockets.at(address).receive(awaited)
+        except KafkaError as error:
+            self._failed(sent, error)
+            return False
+        self._machine.answered(sent, response, _now_ms(), _jitter())
+        if self.position.retries is not None:
+            self._forget(sent.node_id)
+            return False
+        return not self.position.refused
+
+    def _failed(self, sent: SendFetch, error: KafkaError) -> None:
+        self._forget(sent.node_id)
+        if not error.retriable:
+            raise error
+        self._machine.failed(sent, error.code, _now_ms(), _jitter())
+
+    def _refresh(self, refresh: RefreshMetadata) -> None:
+        self._look_up_leader(sorted(refresh.topics))
+        self._machine.metadata_refreshed(refresh, _now_ms(), _jitter())
+
+    def _look_up_leader(self, topics: list[str]) -> None:
+        """From the leader that is known, or else a bootstrap server; where none answers, the leader stays."""
+        request = self.known.metadata_request(topics)
+        for address in self.known.addresses(self._settings.bootstrap()):
+            try:
+                response = self._sockets.at(address).request(request)
+            except KafkaError:
+                self._sockets.forget(address)
+                continue
+            self.known.metadata_received(response, _now_ms())
+            return
+
+    def first_offset(self) -> int:
+        """The first one that the partition's log still has. Raises KafkaError at the timeout."""
+        return patiently(self._settings, self._first_offset, self._forget_leader)
+
+    def _first_offset(self) -> int:
+        address = self.known.leader_address(*self._partition)
+        if address is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self._partition.topic}-{self._partition.partition}")
+        wanted = ListOffsetsTopic(
+            self._partition.topic, [ListOffsetsPartition(self._partition.partition, timestamp=-2)]
+        )
+        response = self._sockets.at(address).request(ListOffsetsRequest(topics=[wanted]))
+        partition = response.topics[0].partitions[0]
+        check(partition.error_code, f"{self._partition.topic}-{self._partition.partition}")
+        return int(partition.offset)
+
+    def _forget_leader(self) -> None:
+        self._sockets.forget(self.known.leader_address(*self._partition))
+        self._look_up_leader([self._partition.topic])
+
+    def _forget(self, node_id: int) -> None:
+        self._sockets.forget(self.known.address(node_id))
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _jitter() -> float:
+    return random.uniform(-1, 1)
