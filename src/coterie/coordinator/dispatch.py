@@ -10,7 +10,6 @@ from coterie.coordinator.classic.expire import decide_member_expired
 from coterie.coordinator.classic.heartbeat import decide_heartbeat
 from coterie.coordinator.classic.join import decide_join
 from coterie.coordinator.classic.leave import decide_leave
-from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.classic.sync import decide_sync
@@ -22,6 +21,12 @@ from coterie.coordinator.commands import (
     RegexesResolved,
     TopicsDeleted,
 )
+from coterie.coordinator.consumer.classic_members import (
+    decide_classic_heartbeat,
+    decide_classic_join,
+    decide_classic_sync,
+)
+from coterie.coordinator.consumer.convert import upgrade
 from coterie.coordinator.consumer.delete import (
     decide_delete_consumer_group,
     decide_expire_consumer_offsets,
@@ -29,8 +34,8 @@ from coterie.coordinator.consumer.delete import (
 )
 from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.consumer.heartbeat import decide_consumer_heartbeat
-from coterie.coordinator.consumer.leave import decide_admin_removal, decide_consumer_expired
-from coterie.coordinator.consumer.member_checks import check_request, known_member, known_static_member
+from coterie.coordinator.consumer.leave import decide_consumer_expired, decide_group_leave
+from coterie.coordinator.consumer.member_checks import check_request
 from coterie.coordinator.consumer.regexes import decide_regexes_resolved
 from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH, ConsumerGroup, MemberTimers
@@ -97,7 +102,7 @@ def _decide_classic(group: Group, exists: bool, command: Command, ctx: Context, 
         case LeaveGroupRequest():
             return decide_leave(group, command, ctx, config)
         case ConsumerGroupHeartbeatRequest():
-            return _upgrade(group, exists, command, ctx, config)
+            return _become_consumer(group, exists, command, ctx, config)
         case DeadlineExpired() if command.member_id:
             return decide_member_expired(group, command.member_id, ctx, at_once=command.at_once)
         case ExpireOffsets():
@@ -112,19 +117,18 @@ def _decide_consumer(
     match command:
         case ConsumerGroupHeartbeatRequest():
             return decide_consumer_heartbeat(group, exists, command, ctx, config)
+        case JoinGroupRequest() if group.members:
+            return decide_classic_join(group, command, ctx, config)
         case JoinGroupRequest():
-            return _downgrade(group, command, ctx, config)
-        case HeartbeatRequest() | SyncGroupRequest():
-            refuse_unnamed(group)
-            if command.group_instance_id is None:
-                known_member(group, command.member_id)
-            else:
-                known_static_member(group, command.member_id, command.group_instance_id)
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)  # a member of the consumer protocol does not send these
+            return _become_classic(group, command, ctx, config)
+        case HeartbeatRequest():
+            return decide_classic_heartbeat(group, command, ctx)
+        case SyncGroupRequest():
+            return decide_classic_sync(group, command, ctx)
         case LeaveGroupRequest():
-            return decide_admin_removal(group, command, ctx)
+            return decide_group_leave(group, command, ctx, config)
         case DeadlineExpired() if command.member_id:
-            return decide_consumer_expired(group, command.member_id, ctx, at_once=command.at_once)
+            return decide_consumer_expired(group, command.member_id, ctx, config, at_once=command.at_once)
         case RegexesResolved():
             return decide_regexes_resolved(group, command, ctx)
         case ExpireOffsets():
@@ -133,24 +137,33 @@ def _decide_consumer(
             return Outcome()
 
 
-def _upgrade(
+def _become_consumer(
     group: Group, exists: bool, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
-    """A group without members becomes one of the consumer protocol and keeps its offsets. Raises Refusal."""
+    """A member of the consumer protocol joins: a group without members is replaced, one with members is converted. Raises
+    Refusal."""
     check_request(request, ctx.api_version, config.consumer_group_assignors)
-    joins = request.member_epoch == JOIN_GROUP_EPOCH
-    if exists and (not joins or group.phase != Phase.EMPTY):
+    if exists and request.member_epoch != JOIN_GROUP_EPOCH:
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
-    outcome = decide_consumer_heartbeat(ConsumerGroup(group.group_id), False, request, ctx, config)
-    if exists:
-        outcome.events.insert(0, e.GroupRemoved(Cause("upgraded"), recorded=group.protocol_type is not None))
+    if group.phase != Phase.EMPTY:
+        converted = upgrade(group, config, ctx.topics, ctx.now_ms)
+    else:
+        recorded = group.protocol_type is not None
+        converted = Outcome([e.GroupRemoved(Cause("upgraded"), recorded)] if exists else [])
+    after = ConsumerGroup(group.group_id)
+    for event in converted.events:
+        if isinstance(event, ConsumerEvent):
+            replay_consumer(after, event, ctx.now_ms)
+    outcome = decide_consumer_heartbeat(after, bool(after.members), request, ctx, config)
+    outcome.events[:0], outcome.replies[:0] = converted.events, converted.replies
+    outcome.deadlines[:0] = converted.deadlines
     return outcome
 
 
-def _downgrade(group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig) -> Outcome:
+def _become_classic(
+    group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
     """A group without members becomes one of the classic protocol and keeps its offsets. Raises Refusal."""
-    if group.members:
-        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     outcome = decide_join(Group(group.group_id), False, request, ctx, config)
     outcome.events[:0] = tombstones(group, Cause("downgraded"))
     return outcome

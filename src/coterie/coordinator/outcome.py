@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from coterie.coordinator.consumer.state import MigrationPolicy
 from coterie.coordinator.consumer.target import ServerAssignor
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.events import Event
@@ -39,6 +40,7 @@ class CoordinatorConfig:
     consumer_group_max_size: int = 2**31 - 1
     consumer_group_assignment_interval_ms: int = 1_000
     consumer_group_regex_refresh_interval_ms: int = 600_000
+    consumer_group_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_group_assignors: Mapping[str, ServerAssignor] = field(default_factory=dict)
     regex_problem: Callable[[str], str | None] = lambda regex: None  # why it cannot be compiled
 

@@ -171,16 +171,16 @@ class Shard:
         steps: list[Step] = []
         if outcome.producer is not None and outcome.events:
             self._takes_part(*outcome.producer, group.group_id, decision.now_ms)
-        revoking: list[str] = []
+        limited: list[str] = []
         if outcome.events:
             for event in outcome.events:
+                before = group.phase
                 group = kind_for(group, event)
                 if self.group(group.group_id) is not group:
                     self._keep(group)
-                before = group.phase
                 apply(group, event, decision.now_ms)
-                if isinstance(event, c.CurrentStored):
-                    revoking.append(event.member_id)
+                if isinstance(event, c.CurrentStored | c.ClassicDeadlinesSet):
+                    limited.append(event.member_id)
                 if not isinstance(event, OffsetEvent):
                     self._watch(group, event)
                     steps.append(Step(group.group_id, event, before, group.phase, group.generation))
@@ -190,7 +190,7 @@ class Shard:
             self._forget_if_gone(group)
         for member_id, deadline_ms in outcome.deadlines:
             restart_session(group, member_id, deadline_ms)
-        for member_id in (*revoking, *(member_id for member_id, _ in outcome.deadlines)):
+        for member_id in (*limited, *(member_id for member_id, _ in outcome.deadlines)):
             holder = timed(group, member_id)
             if holder is not None and (holder.queued_ms < 0 or holder.deadline_ms < holder.queued_ms):
                 self._queue(group.group_id, member_id, holder)

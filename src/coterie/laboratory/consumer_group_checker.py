@@ -6,6 +6,7 @@ from dataclasses import fields
 
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.state import INITIAL_EPOCH, ConsumerGroup, ConsumerGroupState
+from coterie.coordinator.events import GroupRemoved
 from coterie.coordinator.shard import Shard, Step
 
 # What lives in memory alone, and is empty, or made anew, in a group that was loaded.
@@ -52,14 +53,16 @@ class EpochChecker:
 
     def check(self, step: Step) -> None:
         event = step.event
-        if isinstance(event, c.GroupEpochRemoved):
+        if isinstance(event, c.GroupEpochRemoved | GroupRemoved):
             self._groups.pop(step.group_id, None)
-        highest = self._groups.get(step.group_id, INITIAL_EPOCH)
+        highest = self._groups.get(step.group_id, 0)
         if isinstance(event, c.GroupEpochStored):
             assert event.epoch > highest, f"{step.group_id}: group epoch {event.epoch} after {highest}"
             self._groups[step.group_id] = event.epoch
         elif isinstance(event, c.TargetEpochStored):
-            assert event.epoch <= highest, f"{step.group_id}: a target of epoch {event.epoch} in epoch {highest}"
+            assert event.epoch <= max(highest, INITIAL_EPOCH), (
+                f"{step.group_id}: a target of epoch {event.epoch} in epoch {highest}"
+            )
         elif isinstance(event, c.CurrentRemoved):
             self._members.pop((step.group_id, event.member_id), None)
         elif isinstance(event, c.CurrentStored):

@@ -15,7 +15,12 @@ from coterie.coordinator.commands import RegexesResolved
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.describe import describe_consumer_group
 from coterie.coordinator.consumer.explain import explain_consumer_group
-from coterie.coordinator.consumer.state import ConsumerGroupState, CurrentAssignment, TopicIdPartition
+from coterie.coordinator.consumer.state import (
+    ConsumerGroupState,
+    CurrentAssignment,
+    MigrationPolicy,
+    TopicIdPartition,
+)
 from coterie.coordinator.consumer.target import AssignedMember, Target
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.journal_lines import JournalLines
@@ -44,13 +49,20 @@ class ConsumerScenario(ScenarioRun):
         self._journal_lines, self._lines = JournalLines(self._topic_name), list[JournalLine]()
         self._next_target: dict[str, Target] = {}  # by actor or member id
         self._verbs |= {"topics": self._topics, "target": self._target, "group": self._group, "resolve": self._resolve}
-        self._verbs |= {"consumer-describe": self._describe_consumer, "why": self._why, "journal": self._journal}
+        self._verbs |= {
+            "consumer-describe": self._describe_consumer,
+            "why": self._why,
+            "journal": self._journal,
+            "policy": self._policy,
+        }
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
     def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
         ctx = super()._context(token, client, version, prefix)
         ctx.topics = self.topics
+        if any(group.members for group in self.shard.consumer_groups.values()):
+            ctx.fresh_id = f"{prefix}-{ctx.fresh_id}"  # such a group puts no client id before it
         return ctx
 
     def _check(self) -> None:
@@ -111,7 +123,7 @@ class ConsumerScenario(ScenarioRun):
                 return ""
             case c.CurrentRemoved() | c.TargetRemoved() | c.TopicsChecked():
                 return ""
-            case c.RegexResolutionStarted() | c.RegexResolutionEnded():
+            case c.RegexResolutionStarted() | c.RegexResolutionEnded() | c.ClassicDeadlinesSet():
                 return ""
         return None
 
@@ -181,6 +193,9 @@ class ConsumerScenario(ScenarioRun):
             )
             kind = {0: "classic", 1: "consumer"}[m.member_type]
             self.trace.append(f"{m.member_id}{static} {kind} epoch={m.member_epoch} has {has}; target {is_to_have}")
+
+    def _policy(self, words: list[str], options: dict[str, str]) -> None:
+        self.config.consumer_group_migration_policy = MigrationPolicy(words[0])
 
     def _why(self, words: list[str], options: dict[str, str]) -> None:
         group = self.shard.consumer_groups[plain(options.get("group", "g"))]

@@ -6,12 +6,14 @@ string.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.messages.consumer_protocol import TopicPartitions as TopicPartitionsOfAssignment
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -65,15 +67,18 @@ def _member(actor: RequestActor, options: Options) -> str:
 
 def join(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
     """`join a protocols=range:t+u,roundrobin type=consumer session=10000 rebalance=60000 instance=i`; `range:t@3` is a
-    subscription that names generation 3, `range:t~1` one that names version 1 and has the fields of version 0."""
+    subscription that names generation 3, `range:t~1` one that names version 1 and has the fields of version 0,
+    `range:t!t-0+t-1` one that names owned partitions."""
     if "instance" in options:
         actor.instance = options["instance"]
     protocols = []
     for item in options.get("protocols", "range").split(","):
         name, _, metadata = item.partition(":")
         metadata, _, named_version = metadata.partition("~")
+        metadata, _, owns = metadata.partition("!")
         topics, _, generation = metadata.partition("@")
-        subscription = encode_subscription(topics.split("+") if topics else ["t"], None, int(generation or -1))
+        owned = by_topic(owns.split("+")) if owns else None
+        subscription = encode_subscription(topics.split("+") if topics else ["t"], owned, int(generation or -1))
         if named_version:
             oldest = encode_subscription(topics.split("+"), version=0)
             subscription = int(named_version).to_bytes(2, "big", signed=True) + oldest[2:]
@@ -90,8 +95,14 @@ def join(actor: RequestActor, actors: Actors, words: list[str], options: Options
 
 
 def sync(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
-    """`sync a assign=a:x,b:y type=consumer protocol=range`."""
+    """`sync a assign=a:x,b:y type=consumer protocol=range`; `assigned=a:t-0+t-1 user-data=x` in Kafka's own format."""
     assignments = []
+    for item in filter(None, options.get("assigned", "").split(",")):
+        name, _, share = item.partition(":")
+        partitions = [TopicPartitionsOfAssignment(t, p) for t, p in by_topic(share.split("+")).items()]
+        user_data = options["user-data"].encode() if "user-data" in options else None
+        blob = b"\0\0" + ConsumerProtocolAssignment(partitions, user_data).encode(0)
+        assignments.append(SyncGroupRequestAssignment(actors[name].member_id, blob))
     for item in filter(None, options.get("assign", "").split(",")):
         name, _, share = item.partition(":")
         member_id = actors[name].member_id if name in actors else name
@@ -173,6 +184,14 @@ def txn_commit(actor: RequestActor, actors: Actors, words: list[str], options: O
     )
 
 
+def by_topic(names: Iterable[str]) -> dict[str, list[int]]:
+    """`t-0`, `t-1` as t: [0, 1]."""
+    grouped: dict[str, list[int]] = {}
+    for topic, _, partition in (name.rpartition("-") for name in names):
+        grouped.setdefault(topic, []).append(int(partition))
+    return grouped
+
+
 def topic_id_of(name: str) -> bytes:
     """The topic id of a name in a scenario: the name itself, filled up to 16 bytes."""
     return name.encode().ljust(16, b".")
@@ -190,10 +209,7 @@ def member(actor: RequestActor, actors: Actors, words: list[str], options: Optio
         actor.instance = None if options["instance"] == "null" else plain(options["instance"])
     epochs = {"join": 0, "leave": -1, "leave-static": -2}
     owns = _list(options.get("owns", "null"))
-    by_topic: dict[str, list[int]] = {}
-    for topic, _, partition in (name.rpartition("-") for name in owns or ()):
-        by_topic.setdefault(topic, []).append(int(partition))
-    owned = [TopicPartitions(topic_id_of(t), partitions) for t, partitions in by_topic.items()]
+    owned = [TopicPartitions(topic_id_of(t), partitions) for t, partitions in by_topic(owns or ()).items()]
     regex = options.get("regex", "null")
     return ConsumerGroupHeartbeatRequest(
         _group(options),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.assignors.blobs import decode_assignment
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -22,7 +23,7 @@ def response_text(response: Message) -> str:
             return _join(response)
         case SyncGroupResponse():
             text = f"SyncGroup {_code(response.error_code)}"
-            return text if response.error_code else f"{text} assignment={response.assignment.decode() or '-'}"
+            return text if response.error_code else f"{text} assignment={_assignment(response.assignment)}"
         case HeartbeatResponse():
             return f"Heartbeat {_code(response.error_code)}"
         case LeaveGroupResponse():
@@ -40,6 +41,13 @@ def response_text(response: Message) -> str:
             return "DeleteGroups " + " ".join(f"{r.group_id or '-'}={_code(r.error_code)}" for r in response.results)
         case _:
             raise AssertionError(f"the scenario language has no text for {response}")
+
+
+def _assignment(data: bytes) -> str:
+    """Text as a scenario sends it, or the partitions of an assignment in Kafka's format."""
+    if data[:1] != b"\0":
+        return data.decode() or "-"
+    return "+".join(f"{topic}-{partition}" for topic, partition in decode_assignment(data)) or "no partitions"
 
 
 def _code(code: int) -> str:

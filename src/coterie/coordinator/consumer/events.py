@@ -128,7 +128,15 @@ class RegexResolutionEnded:
     """Soft: the lookup has ended."""
 
 
-SoftConsumerEvent = TopicsChecked | RegexResolutionStarted | RegexResolutionEnded
+@dataclass(frozen=True, slots=True)
+class ClassicDeadlinesSet:
+    """Soft: until when a member of the classic protocol must send its JoinGroup, or its SyncGroup; None: it owes none."""
+
+    member_id: str
+    join_ms: int | None
+    sync_ms: int | None
+
+
 ConsumerEvent = (
     GroupEpochStored
     | GroupEpochRemoved
@@ -147,4 +155,5 @@ ConsumerEvent = (
     | TopicsChecked
     | RegexResolutionStarted
     | RegexResolutionEnded
+    | ClassicDeadlinesSet
 )

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from coterie.coordinator.consumer import events as e
+from coterie.coordinator.consumer.convert import downgrade, may_downgrade
 from coterie.coordinator.consumer.member_checks import known_member, known_static_member
 from coterie.coordinator.consumer.state import (
     LEAVE_GROUP_STATIC_EPOCH,
@@ -13,15 +14,18 @@ from coterie.coordinator.consumer.state import (
     ConsumerMember,
 )
 from coterie.coordinator.consumer.target import subscribed_names
-from coterie.coordinator.consumer.topics import TopicsImage
-from coterie.coordinator.outcome import Context, Outcome, Reply
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import Cause
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+
+LEAVE_BATCH_FROM = 3
 
 
-def decide_consumer_leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, ctx: Context) -> Outcome:
+def decide_consumer_leave(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
     """Epoch -1: the member goes; -2: a static member goes for a while and keeps its partitions until its session ends.
     Raises Refusal."""
     instance_id, epoch = request.instance_id, request.member_epoch
@@ -39,16 +43,20 @@ def decide_consumer_leave(group: ConsumerGroup, request: ConsumerGroupHeartbeatR
             pending_revocation={},
         )
         return Outcome([e.CurrentStored(member.member_id, away)], [Reply(ctx.token, response)])
-    outcome = fence([member], group, "member_left", ctx.topics)
+    outcome = fence([member], group, "member_left", ctx, config)
     outcome.replies.append(Reply(ctx.token, response))
     return outcome
 
 
-def decide_admin_removal(group: ConsumerGroup, request: LeaveGroupRequest, ctx: Context) -> Outcome:
-    """LeaveGroup (v3 and up) of an admin: each member by its id, or by its instance id with its member id or none."""
+def decide_group_leave(
+    group: ConsumerGroup, request: LeaveGroupRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    """LeaveGroup of a member of the classic protocol, or of an admin for any: each by its id, or by its instance id with its
+    member id or none. Raises Refusal in a version before 3, which has one member."""
     leaving: dict[str, ConsumerMember] = {}
     results = []
-    for identity in request.members:
+    single = ctx.api_version < LEAVE_BATCH_FROM
+    for identity in [MemberIdentity(request.member_id)] if single else request.members:
         member_id = identity.member_id
         if identity.group_instance_id is not None:
             present = group.static_members.get(identity.group_instance_id)
@@ -60,22 +68,34 @@ def decide_admin_removal(group: ConsumerGroup, request: LeaveGroupRequest, ctx: 
             code = ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
         if not code:
             leaving[member_id] = group.members[member_id]
+        elif single:
+            raise Refusal(code)
         results.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
-    outcome = fence(leaving.values(), group, "member_left", ctx.topics) if leaving else Outcome()
-    outcome.replies.append(Reply(ctx.token, LeaveGroupResponse(error_code=ErrorCode.NONE, members=results)))
+    outcome = fence(leaving.values(), group, "member_left", ctx, config) if leaving else Outcome()
+    outcome.replies.append(
+        Reply(ctx.token, LeaveGroupResponse(error_code=ErrorCode.NONE, members=[] if single else results))
+    )
     return outcome
 
 
-def decide_consumer_expired(group: ConsumerGroup, member_id: str, ctx: Context, *, at_once: bool = False) -> Outcome:
-    """The end of a member's session, or of the time that it had to revoke partitions. ``at_once``: as if its session were
-    over."""
+def decide_consumer_expired(
+    group: ConsumerGroup, member_id: str, ctx: Context, config: CoordinatorConfig, *, at_once: bool = False
+) -> Outcome:
+    """The end of a member's session, or of the time that it had to revoke partitions, or, by the classic protocol, to join or
+    sync. ``at_once``: as if its session were over."""
     member, timers = group.members.get(member_id), group.timers.get(member_id)
     if member is None or timers is None:
         return Outcome()
     if timers.session_ms <= ctx.now_ms or at_once:
-        return fence([member], group, "session_timeout", ctx.topics)
-    if timers.rebalance_ms is not None and timers.rebalance_ms <= ctx.now_ms:
-        return fence([member], group, "rebalance_timeout", ctx.topics)
+        return fence([member], group, "session_timeout", ctx, config)
+    ends = {
+        "rebalance_timeout": timers.rebalance_ms,
+        "join_timeout": timers.join_ms,
+        "sync_timeout": timers.sync_ms,
+    }
+    for kind, ends_ms in ends.items():
+        if ends_ms is not None and ends_ms <= ctx.now_ms:
+            return fence([member], group, kind, ctx, config)
     return Outcome()
 
 
@@ -90,11 +110,15 @@ def removal(member: ConsumerMember, cause: Cause | None) -> list[e.ConsumerEvent
     return [e.CurrentRemoved(member_id), e.TargetRemoved(member_id), e.SubscriptionRemoved(member_id, cause)]
 
 
-def fence(members: Collection[ConsumerMember], group: ConsumerGroup, kind: str, topics: TopicsImage) -> Outcome:
-    """Removes the members, and the regular expressions that nobody else has, and raises the group epoch. ``kind`` is that of
-    the cause."""
+def fence(
+    members: Collection[ConsumerMember], group: ConsumerGroup, kind: str, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    """Removes the members, and the regular expressions that nobody else has, and raises the group epoch; a group that
+    has only members of the classic protocol left becomes a classic one. ``kind`` is that of the cause."""
     gone = {m.member_id for m in members}
     left = [m for member_id, m in group.members.items() if member_id not in gone]
+    if may_downgrade(left, config):
+        return downgrade(group, left, cause_of(kind, next(iter(members))), ctx.topics, ctx.now_ms)
     outcome = Outcome()
     for member in members:
         outcome.events += removal(member, cause_of(kind, member))
@@ -106,5 +130,5 @@ def fence(members: Collection[ConsumerMember], group: ConsumerGroup, kind: str, 
     ]
     names = {name for m in left for name in subscribed_names(m.subscription, group.regexes)}
     cause = cause_of(kind, next(iter(members)))
-    outcome.events.append(e.GroupEpochStored(group.group_epoch + 1, topics.metadata_hash(names), cause))
+    outcome.events.append(e.GroupEpochStored(group.group_epoch + 1, ctx.topics.metadata_hash(names), cause))
     return outcome

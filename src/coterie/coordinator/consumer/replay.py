@@ -131,6 +131,11 @@ def _resolution_ended(group: ConsumerGroup, event: e.RegexResolutionEnded, now_m
     group.resolving = False
 
 
+def _classic_deadlines(group: ConsumerGroup, event: e.ClassicDeadlinesSet, now_ms: int) -> None:
+    timers = group.timers[event.member_id]
+    timers.join_ms, timers.sync_ms = event.join_ms, event.sync_ms
+
+
 def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     return group.members.get(member_id) or ConsumerMember(member_id)
 
@@ -176,4 +181,5 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Any, int], None]] = {
     e.TopicsChecked: _topics_checked,
     e.RegexResolutionStarted: _resolution_started,
     e.RegexResolutionEnded: _resolution_ended,
+    e.ClassicDeadlinesSet: _classic_deadlines,
 }

@@ -47,6 +47,23 @@ class ConsumerGroupState(StrEnum):
     DEAD = "Dead"
 
 
+class MigrationPolicy(StrEnum):
+    """Which groups with members change their protocol while they live (group.consumer.migration.policy)."""
+
+    DISABLED = "disabled"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def upgrades(self) -> bool:
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def downgrades(self) -> bool:
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
     """What a member that uses the classic protocol within the group brought with its JoinGroup; the timeout in ms."""

@@ -1,0 +1,168 @@
+"""A group with members changes its protocol while it lives (KIP-848): up with the first member of the consumer protocol, down
+with the departure of the last. Offsets stay; who owns what stays.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from coterie.assignors.blobs import decode_subscription, encode_assignment
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.group_record import group_stored
+from coterie.coordinator.classic.sync import sync_refused
+from coterie.coordinator.consumer import events as c
+from coterie.coordinator.consumer.delete import tombstones
+from coterie.coordinator.consumer.state import (
+    ClassicMetadata,
+    ConsumerGroup,
+    ConsumerMember,
+    ConsumerSubscription,
+    CurrentAssignment,
+    TopicIdPartition,
+)
+from coterie.coordinator.consumer.target import target_of
+from coterie.coordinator.consumer.topics import TopicsImage
+from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.state import Cause, Group, Member
+from coterie.coordinator.subscriptions import CONSUMER
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.messages.join_group import JoinGroupResponse
+from coterie.wire.primitives import WireError
+
+NEWEST_BLOB_VERSION = 3
+COMPUTED_AT_ONCE_MS = 0  # the time of a target assignment that lets the next one be computed at once
+
+
+def upgrade(group: Group, config: CoordinatorConfig, topics: TopicsImage, now_ms: int) -> Outcome:
+    """The group's members as members of the classic protocol within a group of the consumer protocol: each STABLE in the
+    generation as its epoch, with its assignment as target. Raises Refusal GROUP_ID_NOT_FOUND where it may not be."""
+    _check_upgrade(group, config)
+    try:
+        members = [_upgraded(group, member, topics) for member in group.members.values()]
+    except WireError:
+        raise _refused(group, "the embedded consumer protocol is malformed.") from None
+    names = {name for m in members for name in m.subscription.topic_names}
+    events: list[e.Event] = [e.GroupRemoved(Cause("upgraded"))]
+    events += [c.SubscriptionStored(m.member_id, m.subscription) for m in members]
+    events.append(c.GroupEpochStored(group.generation, topics.metadata_hash(names), Cause("upgraded")))
+    events += [c.TargetStored(m.member_id, frozenset(m.current.assigned)) for m in members]
+    events.append(c.TargetEpochStored(group.generation, COMPUTED_AT_ONCE_MS))
+    events += [c.CurrentStored(m.member_id, m.current) for m in members]
+    # Waiting members join again, now in the group of the other kind.
+    rejoin = ErrorCode.REBALANCE_IN_PROGRESS
+    replies = [
+        Reply(token, JoinGroupResponse(error_code=rejoin, member_id=member_id))
+        for member_id, token in group.waiting_joins.items()
+    ]
+    replies += [Reply(token, sync_refused(rejoin)) for token in group.waiting_syncs.values()]
+    sessions = [(m.member_id, now_ms + m.session_timeout_ms) for m in group.members.values()]
+    return Outcome(events, replies, sessions)
+
+
+def _refused(group: Group, why: str) -> Refusal:
+    text = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}"
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+def _check_upgrade(group: Group, config: CoordinatorConfig) -> None:
+    if not config.consumer_group_migration_policy.upgrades:
+        raise _refused(group, "online upgrade is disabled.")
+    if group.protocol_type != CONSUMER or group.protocol is None:
+        raise _refused(group, "the group does not use the consumer embedded protocol.")
+    if len(group.members) > config.consumer_group_max_size:
+        raise _refused(group, "the group size exceeds the consumer group maximum size.")
+
+
+def _upgraded(group: Group, member: Member, topics: TopicsImage) -> ConsumerMember:
+    assigned: dict[TopicIdPartition, int] = {}
+    if member.assignment:
+        version = min(int.from_bytes(member.assignment[:2], "big"), NEWEST_BLOB_VERSION)
+        blob = ConsumerProtocolAssignment.decode(member.assignment, version, 2)
+        if blob.user_data:
+            raise _refused(group, "an unsupported custom assignor is in use.")
+        for topic in blob.assigned_partitions:
+            if topic.topic in topics.topics:
+                topic_id = topics.topics[topic.topic].topic_id
+                assigned |= dict.fromkeys(((topic_id, p) for p in topic.partitions), group.generation)
+    assert group.protocol is not None
+    subscriber = decode_subscription(member.metadata(group.protocol))
+    subscription = ConsumerSubscription(
+        subscriber.topics,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        instance_id=member.group_instance_id,
+        rack_id=subscriber.rack,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
+    )
+    current = CurrentAssignment(group.generation, group.generation, assigned=assigned)
+    return ConsumerMember(member.member_id, subscription, current)
+
+
+def may_downgrade(left: Iterable[ConsumerMember], config: CoordinatorConfig) -> bool:
+    """Whether the members that are left are all of the classic protocol, and may be a classic group."""
+    members = list(left)
+    classic = all(m.subscription.classic is not None for m in members)
+    return (
+        bool(members)
+        and classic
+        and config.consumer_group_migration_policy.downgrades
+        and (len(members) <= config.group_max_size)
+    )
+
+
+def downgrade(
+    group: ConsumerGroup, members: list[ConsumerMember], rebalance: Cause | None, topics: TopicsImage, now_ms: int
+) -> Outcome:
+    """The group's tombstones, and the record of a classic group with these members in the group epoch as its generation, with
+    their targets as assignments. ``rebalance``: why it must rebalance at once."""
+    events: list[e.Event] = [c.CurrentRemoved(member_id) for member_id in group.members]
+    events += [c.TargetRemoved(member_id) for member_id in group.members]
+    gone = tombstones(group, Cause("downgraded"))
+    events += [gone[0], *(c.SubscriptionRemoved(member_id) for member_id in group.members), *gone[1:]]
+    classic = Group(group.group_id, protocol_type=CONSUMER, generation=group.group_epoch)
+    for member in members:
+        downgraded = _downgraded(member, now_ms)
+        classic.members[member.member_id] = downgraded
+        classic.protocol_counts.update({name for name, _ in downgraded.protocols})
+    classic.protocol, classic.leader = classic.select_protocol(), members[0].member_id
+    assignments = {
+        m.member_id: assignment_blob(
+            classic.members[m.member_id].metadata(classic.protocol),
+            target_of(group, m.member_id, m.subscription.instance_id),
+            topics,
+        )
+        for m in members
+    }
+    events.append(group_stored(classic, assignments, now_ms))
+    if rebalance is not None:
+        events.append(e.RebalanceWanted(rebalance))
+    return Outcome(events, deadlines=[(m.member_id, m.deadline_ms) for m in classic.members.values()])
+
+
+def _downgraded(member: ConsumerMember, now_ms: int) -> Member:
+    subscription, classic = member.subscription, member.subscription.classic
+    assert classic is not None, f"{member.member_id} is not of the classic protocol"
+    return Member(
+        member.member_id,
+        subscription.instance_id,
+        subscription.client_id,
+        subscription.client_host,
+        classic.session_timeout_ms,
+        subscription.rebalance_timeout_ms,
+        classic.protocols,
+        deadline_ms=now_ms + classic.session_timeout_ms,
+    )
+
+
+def assignment_blob(metadata: bytes, partitions: Iterable[TopicIdPartition], topics: TopicsImage) -> bytes:
+    """A SyncGroup assignment in the version of the member's own subscription; the layout is that of every version."""
+    names = {image.topic_id: image.name for image in topics.topics.values()}
+    by_name: dict[str, list[int]] = {}
+    for topic_id, partition in sorted(partitions):
+        if topic_id in names:
+            by_name.setdefault(names[topic_id], []).append(partition)
+    version = min(int.from_bytes(metadata[:2], "big"), NEWEST_BLOB_VERSION)
+    return struct.pack(">h", version) + encode_assignment(by_name)[2:]

@@ -1,0 +1,159 @@
+"""What a heartbeat and a JoinGroup of the classic protocol have in common: the member and its subscription, the target
+assignment where the group epoch is ahead of it, and this member's reconciliation; all appended together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from coterie.coordinator.consumer import events as e
+from coterie.coordinator.consumer.leave import cause_of, removal
+from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
+from coterie.coordinator.consumer.regexes import RegexChange, change_regex
+from coterie.coordinator.consumer.state import (
+    JOIN_GROUP_EPOCH,
+    LEAVE_GROUP_STATIC_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    CurrentAssignment,
+    TopicIdPartition,
+)
+from coterie.coordinator.consumer.target import (
+    NO_PARTITIONS,
+    Target,
+    compute_target,
+    may_compute,
+    subscribed_names,
+    target_of,
+)
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
+from coterie.coordinator.state import Cause
+from coterie.wire.errors import ErrorCode, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """A member before its request and with what the request asks for, the member id that it replaces, and the partitions that
+    it reports as its own (None: it reports nothing)."""
+
+    before: ConsumerMember
+    after: ConsumerMember
+    replaced: str | None
+    owned: frozenset[TopicIdPartition] | None
+
+
+def carry_out(
+    group: ConsumerGroup, sender: Sender, ctx: Context, config: CoordinatorConfig, outcome: Outcome
+) -> CurrentAssignment:
+    """The three steps; returns what the member has after them. Raises Refusal."""
+    before, after = sender.before, sender.after
+    changed, epoch = update_member(group, before, after, sender.replaced, ctx, config, outcome)
+    others = {m: member for m, member in group.members.items() if m != sender.replaced}
+    target_epoch, target = _update_target(group, others | {after.member_id: after}, after, epoch, ctx, config, outcome)
+    return reconciled(group, sender, target_epoch, target, changed, ctx, outcome)
+
+
+def reconciled(
+    group: ConsumerGroup,
+    sender: Sender,
+    target_epoch: int,
+    target: Target,
+    changed: bool,
+    ctx: Context,
+    outcome: Outcome,
+) -> CurrentAssignment:
+    """The member's step towards the target, stored where it is one. ``changed``: the member's subscription did."""
+    member = sender.after
+    if not changed and member.current.is_reconciled_to(target_epoch):
+        return member.current
+    subscribed = ctx.topics.topic_ids(subscribed_names(member.subscription, group.regexes))
+    given = Reconciliation(target_epoch, target, subscribed, group.owners, sender.owned, changed)
+    current = reconcile(member.current, given)
+    if current != member.current:
+        outcome.events.append(e.CurrentStored(member.member_id, current))
+    return current
+
+
+def replace_static(
+    group: ConsumerGroup, present: ConsumerMember, member_id: str, outcome: Outcome, *, classic: bool = False
+) -> ConsumerMember:
+    """A static member that comes back takes what its earlier self had. One that has not left is not replaced, unless one of
+    the two uses the classic protocol (``classic``: the new one). Raises Refusal UNRELEASED_INSTANCE_ID."""
+    instance_id, other = present.subscription.instance_id, classic or present.subscription.classic is not None
+    if present.current.member_epoch != LEAVE_GROUP_STATIC_EPOCH and not other:
+        text = (
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is "
+            f"owned by {present.member_id} member."
+        )
+        raise Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, text)
+    current = replace(present.current, member_epoch=JOIN_GROUP_EPOCH, previous_member_epoch=JOIN_GROUP_EPOCH)
+    target = group.target.get(present.member_id, NO_PARTITIONS)
+    outcome.events += [
+        *removal(present, cause_of("member_replaced", present)),
+        e.SubscriptionStored(member_id, present.subscription),
+        e.TargetStored(member_id, target),
+        e.CurrentStored(member_id, current),
+    ]
+    return ConsumerMember(member_id, present.subscription, current)
+
+
+def update_member(
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    replaced: str | None,
+    ctx: Context,
+    config: CoordinatorConfig,
+    outcome: Outcome,
+) -> tuple[bool, int]:
+    """Whether the subscription changed, and the group epoch: one more where the topics of the group, or their partitions,
+    are not what it stands for."""
+    if after.subscription != before.subscription:
+        outcome.events.append(e.SubscriptionStored(after.member_id, after.subscription))
+    names_changed = after.subscription.topic_names != before.subscription.topic_names
+    regex = change_regex(group, before.subscription, after.subscription, ctx, config)
+    outcome.events += regex.events
+    outcome.resolve = regex.resolve
+    bump = names_changed or regex.change is RegexChange.UPDATED_AND_RESOLVED
+    epoch = group.group_epoch
+    if bump or group.topics_version != ctx.topics.version:
+        others = (m for m in group.members.values() if m.member_id not in (before.member_id, replaced))
+        removed = {event.regex for event in regex.events if isinstance(event, e.RegexRemoved)}
+        regexes = {r: resolved for r, resolved in group.regexes.items() if r not in removed}
+        names = {n for m in (*others, after) for n in subscribed_names(m.subscription, regexes)}
+        metadata_hash = ctx.topics.metadata_hash(names)
+        outcome.events.append(e.TopicsChecked(ctx.topics.version))
+        if bump or metadata_hash != group.metadata_hash:
+            epoch += 1
+            cause = _epoch_cause(group, before, bump, after)
+            outcome.events.append(e.GroupEpochStored(epoch, metadata_hash, cause))
+        if group.partition_metadata_recorded:
+            outcome.events.append(e.PartitionMetadataRemoved())
+    changed = names_changed or regex.change is not RegexChange.NONE
+    return changed, epoch
+
+
+def _epoch_cause(group: ConsumerGroup, before: ConsumerMember, bump: bool, after: ConsumerMember) -> Cause:
+    if not bump:
+        return Cause("topic_metadata_changed")
+    return cause_of("subscription_changed" if before.member_id in group.members else "member_joined", after)
+
+
+def _update_target(
+    group: ConsumerGroup,
+    members: Mapping[str, ConsumerMember],
+    sender: ConsumerMember,
+    epoch: int,
+    ctx: Context,
+    config: CoordinatorConfig,
+    outcome: Outcome,
+) -> tuple[int, Target]:
+    """The epoch of the target assignment, new or not, and the sender's part of it. Within the interval the last one
+    stays, and the next heartbeat after it computes the new one: there is no timer."""
+    interval_ms = config.consumer_group_assignment_interval_ms
+    if group.assignment_epoch >= epoch or not may_compute(group, interval_ms, ctx.now_ms):
+        last = target_of(group, sender.member_id, sender.subscription.instance_id)
+        return group.assignment_epoch, last
+    target, events = compute_target(group, members, epoch, ctx.topics, config.consumer_group_assignors, ctx.now_ms)
+    outcome.events += events
+    return epoch, target[sender.member_id]
