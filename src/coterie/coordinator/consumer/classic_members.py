@@ -22,7 +22,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerMemberState,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.steps import Sender, carry_out, reconciled, replace_static, update_member
+from coterie.coordinator.consumer.steps import MemberRequest, carry_out, reconciled, replace_static, update_member
 from coterie.coordinator.consumer.target import target_of
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.events import Event
@@ -53,14 +53,14 @@ def decide_classic_join(
     except WireError:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR) from None
     outcome = Outcome()
-    sender = _sender(group, request, member_id, subscriber, ctx, outcome)
-    after = sender.after
-    left = [m for m in group.members.values() if m.member_id != sender.replaced]
-    of_consumer = sender.replaced is not None and group.members[sender.replaced].subscription.classic is None
+    asking = _asking(group, request, member_id, subscriber, ctx, outcome)
+    after = asking.after
+    left = [m for m in group.members.values() if m.member_id != asking.replaced]
+    of_consumer = asking.replaced is not None and group.members[asking.replaced].subscription.classic is None
     if of_consumer and may_downgrade([*left, after], config):
-        epoch = _downgrade_with(group, sender, left, ctx, config, outcome)
+        epoch = _downgrade_with(group, asking, left, ctx, config, outcome)
     else:
-        epoch = carry_out(group, sender, ctx, config, outcome).member_epoch
+        epoch = carry_out(group, asking, ctx, config, outcome).member_epoch
         sync_ms = ctx.now_ms + request.rebalance_timeout_ms
         outcome.events.append(e.ClassicDeadlinesSet(after.member_id, None, sync_ms))
         outcome.deadlines.append((after.member_id, ctx.now_ms + request.session_timeout_ms))
@@ -85,14 +85,14 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _sender(
+def _asking(
     group: ConsumerGroup,
     request: JoinGroupRequest,
     member_id: str,
     subscriber: Subscriber,
     ctx: Context,
     outcome: Outcome,
-) -> Sender:
+) -> MemberRequest:
     instance_id = request.group_instance_id
     present = None if instance_id is None else group.static_member(instance_id)
     replaced: str | None = None
@@ -114,7 +114,7 @@ def _sender(
         client_host=ctx.client_host,
         classic=ClassicMetadata(request.session_timeout_ms, protocols),
     )
-    return Sender(before, replace(before, subscription=subscription), replaced, _owned(subscriber, ctx.topics))
+    return MemberRequest(before, replace(before, subscription=subscription), replaced, _owned(subscriber, ctx.topics))
 
 
 def _owned(subscriber: Subscriber, topics: TopicsImage) -> frozenset[TopicIdPartition]:
@@ -129,7 +129,7 @@ def _owned(subscriber: Subscriber, topics: TopicsImage) -> frozenset[TopicIdPart
 
 def _downgrade_with(
     group: ConsumerGroup,
-    sender: Sender,
+    asking: MemberRequest,
     left: list[ConsumerMember],
     ctx: Context,
     config: CoordinatorConfig,
@@ -138,14 +138,14 @@ def _downgrade_with(
     """The last member of the consumer protocol comes back as one of the classic protocol: the group becomes a classic one.
     Returns the generation of the response."""
     steps = Outcome()
-    changed, epoch = update_member(group, sender.before, sender.after, sender.replaced, ctx, config, steps)
+    changed, epoch = update_member(group, asking.before, asking.after, asking.replaced, ctx, config, steps)
     stale = group.assignment_epoch < epoch
-    current = sender.after.current
+    current = asking.after.current
     if not stale:
-        target = target_of(group, sender.after.member_id, sender.after.subscription.instance_id)
-        current = reconciled(group, sender, group.assignment_epoch, target, changed, ctx, steps)
-    cause = Cause("downgraded", sender.after.member_id) if stale else None
-    members = [*left, sender.after]
+        target = target_of(group, asking.after.member_id, asking.after.subscription.instance_id)
+        current = reconciled(group, asking, group.assignment_epoch, target, changed, ctx, steps)
+    cause = Cause("downgraded", asking.after.member_id) if stale else None
+    members = [*left, asking.after]
     converted = downgrade(group, members, cause, ctx.topics, ctx.now_ms)
     # The records of the replacement would be tombstoned again by those of the conversion.
     outcome.events = converted.events

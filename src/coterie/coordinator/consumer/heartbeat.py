@@ -27,7 +27,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerSubscription,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.steps import Sender, carry_out, replace_static
+from coterie.coordinator.consumer.steps import MemberRequest, carry_out, replace_static
 from coterie.coordinator.consumer.stored import partitions_by_topic
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.wire.errors import ErrorCode, Refusal
@@ -65,9 +65,9 @@ def _decide(
     refuse_full(group, request.member_id, config.consumer_group_max_size)
     owned = None if request.topic_partitions is None else _pairs(request.topic_partitions)
     outcome = Outcome()
-    before, replaced = _sender(group, request, request.member_id or ctx.fresh_id, owned, outcome)
+    before, replaced = _asking(group, request, request.member_id or ctx.fresh_id, owned, outcome)
     after = replace(before, subscription=_updated(before.subscription, request, ctx))
-    current = carry_out(group, Sender(before, after, replaced, owned), ctx, config, outcome)
+    current = carry_out(group, MemberRequest(before, after, replaced, owned), ctx, config, outcome)
     outcome.deadlines.append((after.member_id, ctx.now_ms + config.consumer_group_session_timeout_ms))
     response = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
@@ -92,7 +92,7 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None
 
 
-def _sender(
+def _asking(
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
     member_id: str,

@@ -32,7 +32,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class MemberRequest:
     """A member before its request and with what the request asks for, the member id that it replaces, and the partitions that
     it reports as its own (None: it reports nothing)."""
 
@@ -43,19 +43,19 @@ class Sender:
 
 
 def carry_out(
-    group: ConsumerGroup, sender: Sender, ctx: Context, config: CoordinatorConfig, outcome: Outcome
+    group: ConsumerGroup, asking: MemberRequest, ctx: Context, config: CoordinatorConfig, outcome: Outcome
 ) -> CurrentAssignment:
     """The three steps; returns what the member has after them. Raises Refusal."""
-    before, after = sender.before, sender.after
-    changed, epoch = update_member(group, before, after, sender.replaced, ctx, config, outcome)
-    others = {m: member for m, member in group.members.items() if m != sender.replaced}
+    before, after = asking.before, asking.after
+    changed, epoch = update_member(group, before, after, asking.replaced, ctx, config, outcome)
+    others = {m: member for m, member in group.members.items() if m != asking.replaced}
     target_epoch, target = _update_target(group, others | {after.member_id: after}, after, epoch, ctx, config, outcome)
-    return reconciled(group, sender, target_epoch, target, changed, ctx, outcome)
+    return reconciled(group, asking, target_epoch, target, changed, ctx, outcome)
 
 
 def reconciled(
     group: ConsumerGroup,
-    sender: Sender,
+    asking: MemberRequest,
     target_epoch: int,
     target: Target,
     changed: bool,
@@ -63,11 +63,11 @@ def reconciled(
     outcome: Outcome,
 ) -> CurrentAssignment:
     """The member's step towards the target, stored where it is one. ``changed``: the member's subscription did."""
-    member = sender.after
+    member = asking.after
     if not changed and member.current.is_reconciled_to(target_epoch):
         return member.current
     subscribed = ctx.topics.topic_ids(subscribed_names(member.subscription, group.regexes))
-    given = Reconciliation(target_epoch, target, subscribed, group.owners, sender.owned, changed)
+    given = Reconciliation(target_epoch, target, subscribed, group.owners, asking.owned, changed)
     current = reconcile(member.current, given)
     if current != member.current:
         outcome.events.append(e.CurrentStored(member.member_id, current))
@@ -142,18 +142,18 @@ def _epoch_cause(group: ConsumerGroup, before: ConsumerMember, bump: bool, after
 def _update_target(
     group: ConsumerGroup,
     members: Mapping[str, ConsumerMember],
-    sender: ConsumerMember,
+    asking: ConsumerMember,
     epoch: int,
     ctx: Context,
     config: CoordinatorConfig,
     outcome: Outcome,
 ) -> tuple[int, Target]:
-    """The epoch of the target assignment, new or not, and the sender's part of it. Within the interval the last one
+    """The epoch of the target assignment, new or not, and the asking's part of it. Within the interval the last one
     stays, and the next heartbeat after it computes the new one: there is no timer."""
     interval_ms = config.consumer_group_assignment_interval_ms
     if group.assignment_epoch >= epoch or not may_compute(group, interval_ms, ctx.now_ms):
-        last = target_of(group, sender.member_id, sender.subscription.instance_id)
+        last = target_of(group, asking.member_id, asking.subscription.instance_id)
         return group.assignment_epoch, last
     target, events = compute_target(group, members, epoch, ctx.topics, config.consumer_group_assignors, ctx.now_ms)
     outcome.events += events
-    return epoch, target[sender.member_id]
+    return epoch, target[asking.member_id]
