@@ -9,7 +9,7 @@ import pytest
 
 from coterie.bench import load
 from coterie.bench.loading import PER_COMMIT, open_log, write_commits
-from coterie.bench.measure import Measurement, broker
+from coterie.bench.measurement import Measurement, broker
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard

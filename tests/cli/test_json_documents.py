@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 import pytest
 from click.testing import CliRunner
 
-from coterie.bench.measure import Measurement
+from coterie.bench.measurement import Measurement
 from coterie.bench.soak import SoakResult
 from coterie.cli import main
 from coterie.cli.conformance_parts import KafkaPart

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import conformance as command
-from coterie.cli.conformance_parts import KafkaPart, PartOptions
+from coterie.cli.conformance_options import PartOptions
+from coterie.cli.conformance_parts import KafkaPart
 from coterie.conformance.kafka import CannotRun
 
 

@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.bench import measure
-from coterie.bench.measure import Measurement
+from coterie.bench.measurement import Measurement
 from coterie.cli import main
 
 ROOT = Path(__file__).parents[2]

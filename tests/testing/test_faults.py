@@ -13,8 +13,9 @@ from coterie.broker.pending import Pending
 from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decode
-from coterie.wire.declaration import FieldType, Message, Struct
+from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
+from coterie.wire.fields import FieldType
 
 CODES = [code for code in ErrorCode if code != ErrorCode.NONE]
 NO_SERVICES: Any = None

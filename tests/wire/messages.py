@@ -6,7 +6,8 @@ import random
 from typing import Any
 
 from coterie.wire.apis import APIS
-from coterie.wire.declaration import FieldSpec, FieldType, Message, Struct
+from coterie.wire.declaration import Message, Struct
+from coterie.wire.fields import FieldSpec, FieldType
 from coterie.wire.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,

@@ -7,7 +7,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from coterie.wire.declaration import FieldSpec, FieldType, Message, Struct
+from coterie.wire.declaration import Message, Struct
+from coterie.wire.fields import FieldSpec, FieldType
 
 Unknown = Callable[[type[Struct]], Sequence[tuple[int, bytes]]]
 _INTEGERS = {"int8": (1, True), "int16": (2, True), "int32": (4, True), "int64": (8, True)}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.bench.measure import Measurement
+from coterie.bench.measurement import Measurement
 from coterie.conformance.assignors import large_cases
 
 AIM_S = {"1,000,000": 2.0, "100,000": 5.0}

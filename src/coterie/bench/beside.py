@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coterie.bench import load
-from coterie.bench.measure import SECONDS, Measurement, broker, resident_mb
+from coterie.bench.measurement import SECONDS, Measurement, broker, resident_mb
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.kafka import VERSIONS, running

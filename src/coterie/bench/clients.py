@@ -16,7 +16,7 @@ from typing import Any
 
 from coterie.addresses import format_address
 from coterie.bench import load
-from coterie.bench.measure import Measurement, broker
+from coterie.bench.measurement import Measurement, broker
 
 VALUE = b"x" * 100
 PARTITIONS = 6

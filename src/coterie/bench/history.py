@@ -15,7 +15,7 @@ from coterie.coordinator.stored import to_record
 from coterie.records.batch import HEADER_BYTES, encode_batch
 
 if TYPE_CHECKING:
-    from coterie.bench.measure import Measurement
+    from coterie.bench.measurement import Measurement
 
 LOG_PARTITIONS = 4
 GROUPS, PARTITIONS_EACH = 40, 8  # a commit of eight partitions is one batch, as a consumer makes it
@@ -105,7 +105,7 @@ def _template(group: str) -> tuple[bytes, list[tuple[int, int]]]:
 def history(folder: Path) -> Iterator[Measurement]:
     """The whole job over 5 and 50 million commits on local[2]: commits/s, and the most memory that the driver, the JVM and its
     workers had at once."""
-    from coterie.bench.measure import Measurement
+    from coterie.bench.measurement import Measurement
 
     for millions in (5, 50):
         seconds, peak_mib = _measured(folder / str(millions), millions * 1_000_000)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.bench.measure import Measurement
+from coterie.bench.measurement import Measurement
 from coterie.broker.disk import DiskFileSystem
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.offsets_log import OffsetsLog

@@ -2,73 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from coterie.addresses import format_address, parse_address
+from coterie.addresses import format_address
 from coterie.bench import load
+from coterie.bench.measurement import SECONDS, Measurement, broker, resident_mb
 from coterie.bench.rebalance import rebalance_ms
 from coterie.broker.disk import raise_open_file_limit
 from coterie.client.blocking_socket import BrokerSocket
-
-SECONDS = 2.5
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """One figure. ``aim`` is what we mean to reach, or what ``peer`` reached; ``ratio`` above 1 is better than that."""
-
-    name: str
-    value: float
-    unit: str
-    aim: float | None = None
-    lower_is_better: bool = False
-    peer: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        if self.aim is None or not self.value:
-            return None
-        return self.aim / self.value if self.lower_is_better else self.value / self.aim
-
-
-@contextlib.contextmanager
-def broker(
-    data: Path | None = None, initial_delay_ms: int = 0, settings: Sequence[str] = ()
-) -> Iterator[tuple[tuple[str, int], subprocess.Popen[str]]]:
-    """A broker process and its address."""
-    command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0"]
-    command += ["--memory"] if data is None else ["--data", str(data)]
-    delay = f"group.initial.rebalance.delay.ms={initial_delay_ms}"
-    for setting in (delay, "max.connections=20000", "log.segment.bytes=268435456", *settings):
-        command += ["--set", setting]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        address = parse_address(process.stdout.readline().removeprefix("listening on "))
-        yield address, process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
-
-
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process, in MB (Linux's /proc; elsewhere `ps`)."""
-    status = Path(f"/proc/{pid}/status")
-    if status.exists():
-        line = next(x for x in status.read_text().splitlines() if x.startswith("VmRSS"))
-        return int(line.split()[1]) / 1024
-    return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)])) / 1024
 
 
 def start_and_memory(_: Path) -> Iterable[Measurement]:

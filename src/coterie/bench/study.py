@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coterie.addresses import format_address
-from coterie.bench.measure import broker
+from coterie.bench.measurement import broker
 from coterie.bench.study_worker import TOPIC
 from coterie.client.blocking import BlockingAdmin
 from coterie.conformance.kafka import CannotRun

@@ -48,7 +48,8 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
 
     Takes about a minute and a half.
     """
-    from coterie.bench.measure import Measurement, results_of, run_parts
+    from coterie.bench.measure import results_of, run_parts
+    from coterie.bench.measurement import Measurement
     from coterie.conformance.kafka import CannotRun
     from coterie.extras import require
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS, PartOptions
+from coterie.cli.conformance_options import PartOptions
+from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS
 from coterie.cli.invocation import json_option
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.addresses import format_address
 from coterie.cli.conformance_hostile import hostile_part
+from coterie.cli.conformance_options import Figures, PartOptions, write_check
 from coterie.cli.conformance_programs import clients_part, clients_sentences, commands_part, commands_sentences
 from coterie.cli.invocation import progress_bar
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
@@ -27,21 +27,6 @@ CANNOT_RUN_EXIT = 3
 STEPS_SHOWN = 12
 DIFFERENCES_SHOWN = 20
 NIGHTLY_QUESTIONS = 1_000_000  # of the part everything, per version
-Figures = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class PartOptions:
-    """The options of the command line for a part; ``version`` is empty for one that chooses by itself what it runs."""
-
-    folder: Path
-    version: str
-    steps: int
-    seed: int
-    as_json: bool
-    questions: int = 100_000
-    replay: Path | None = None
-    record: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +209,8 @@ def _tools_sentences(figures: Figures) -> list[str]:
 
 def _spark(options: PartOptions, results: list[Figures]) -> int:
     """Spark's own connector on coterie; the exit code that this part calls for."""
-    from coterie.bench.measure import broker, fill_topic
+    from coterie.bench.measure import fill_topic
+    from coterie.bench.measurement import broker
     from coterie.conformance.spark import run_spark
 
     try:
@@ -259,11 +245,6 @@ def _rocketmq(options: PartOptions, results: list[Figures]) -> int:
 
 def _hostile(options: PartOptions, results: list[Figures]) -> int:
     return hostile_part(options.folder / "hostile", options.seed, results, options.as_json)
-
-
-def write_check(name: str, wrong: str) -> None:
-    """One line about one check; ``wrong`` is empty where it is right."""
-    write_line(f"{'WRONG' if wrong else 'right'}  {name}{': ' + wrong if wrong else ''}", err=True)
 
 
 def _write_format_check(check: FormatCheck) -> None:

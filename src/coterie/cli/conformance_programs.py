@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from coterie.addresses import format_address
+from coterie.cli.conformance_options import Figures, PartOptions, write_check
 from coterie.quantity import quantity
 
-if TYPE_CHECKING:
-    from coterie.cli.conformance_parts import PartOptions
-
-Figures = dict[str, Any]
 # Topics without a number of partitions get more than one here, and a group of one member does not wait for others.
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}
 
 
 def commands_part(options: PartOptions) -> Figures:
     """Every command of ours that talks to a broker."""
-    from coterie.cli.conformance_parts import write_check
     from coterie.conformance.commands import run_commands
     from coterie.conformance.kafka import running
 
@@ -32,7 +26,6 @@ def commands_sentences(figures: Figures) -> list[str]:
 
 def clients_part(options: PartOptions) -> Figures:
     """Other people's clients: what they return on this version of Apache Kafka and on coterie."""
-    from coterie.cli.conformance_parts import write_check
     from coterie.conformance.clients.programs import PROGRAMS, run_client
     from coterie.conformance.kafka import running
     from coterie.testing import LocalBroker

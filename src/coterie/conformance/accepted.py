@@ -8,15 +8,31 @@ about ZooKeeper and here are about the group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from coterie.conformance.story import GroupStory
+    from coterie.conformance.questions import GroupActor, GroupView
 
 Response = dict[str, Any]
 
 
-def other_leader(story: GroupStory, ours: Response, theirs: Response) -> bool:
+class DifferingStory(Protocol):
+    """A `story.GroupStory` as far as the recognisers read it. ``joining`` names the actors whose JoinGroup waits;
+    ``parted`` is the question, our response and Kafka's; ``log`` has a line for each step."""
+
+    kind: str
+    version: tuple[int, ...]
+    actors: dict[str, GroupActor]
+    view: GroupView
+    joining: set[str]
+    last_question: str
+    parted: tuple[str, Response, Response] | None
+
+    @property
+    def log(self) -> list[str]: ...
+
+
+def other_leader(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Both formed the same generation under a new leader; only which one differs."""
     if "leader" not in ours or story.view.leader in (ours["leader"], theirs["leader"]):
         return False
@@ -26,7 +42,7 @@ def other_leader(story: GroupStory, ours: Response, theirs: Response) -> bool:
     }
 
 
-def tied_vote(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def tied_vote(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Only the chosen protocol differs, and as many members voted for the one as for the other."""
     names = (ours.get("protocol_name"), theirs.get("protocol_name"))
     if None in names or names[0] == names[1]:
@@ -45,13 +61,13 @@ def _is_tie(one: str, other: str, protocols: list[tuple[str, ...]]) -> bool:
     return votes.count(one) == votes.count(other)
 
 
-def made_by_a_refused_join(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def made_by_a_refused_join(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """A first join that was refused left an Empty group without protocol type in Kafka's memory."""
     states = ours.get("group_state"), theirs.get("group_state")
     return states == ("Dead", "Empty") and theirs["protocol_type"] == ""
 
 
-def unknown_instance(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def unknown_instance(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 overlooks an instance id that the group does not know, LeaveGroup does so until 4; now it is
     UNKNOWN_MEMBER_ID."""
     old = story.version < ((4,) if "LeaveGroup" in story.last_question else (3,))
@@ -59,54 +75,54 @@ def unknown_instance(story: GroupStory, ours: Response, theirs: Response) -> boo
     return old and named and "UNKNOWN_MEMBER_ID" in str(ours)
 
 
-def delete_of_a_refused_group(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def delete_of_a_refused_group(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """The same memory of a refused commit, met by a later commit, DeleteGroups or OffsetDelete."""
     asked = "Delete" in story.last_question or "OffsetCommit" in story.last_question
     unknown_here = "GROUP_ID_NOT_FOUND" in str(ours) or "ILLEGAL_GENERATION" in str(ours)
     return (story.view.state == "Dead" or "-nobody" in story.last_question) and unknown_here and asked
 
 
-def emptied(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def emptied(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Before Kafka 4 an Empty group went with its last offset."""
     states = ours.get("group_state"), theirs.get("group_state")
     return story.version < (4,) and states == ("Empty", "Dead")
 
 
-def pending_leave_fails(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def pending_leave_fails(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 looks a pending member up among the members, and fails."""
     failed = theirs.get("error_code") in ("UNSUPPORTED_VERSION", "UNKNOWN_SERVER_ERROR")
     return story.version < (3,) and "LeaveGroup" in story.last_question and failed
 
 
-def leave_one_by_one(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def leave_one_by_one(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Before Kafka 4 each member of a batch left for itself: the first to go could complete the join phase with the
     next still in it."""
     return story.version < (4,) and story.last_question.count("('") > 1 and "LeaveGroup" in story.last_question
 
 
-def refused_for_room(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def refused_for_room(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 forgets which static member is who when it refuses that member's join for want of room, and keeps a
     pending id that it refused."""
-    return story.version < (3,) and any("GROUP_MAX_SIZE_REACHED" in line for line in story.result.log)
+    return story.version < (3,) and any("GROUP_MAX_SIZE_REACHED" in line for line in story.log)
 
 
-def plain_commit_unstable(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def plain_commit_unstable(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 can take an earlier plain commit for a pending one when a fetch requires stability."""
     return story.version < (3,) and "UNSTABLE_OFFSET_COMMIT" in str(theirs)
 
 
-def transactional_member(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def transactional_member(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 lets a transaction commit with a member id and no generation, and checks in another order."""
     return story.version < (3,) and "TxnOffsetCommit" in story.last_question
 
 
-def case_of_states(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def case_of_states(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Kafka 2.6 takes the case of a state filter as it is."""
     filtered = "EMPTY" in story.last_question or "preparingrebalance" in story.last_question
     return story.version < (3,) and "ListGroups" in story.last_question and filtered
 
 
-def full_group_waits(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def full_group_waits(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """A pending id that finds the group full is gone, and may have been all that the others waited for: here they are
     answered at once; Kafka looks again at the next request or at the rebalance timeout."""
     answers = theirs.get("answers", {})
@@ -114,7 +130,7 @@ def full_group_waits(story: GroupStory, ours: Response, theirs: Response) -> boo
     return bool(full) and len(ours["answers"]) > len(answers) and ours["answers"][full[0]] == answers[full[0]]
 
 
-def removed_while_syncing(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def removed_while_syncing(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """A removed member's SyncGroup that waits is answered UNKNOWN_MEMBER_ID here; Kafka leaves it without an answer."""
     here, there = ours.get("answers", {}), theirs.get("answers", {})
     more = {a: answer for a, answer in here.items() if a not in there}
@@ -124,7 +140,7 @@ def removed_while_syncing(story: GroupStory, ours: Response, theirs: Response) -
     )
 
 
-def commit_to_unknown(story: GroupStory, ours: Response, theirs: Response) -> bool:
+def commit_to_unknown(story: DifferingStory, ours: Response, theirs: Response) -> bool:
     """Since Kafka 4 a commit of a member to an unknown group has an error of its own: OffsetCommit v9 GROUP_ID_NOT_FOUND, where
     it was ILLEGAL_GENERATION, and TxnOffsetCommit ILLEGAL_GENERATION, where it was UNKNOWN_MEMBER_ID."""
     refusals = (

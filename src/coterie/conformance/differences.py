@@ -3,7 +3,7 @@
 A row of `ROWS` recognises one part of one answer: the api, the place in it, the values on both sides, and the versions of
 Kafka. Whatever no row recognises is a failure; a row that recognises nothing in a full run is reported, so that it goes.
 A row of `STORY_ROWS` is about group stories and recognises how a whole story's sides parted (`accepted` has how); such a
-story ends there, unharmed. `LEFT_OUT` is what group stories do not compare at all; `everything` compares it.
+story ends there, unharmed. `sides.LEFT_OUT` is what group stories do not compare at all; `everything` compares it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coterie.conformance.recognisers import DifferingPart, fails_about
 from coterie.conformance.row import KnownDifference, Version
 
 if TYPE_CHECKING:
-    from coterie.conformance.story import GroupStory
+    from coterie.conformance.accepted import DifferingStory
 
 Parted = dict[str, Any]
 
@@ -296,16 +296,8 @@ def row_of(case: DifferingPart, version: Version) -> KnownDifference | None:
     return next((row for row in ROWS if row.explains(case, version)), None)
 
 
-# Fields that group stories leave out, each with its reason.
-LEFT_OUT = {
-    "throttle_time_ms": "0 unless a quota throttles; compared by everything",
-    "error_message": "its words are Kafka's own; that there are some is compared by everything",
-    "topic_id": "random; compared by everything, as a symbol",
-    "authorized_operations": "asked for, and compared, by everything",
-    "client_host": "where the judge's own connections come from",
-}
 # (name, reason, what recognises it)
-STORY_ROWS: tuple[tuple[str, str, Callable[[GroupStory, Parted, Parted], bool]], ...] = (
+STORY_ROWS: tuple[tuple[str, str, Callable[[DifferingStory, Parted, Parted], bool]], ...] = (
     (
         "leader",
         "who leads after the leader has gone: the first in join order here, hash order in Kafka",
@@ -356,7 +348,7 @@ STORY_ROWS: tuple[tuple[str, str, Callable[[GroupStory, Parted, Parted], bool]],
 )
 
 
-def story_row(story: GroupStory) -> str:
+def story_row(story: DifferingStory) -> str:
     """The name of the row that recognises how this story's sides parted; "" for none."""
     if story.parted is None:
         return ""

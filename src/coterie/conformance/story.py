@@ -78,6 +78,10 @@ class GroupStory:
         self.last_question = ""
         self._forced: str | None = None
 
+    @property
+    def log(self) -> list[str]:
+        return self.result.log
+
     async def run(self, steps: int) -> StoryResult:
         """So many steps, or fewer when the sides part."""
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from coterie.wire.declaration import FieldSpec, FieldType, Struct
+from coterie.wire.declaration import Struct
+from coterie.wire.fields import FieldSpec, FieldType
 
 KNOWN_ERRORS = (0, 3, 16, 22, 25, 27)
 _RANGES = {"int8": 100, "int16": 30_000, "int32": 2**31 - 1, "int64": 2**40, "uint16": 60_000, "uint32": 2**32 - 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from coterie.backoff import Backoff
 from coterie.cluster_metadata import GROUP as OF_GROUP
@@ -13,23 +13,49 @@ from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, LookUpCoordinator, SendCommit
 from coterie.consuming.owned_offsets import OwnedOffsets, TopicPartition
 from coterie.coordinator.offsets.fetch import fetch_offsets
+from coterie.laboratory.broker_actor import BrokerActor
+from coterie.laboratory.world import World
+from coterie.member.config import MemberConfig
+from coterie.member.machine import MemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
-if TYPE_CHECKING:
-    from coterie.laboratory.member_actor import MemberActor
-
 NODE_ID = 1
 METADATA_MAX_AGE_MS = 300_000
+
+
+class CommittingActor(Protocol):
+    """The process whose offsets these are: its member, clock and network."""
+
+    config: MemberConfig
+    machine: MemberMachine
+    world: World
+    broker: BrokerActor
+
+    def clock_ms(self) -> int:
+        """The time (ms) by the process's clock."""
+        ...
+
+    def cut_off(self) -> bool:
+        """Whether nothing goes through the network either way."""
+        ...
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Calls it after a delay of the network, unless the process has ended."""
+        ...
+
+    def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
+        """Sends a request to the broker; one of the two is called later."""
+        ...
 
 
 class ActorCommits:
     """Of one life of the process. ``interval_ms`` None: no automatic commits. Positions start at the committed offsets, which
     are looked up after an assignment, or at 0."""
 
-    def __init__(self, actor: MemberActor, interval_ms: int | None) -> None:
+    def __init__(self, actor: CommittingActor, interval_ms: int | None) -> None:
         self.offsets = OwnedOffsets()
         self._actor = actor
         self._group_id = actor.config.group_id

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from coterie.laboratory.member_actor import MemberActor
+from coterie.member.machine import MemberMachine
 
 TopicPartition = tuple[str, int]
+
+
+class PartitionOwner(Protocol):
+    """A consumer as the others' checks see it: what it owns, and its machine."""
+
+    name: str
+    alive: bool
+    owned: set[TopicPartition]
+    machine: MemberMachine
 
 
 @dataclass(slots=True)
 class Ownership:
     """The actors report every change. Times in ms of the world's clock."""
 
-    actors: list[MemberActor] = field(default_factory=list)
+    actors: list[PartitionOwner] = field(default_factory=list)
     unowned_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
     unowned_ms: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.wire.declaration import Message, Versions
+from coterie.wire.declaration import Message
+from coterie.wire.fields import Versions
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from coterie.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse

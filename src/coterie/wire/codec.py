@@ -11,10 +11,10 @@ import struct as struct_module
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from coterie.wire.declaration import FieldSpec, FieldType, Message, Struct
+from coterie.wire.fields import FieldSpec, FieldType, Struct, VersionedStruct
 from coterie.wire.primitives import MAX_STRING_LENGTH, WireError, read_unsigned_varint, write_unsigned_varint
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=VersionedStruct)
 Encoder = Callable[[Any, list[bytes]], None]
 MAX_ELEMENTS = 2**31 - 1
 
@@ -364,7 +364,7 @@ class _DecoderText(_Writer):
         self.indent -= 2
 
 
-def _texts(cls: type[Message], version: int) -> tuple[_EncoderText, _DecoderText]:
+def _texts(cls: type[VersionedStruct], version: int) -> tuple[_EncoderText, _DecoderText]:
     if version not in cls.versions:
         raise WireError(f"{cls.__name__} has no version {version} here")
     flexible = version in cls.flexible
@@ -380,7 +380,7 @@ def _texts(cls: type[Message], version: int) -> tuple[_EncoderText, _DecoderText
     return writer, reader
 
 
-def source(cls: type[Message], version: int) -> str:
+def source(cls: type[VersionedStruct], version: int) -> str:
     """The generated code of one version, as text to read."""
     writer, reader = _texts(cls, version)
     stem = f"{cls.__name__}_v{version}"
@@ -392,14 +392,14 @@ def source(cls: type[Message], version: int) -> str:
 _CODECS: dict[tuple[type, int], tuple[Encoder, Decoder]] = {}
 
 
-def _compiled(cls: type[Message], version: int) -> tuple[Encoder, Decoder]:
+def _compiled(cls: type[VersionedStruct], version: int) -> tuple[Encoder, Decoder]:
     made = _CODECS.get((cls, version))
     if made is None:
         made = _CODECS[cls, version] = _compile(cls, version)
     return made
 
 
-def _compile(cls: type[Message], version: int) -> tuple[Encoder, Decoder]:
+def _compile(cls: type[VersionedStruct], version: int) -> tuple[Encoder, Decoder]:
     writer, reader = _texts(cls, version)
     scope: dict[str, Any] = {**writer.constants, **reader.constants}
     exec(compile(source(cls, version), f"<codec {cls.__name__} v{version}>", "exec"), scope)
@@ -407,12 +407,12 @@ def _compile(cls: type[Message], version: int) -> tuple[Encoder, Decoder]:
     return scope[f"encode_{stem}"], scope[f"decode_{stem}"]
 
 
-def encoder(cls: type[Message], version: int) -> Encoder:
+def encoder(cls: type[VersionedStruct], version: int) -> Encoder:
     """A function that appends the message's pieces to a list."""
     return _compiled(cls, version)[0]
 
 
-def encode(message: Message, version: int) -> bytes:
+def encode(message: VersionedStruct, version: int) -> bytes:
     """The body in that version. Raises WireError for a value that the version cannot carry."""
     pieces: list[bytes] = []
     try:
@@ -422,7 +422,7 @@ def encode(message: Message, version: int) -> bytes:
     return b"".join(pieces)
 
 
-def decoder(cls: type[Message], version: int) -> Decoder:
+def decoder(cls: type[VersionedStruct], version: int) -> Decoder:
     """A function of (data, position) to (message, position after it); raises struct.error, IndexError,
     UnicodeDecodeError or WireError for bad bytes. `decode` makes them all WireError."""
     return _compiled(cls, version)[1]

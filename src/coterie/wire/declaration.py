@@ -14,77 +14,51 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, Self, TypeVar, dataclass_transform
 
-FOREVER = 32_767
+from coterie.wire.codec import decode, encode
+from coterie.wire.fields import (
+    FieldSpec,
+    FieldType,
+    Struct,
+    VersionedStruct,
+    Versions,
+    array,
+    boolean,
+    bytes_,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    kind_of,
+    records,
+    string,
+    uint16,
+    uint32,
+    uuid,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """An inclusive range of versions; empty when ``first > last``."""
-
-    first: int
-    last: int
-
-    @classmethod
-    def parse(cls, text: str) -> Versions:
-        """``"3"``, ``"0-4"``, ``"3+"`` or ``""`` for no version at all."""
-        if not text:
-            return cls(1, 0)
-        if text.endswith("+"):
-            return cls(int(text[:-1]), FOREVER)
-        first, _, last = text.partition("-")
-        return cls(int(first), int(last or first))
-
-    def __contains__(self, version: int) -> bool:
-        return self.first <= version <= self.last
-
-
-@dataclass(frozen=True, slots=True)
-class FieldType:
-    """A type of the wire. ``code`` is its struct letter when it has a fixed size, else empty."""
-
-    name: str
-    code: str = ""
-    element: FieldType | None = None
-    shape: type[Struct] | None = None
-
-
-boolean = FieldType("boolean", "?")
-int8 = FieldType("int8", "b")
-int16 = FieldType("int16", "h")
-int32 = FieldType("int32", "i")
-int64 = FieldType("int64", "q")
-uint16 = FieldType("uint16", "H")
-uint32 = FieldType("uint32", "I")
-float64 = FieldType("float64", "d")
-uuid = FieldType("uuid", "16s")
-string = FieldType("string")
-bytes_ = FieldType("bytes")
-records = FieldType("records")
-
-
-def array(element: FieldType | type[Struct]) -> FieldType:
-    return FieldType("array", element=_kind(element))
-
-
-def _kind(of: FieldType | type[Struct]) -> FieldType:
-    return of if isinstance(of, FieldType) else FieldType("struct", shape=of)
-
-
-@dataclass(frozen=True, slots=True)
-class FieldSpec:
-    """One field as declared. ``tag`` is None for a field in the body, its number for a tagged one; ``null_as`` what null is
-    encoded as in versions that have no null, None where null is an error there."""
-
-    name: str
-    kind: FieldType
-    versions: Versions
-    nullable: Versions
-    tag: int | None
-    default: Any
-    null_as: str | None
-
+__all__ = [
+    "Message",
+    "Struct",
+    "array",
+    "boolean",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint16",
+    "uint32",
+    "float64",
+    "uuid",
+    "string",
+    "bytes_",
+    "records",
+    "field",
+    "message",
+    "struct",
+]
 
 _NO_DEFAULT: Any = object()
 _ZERO = {"boolean": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
@@ -101,7 +75,7 @@ def field(
 ) -> Any:
     """Declares a field: its kind, the versions that carry it, those in which it may be null, its tag if tagged, and the text
     that stands for null in the other versions."""
-    kind = _kind(kind)
+    kind = kind_of(kind)
     carried, null = Versions.parse(versions), Versions.parse(nullable)
     meta = {"kind": kind, "versions": carried, "nullable": null, "tag": tag, "null_as": null_as}
     if default is _NO_DEFAULT:
@@ -113,32 +87,18 @@ def field(
     return dataclasses.field(default=default, metadata=meta)
 
 
-class Struct:
-    """A part of a message; declared with `struct`."""
-
-    __slots__ = ()
-    fields: ClassVar[tuple[FieldSpec, ...]] = ()
-
-
-class Message(Struct):
+class Message(VersionedStruct):
     """A whole request, response or stored value; declared with `message`."""
 
     __slots__ = ()
-    api_key: ClassVar[int] = -1
-    versions: ClassVar[Versions] = Versions(0, 0)
-    flexible: ClassVar[Versions] = Versions(1, 0)
 
     def encode(self, version: int) -> bytes:
         """The body in that version. Raises WireError for a value that the version cannot carry."""
-        from coterie.wire.codec import encode
-
         return encode(self, version)
 
     @classmethod
     def decode(cls, data: bytes, version: int, position: int = 0) -> Self:
         """The message at ``position``. Raises WireError for bytes that are not such a message."""
-        from coterie.wire.codec import decode
-
         return decode(cls, data, version, position)[0]
 
 

@@ -26,7 +26,7 @@ from coterie.conformance.everything.pieces import Common
 from coterie.conformance.everything.question import Question, Story
 from coterie.conformance.everything.side import LATE, StorySide
 from coterie.conformance.everything.systematic import systematic
-from coterie.wire.declaration import Versions
+from coterie.wire.fields import Versions
 
 PASSES = 2
 # Kafka answers before all its parts know: what was written is read only after this long, in each round of a recording.

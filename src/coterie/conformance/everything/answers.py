@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.wire.declaration import FieldSpec, Struct
+from coterie.wire.declaration import Struct
 from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.fields import FieldSpec
 
 Tree = Any  # JSON
 # Texts for people: that there is one is compared, not its words.

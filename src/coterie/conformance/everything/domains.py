@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from coterie.conformance.everything.question import Value
-from coterie.wire.declaration import FieldType
+from coterie.wire.fields import FieldType
 
 INT_RANGE = {"int8": 2**7, "int16": 2**15, "int32": 2**31, "int64": 2**63, "uint16": 0, "uint32": 0}
 UNKNOWN_UUID = {"@": "hex", "of": "00112233445566778899aabbccddeeff"}

@@ -16,7 +16,7 @@ from coterie.client.connection import Connection
 from coterie.conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story
 from coterie.conformance.everything.side import ANSWER_S, StorySide
-from coterie.wire.declaration import Versions
+from coterie.wire.fields import Versions
 
 Address = tuple[str, int]
 AT_ONCE = 16

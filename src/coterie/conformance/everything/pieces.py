@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie.conformance.everything.domains import Names
 from coterie.conformance.everything.question import API_BY_NAME, Question, Value
-from coterie.wire.declaration import Versions
+from coterie.wire.fields import Versions
 
 Common = Mapping[str, Versions]  # api -> the versions that both sides and we speak
 PRODUCER = {"@": "id", "of": "producer@{producer}", "or": -1}

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.wire.apis import APIS, Api
-from coterie.wire.declaration import FieldType, Message, Struct
+from coterie.wire.declaration import Message, Struct
+from coterie.wire.fields import FieldType
 
 Value = Any  # None, bool, int, float, str, list or dict: what JSON has
 API_BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values() if not api.hidden}

@@ -20,8 +20,9 @@ from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.batches import describe_bytes, encode_described
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, message_of, texts_in
 from coterie.conformance.everything.settling import settle
-from coterie.wire.declaration import FieldType, Struct
+from coterie.wire.declaration import Struct
 from coterie.wire.errors import ErrorCode
+from coterie.wire.fields import FieldType
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from coterie.conformance.everything.domains import BOUNDED, SHARED, Domain, Names, domain_of, values_of_kind
 from coterie.conformance.everything.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, numbered
-from coterie.wire.declaration import FieldSpec, Struct
+from coterie.wire.declaration import Struct
+from coterie.wire.fields import FieldSpec
 
 CASES_PER_STORY = 20
 Case = tuple[tuple[str, str], dict[str, Value]]  # ((field, class), body)
