@@ -141,6 +141,11 @@ async def _init_transactions(settings: dict[str, Any]) -> None:
         await producer.init_transactions()
 
 
+async def _commit(settings: dict[str, Any]) -> None:
+    async with Consumer(settings | {"group.id": "g"}) as consumer:
+        await consumer.commit({("t", 0): 1})
+
+
 CALLS: list[Callable[[dict[str, Any]], Awaitable[None]]] = [
     _send,
     _poll,
@@ -148,6 +153,7 @@ CALLS: list[Callable[[dict[str, Any]], Awaitable[None]]] = [
     _committed,
     _topics,
     _init_transactions,
+    _commit,
 ]
 
 

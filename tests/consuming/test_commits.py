@@ -149,6 +149,19 @@ def test_one_lookup_serves_all_and_its_failure_ends_those_tried_once() -> None:
     assert tokens_sent(machine.next(100)) == [sync]
 
 
+def test_what_no_attempt_can_mend_is_not_repeated() -> None:
+    """An untrusted certificate is NETWORK_EXCEPTION too."""
+    machine = commits()
+    token = machine.commit(OFFSETS, 0, 1_000)
+    machine.next(0)
+    machine.request_failed(token, ErrorCode.NETWORK_EXCEPTION, 0, 0, is_final=True)
+    assert ends(machine.next(0)) == [(token, Verdict.GIVE_UP, ErrorCode.NETWORK_EXCEPTION)]
+    looked_up = machine.commit(OFFSETS, 0, 1_000)
+    assert machine.next(0) == [LookUpCoordinator()]
+    machine.coordinator_looked_up(ErrorCode.NETWORK_EXCEPTION, 0, 0, is_final=True)
+    assert ends(machine.next(0)) == [(looked_up, Verdict.GIVE_UP, ErrorCode.NETWORK_EXCEPTION)]
+
+
 def test_a_lost_request_forgets_only_its_own_coordinator() -> None:
     machine = commits()
     tokens = [machine.commit_async(OFFSETS), machine.commit_async(OFFSETS)]

@@ -189,13 +189,13 @@ class Committer:
         task.add_done_callback(self._tasks.discard)
 
     async def _look_up(self) -> None:
-        code = ErrorCode.NONE
+        code, is_final = ErrorCode.NONE, False
         try:
             await self._coordinator.node()
         except Exception as error:
-            code = _code(error)
+            code, is_final = _code(error), _is_final(error)
             self._errors.update(dict.fromkeys(self._results, error))
-        self.machine.coordinator_looked_up(code, now_ms(), jitter())
+        self.machine.coordinator_looked_up(code, now_ms(), jitter(), is_final=is_final)
         self._pump()
 
     async def _send(self, effect: SendCommit) -> None:
@@ -209,7 +209,7 @@ class Committer:
         except Exception as error:
             if token in self._results:
                 self._errors[token] = error
-            what = self.machine.request_failed(token, _code(error), now_ms(), jitter())
+            what = self.machine.request_failed(token, _code(error), now_ms(), jitter(), is_final=_is_final(error))
         else:
             what = self.machine.answered(token, response, now_ms(), jitter())
         if what != Verdict.DONE and self._membership is not None:
@@ -245,3 +245,8 @@ def _plain(offsets: CommitOffsets) -> dict[TopicPartition, int]:
 
 def _code(error: Exception) -> ErrorCode:
     return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether another attempt would fail as well, such as for an untrusted certificate, whose code is NETWORK_EXCEPTION."""
+    return not (isinstance(error, KafkaError) and error.retriable)

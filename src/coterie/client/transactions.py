@@ -1,53 +1,35 @@
-"""A transactional producer's side of KIP-98: its id, what takes part in the open transaction, and how that ends.
-
-Errors are of two kinds: an *abortable* one spoils the open transaction, which has to be aborted; a *fatal* one (another
-producer took the transactional id over, or it is not allowed) ends the producer.
-"""
+"""A transactional producer's side of KIP-98: `producing.transactions` decides what is sent, repeated and refused; this carries
+it out on the event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from collections.abc import Iterable
-from enum import Enum
 from typing import Any, NamedTuple
 
-from coterie.client.cluster import TRANSACTION, Cluster
+from coterie.client.cluster import Cluster
 from coterie.client.connection import answer_type
 from coterie.client.coordinator import Coordinator
-from coterie.client.errors import KafkaError, TransactionAbortableError, check
+from coterie.client.errors import KafkaError, TransactionAbortableError, unexpected
+from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from coterie.wire.declaration import Message
-from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
+from coterie.producing.transaction_requests import CommittingMember
+from coterie.producing.transaction_state import TransactionState
+from coterie.producing.transactions import (
+    LookUpCoordinatorOf,
+    SendTransactional,
+    TransactionCallEnded,
+    TransactionEffect,
+    Transactions,
 )
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-FATAL = frozenset(
-    {
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-    }
-)
 MEMBER_FROM = 3  # the version of TxnOffsetCommit that names the member and its generation (KIP-447)
 _GROUP_TXN_VERSION = 4  # the newest TxnOffsetCommit that does not imply a transaction of version 2 (KIP-890)
-
-
-class State(Enum):
-    UNINITIALIZED = "init_transactions was not called"
-    READY = "no transaction is open"
-    IN_TRANSACTION = "a transaction is open"
-    ABORTABLE_ERROR = "the open transaction failed and must be aborted"
-    FATAL_ERROR = "this producer was replaced or is not allowed to write; make a new one"
+State = TransactionState
 
 
 class OpenTransaction(NamedTuple):
@@ -60,130 +42,176 @@ class OpenTransaction(NamedTuple):
 
 
 class TransactionManager:
-    """One transactional id. ``producer_id`` and ``epoch`` go into every batch."""
+    """One transactional id. A call whose caller is cancelled goes on."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id, self.epoch = -1, -1
-        self.state = State.UNINITIALIZED
+        settings = cluster.settings
+        self._machine = Transactions(
+            cluster.known,
+            transactional_id,
+            settings.transaction_timeout_ms,
+            settings.default_api_timeout_ms,
+            backoff_of(settings),
+        )
         self._cluster = cluster
-        self._coordinator = Coordinator(cluster, transactional_id, TRANSACTION)
-        self._partitions: set[TopicPartition] = set()
-        self._adding = asyncio.Lock()
-        self._took_part = False
-        self._cause: KafkaError | None = None
+        self._results: dict[int, asyncio.Future[Exception | None]] = {}
+        self._driver: asyncio.Task[None] | None = None
+        self._attempt_error: Exception | None = None  # what the last attempt raised
+        self._cause: KafkaError | None = None  # of the error state
 
-    def require(self, *states: State) -> None:
+    @property
+    def transactional_id(self) -> str:
+        return self._machine.transactional_id
+
+    @property
+    def producer_id(self) -> int:
+        """Goes into every batch; -1 before `init`."""
+        return self._machine.producer_id
+
+    @property
+    def epoch(self) -> int:
+        """Goes into every batch; -1 before `init`."""
+        return self._machine.epoch
+
+    @property
+    def state(self) -> TransactionState:
+        return self._machine.state
+
+    def require(self, *states: TransactionState) -> None:
         """Raises KafkaError INVALID_TXN_STATE, or what made the producer unusable."""
-        if self.state not in states:
-            if self._cause is not None:
-                kind = TransactionAbortableError if self.state is State.ABORTABLE_ERROR else KafkaError
-                raise kind(self._cause.code, f"{self.state.value} ({self._cause})") from self._cause
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, self.state.value)
+        state = self._machine.state
+        if state in states:
+            return
+        if state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+            cause = self._cause or KafkaError(self._machine.error)
+            kind = TransactionAbortableError if state is State.ABORTABLE_ERROR else KafkaError
+            raise kind(cause.code, f"{state.value} ({cause})") from cause
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, state.value)
 
     def failed(self, error: KafkaError) -> None:
-        """Something of the open transaction did not go through."""
-        if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.READY):
+        """A batch of the open transaction failed for good."""
+        before = self._machine.state
+        self._machine.failed(error.code)
+        if self._machine.state != before:
             self._cause = error
-            self.state = State.FATAL_ERROR if error.code in FATAL else State.ABORTABLE_ERROR
 
     async def init(self) -> None:
-        """Takes the transactional id over: whoever had it is fenced, and its open transaction aborted. Raises KafkaError."""
-        timeout_ms = self._cluster.settings.transaction_timeout_ms
-        claimed = (self.producer_id, self.epoch) if self.state != State.UNINITIALIZED else (-1, -1)
-        answer = await self._ask(InitProducerIdRequest(self.transactional_id, timeout_ms, *claimed))
-        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        self.state, self._cause = State.READY, None
+        """Takes the transactional id over: the producer that had it is fenced, and its open transaction aborted. Raises
+        KafkaError."""
+        self.require(State.UNINITIALIZED, State.READY)
+        await self._result(self._machine.init(_now_ms()))
 
     def begin(self) -> None:
+        """Raises KafkaError."""
         self.require(State.READY)
-        self.state = State.IN_TRANSACTION
-        self._partitions.clear()
-        self._took_part = False
+        self._machine.begin()
 
     def left_open(self) -> OpenTransaction:
         """What another process needs to end the open transaction. Raises KafkaError if it has failed."""
         self.require(State.IN_TRANSACTION)
-        return OpenTransaction(self.transactional_id, self.producer_id, self.epoch, self._took_part)
+        return OpenTransaction(self.transactional_id, self.producer_id, self.epoch, self._machine.took_part)
 
     def resume(self, left: OpenTransaction) -> None:
-        """The transaction that was left open, to be ended here."""
-        self.producer_id, self.epoch, self._took_part = left.producer_id, left.epoch, left.took_part
-        self.state = State.IN_TRANSACTION
+        """The transaction that was left open, to be ended here. Raises KafkaError."""
+        self.require(State.UNINITIALIZED, State.READY)
+        self._machine.resume(left.producer_id, left.epoch, left.took_part)
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether the partition takes part in the open transaction."""
+        return self._machine.has(partition)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Has these partitions take part, before anything is written to them. Raises KafkaError."""
-        async with self._adding:
-            new = set(partitions) - self._partitions
-            if not new:
-                return
-            topics: dict[str, AddPartitionsToTxnTopic] = {}
-            for topic, partition in sorted(new):
-                topics.setdefault(topic, AddPartitionsToTxnTopic(topic)).partitions.append(partition)
-            request = AddPartitionsToTxnRequest(
-                self.transactional_id, self.producer_id, self.epoch, list(topics.values())
-            )
-            await self._ask(request)
-            self._partitions |= new
-            self._took_part = True
+        token = self._machine.add(partitions, _now_ms())
+        if token is not None:
+            await self._result(token)
 
     async def send_offsets(self, offsets: ByPartition[int | OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
         """Commits a consumer's offsets with the transaction; refused if the consumer is no member any more (KIP-447).
         Raises KafkaError, and then the transaction must be aborted."""
         self.require(State.IN_TRANSACTION)
-        try:
-            await self._ask(AddOffsetsToTxnRequest(self.transactional_id, self.producer_id, self.epoch, group.group_id))
-            self._took_part = True
-            topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-            for (topic, partition), given in offsets.items():
-                offset, epoch, text = OffsetAndMetadata(given) if isinstance(given, int) else given
-                entry = topics.setdefault(topic, TxnOffsetCommitRequestTopic(topic))
-                entry.partitions.append(TxnOffsetCommitRequestPartition(partition, offset, epoch, text))
-            request = TxnOffsetCommitRequest(
-                self.transactional_id,
-                group.group_id,
-                self.producer_id,
-                self.epoch,
-                group.generation_id,
-                group.member_id,
-                group.group_instance_id,
-                list(topics.values()),
-            )
-            await self._until_done(Coordinator(self._cluster, group.group_id), request, _GROUP_TXN_VERSION)
-        except KafkaError as error:
-            self.failed(error)
-            raise
+        member = CommittingMember(group.group_id, group.generation_id, group.member_id, group.group_instance_id)
+        await self._result(self._machine.send_offsets(offsets, member, _now_ms()))
 
     async def end(self, committed: bool) -> None:
         """Raises KafkaError. After an aborted failure the producer goes on under its next epoch (KIP-360)."""
-        after_failure = self.state == State.ABORTABLE_ERROR
-        if self._took_part:
-            try:
-                await self._ask(EndTxnRequest(self.transactional_id, self.producer_id, self.epoch, committed))
-            except KafkaError as error:
-                self.failed(error)
-                raise
-        self.state, self._cause = State.READY, None
-        if after_failure:
-            await self.init()
+        self.require(State.IN_TRANSACTION, *([] if committed else [State.ABORTABLE_ERROR]))
+        await self._result(self._machine.end(committed, _now_ms()))
 
-    # -- asking ---------------------------------------------------------------------------------------------------------
+    # -- driving the machine ------------------------------------------------------------------------------------------
 
-    async def _ask(self, request: Message) -> Any:
-        """At the transaction coordinator."""
-        return await self._until_done(self._coordinator, request)
+    async def _result(self, token: int) -> None:
+        """Raises the error with which the call ended."""
+        result = self._results[token] = asyncio.get_running_loop().create_future()
+        if self._driver is None or self._driver.done():
+            self._driver = asyncio.create_task(self._drive())
+        try:
+            error = await result
+        finally:
+            self._results.pop(token, None)
+        if error is not None:
+            raise error
 
-    async def _until_done(self, coordinator: Coordinator, request: Message, highest: int | None = None) -> Any:
-        async def once(node: int) -> Any:
-            connection = await self._cluster.coordinator_connection(node)
-            if isinstance(request, TxnOffsetCommitRequest):
-                _check_member(request, connection.version_of(TxnOffsetCommitRequest))
-            answer = await connection.request(request, answer_type(request), self._cluster.timeout_s, highest=highest)
-            for code in _codes(answer):
-                check(code)
-            return answer
+    async def _drive(self) -> None:
+        """Until no call is under way. The machine has one request out at a time."""
+        now_ms = _now_ms()
+        try:
+            while True:
+                effects = self._machine.next(now_ms)
+                for effect in effects:
+                    now_ms = await self._carry_out(effect)
+                if not effects:
+                    due_ms = self._machine.next_deadline_ms()
+                    if due_ms is None:
+                        return
+                    await asyncio.sleep((due_ms - now_ms) / 1000)
+                    now_ms = due_ms
+        except Exception as error:
+            for result in self._results.values():
+                if not result.done():
+                    result.set_result(unexpected(error))
 
-        return await coordinator.until_done(once)
+    async def _carry_out(self, effect: TransactionEffect) -> float:
+        """Returns the time of the machine's input."""
+        if isinstance(effect, TransactionCallEnded):
+            self._ended(effect)
+            return _now_ms()
+        code, is_final, response, self._attempt_error = ErrorCode.NONE, False, None, None
+        try:
+            if isinstance(effect, LookUpCoordinatorOf):
+                await Coordinator(self._cluster, effect.key, effect.kind).node()
+            else:
+                response = await self._response(effect)
+        except Exception as error:
+            self._attempt_error = error
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            is_final = not (isinstance(error, KafkaError) and error.retriable)
+        now_ms, jitter = _now_ms(), random.uniform(-1, 1)
+        if response is not None:
+            self._machine.answered(response, now_ms, jitter)
+        elif isinstance(effect, LookUpCoordinatorOf):
+            self._machine.coordinator_looked_up(code, now_ms, jitter, is_final=is_final)
+        else:
+            self._machine.request_failed(code, now_ms, jitter, is_final=is_final)
+        return now_ms
+
+    async def _response(self, effect: SendTransactional) -> Any:
+        request, highest = effect.request, None
+        connection = await self._cluster.coordinator_connection(effect.node_id)
+        if isinstance(request, TxnOffsetCommitRequest):
+            _check_member(request, connection.version_of(TxnOffsetCommitRequest))
+            highest = _GROUP_TXN_VERSION
+        return await connection.request(request, answer_type(request), self._cluster.timeout_s, highest=highest)
+
+    def _ended(self, effect: TransactionCallEnded) -> None:
+        error: Exception | None = None
+        if effect.code:
+            error, self._attempt_error = self._attempt_error or KafkaError(effect.code), None
+            if isinstance(error, KafkaError) and error.code == self._machine.error:
+                self._cause = error
+        result = self._results.get(effect.token)
+        if result is not None and not result.done():
+            result.set_result(error)
 
 
 def _check_member(request: TxnOffsetCommitRequest, version: int) -> None:
@@ -193,12 +221,5 @@ def _check_member(request: TxnOffsetCommitRequest, version: int) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
-def _codes(answer: Any) -> Iterable[ErrorCode]:
-    """Every error code in an answer; what another part failed of says nothing by itself."""
-    found = [getattr(answer, "error_code", 0)]
-    for topic in getattr(answer, "results_by_topic", ()):
-        found += [p.partition_error_code for p in topic.results_by_partition]
-    for topic in getattr(answer, "topics", ()):
-        found += [p.error_code for p in topic.partitions]
-    codes = [error_of(code) for code in found if code]
-    return [c for c in codes if c != ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
+def _now_ms() -> float:
+    return time.monotonic() * 1000

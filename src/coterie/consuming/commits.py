@@ -116,13 +116,14 @@ class Commits:
         self._deadlines_ms.pop(token, None)
         self._waiting = deque(commit for commit in self._waiting if commit.token != token)
 
-    def coordinator_looked_up(self, code: ErrorCode, now_ms: float, jitter: float, message: str = "") -> None:
+    def coordinator_looked_up(self, code: ErrorCode, now_ms: float, jitter: float, *, is_final: bool = False) -> None:
         """NONE: the coordinator is in the cluster's metadata. An error ends the commits that were tried once, and is one
-        failed attempt of a synchronous commit."""
+        failed attempt of a synchronous commit; ``is_final``: the last, since no other can succeed, whatever the code."""
         self._is_looking_up = False
         while code and self._waiting and not self._is_held_back():
             commit = self._waiting.popleft()
-            self._failed(commit, verdict(None, code, NOT_A_MEMBER), code, message, now_ms, jitter)
+            what = Verdict.GIVE_UP if is_final else verdict(None, code, NOT_A_MEMBER)
+            self._failed(commit, what, code, "", now_ms, jitter)
             if commit.is_sync:
                 return
 
@@ -130,13 +131,18 @@ class Commits:
         """The response to `SendCommit`, also when the commit has ended meanwhile. The verdict has been applied to the member
         and to the cluster's metadata."""
         code, partition = first_error(response)
-        return self._received(token, code, partition, now_ms, jitter)
+        return self._received(token, code, partition, now_ms, jitter, False)
 
-    def request_failed(self, token: int, code: ErrorCode, now_ms: float, jitter: float, message: str = "") -> Verdict:
-        """No response will come; ``code`` is NETWORK_EXCEPTION, REQUEST_TIMED_OUT or another of the driver's."""
-        return self._received(token, code, message, now_ms, jitter)
+    def request_failed(
+        self, token: int, code: ErrorCode, now_ms: float, jitter: float, *, is_final: bool = False
+    ) -> Verdict:
+        """No response will come; ``code`` is NETWORK_EXCEPTION, REQUEST_TIMED_OUT or another of the driver's.
+        ``is_final`` as in `coordinator_looked_up`."""
+        return self._received(token, code, "", now_ms, jitter, is_final)
 
-    def _received(self, token: int, code: ErrorCode, message: str, now_ms: float, jitter: float) -> Verdict:
+    def _received(
+        self, token: int, code: ErrorCode, partition: str, now_ms: float, jitter: float, is_final: bool
+    ) -> Verdict:
         sent = self._requests.pop(token)
         what = verdict(sent.member, code, sent.identity)
         if what == Verdict.FIND_COORDINATOR and self.known.coordinator(self.group_id, GROUP) == sent.node_id:
@@ -147,7 +153,7 @@ class Commits:
                 self._is_fenced = True
             is_unknown = what == Verdict.COMMIT_FAILED and sent.identity[1] < 0
             code = ErrorCode.UNKNOWN_MEMBER_ID if is_unknown else code
-            self._failed(commit, what, code, message, now_ms, jitter)
+            self._failed(commit, Verdict.GIVE_UP if is_final else what, code, partition, now_ms, jitter)
         return what
 
     # -- what follows -------------------------------------------------------------------------------------------------

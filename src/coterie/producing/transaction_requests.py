@@ -1,0 +1,73 @@
+"""The requests of a transactional producer (KIP-98, KIP-447), and the error that a response amounts to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+TopicPartition = tuple[str, int]
+# By (topic, partition) the offset, or the offset with leader epoch (-1: unknown) and metadata.
+TransactionOffsets = Mapping[Any, int | tuple[int, int, str]]
+
+
+class CommittingMember(NamedTuple):
+    """On whose behalf offsets are committed; generation -1 and member id "" for a group without members."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+def add_partitions_request(
+    transactional_id: str, producer_id: int, epoch: int, partitions: Iterable[TopicPartition]
+) -> AddPartitionsToTxnRequest:
+    """In the shape of versions up to 3, which name one transaction."""
+    topics: dict[str, AddPartitionsToTxnTopic] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, AddPartitionsToTxnTopic(topic)).partitions.append(partition)
+    return AddPartitionsToTxnRequest(transactional_id, producer_id, epoch, list(topics.values()))
+
+
+def offsets_request(
+    transactional_id: str, producer_id: int, epoch: int, offsets: TransactionOffsets, member: CommittingMember
+) -> TxnOffsetCommitRequest:
+    """The offsets that are committed with the transaction."""
+    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+    for (topic, partition), committed in offsets.items():
+        offset, leader_epoch, text = (committed, -1, "") if isinstance(committed, int) else committed
+        entry = topics.setdefault(topic, TxnOffsetCommitRequestTopic(topic))
+        entry.partitions.append(TxnOffsetCommitRequestPartition(partition, offset, leader_epoch, text))
+    return TxnOffsetCommitRequest(
+        transactional_id,
+        member.group_id,
+        producer_id,
+        epoch,
+        member.generation,
+        member.member_id,
+        member.group_instance_id,
+        list(topics.values()),
+    )
+
+
+def error_in(response: Message) -> ErrorCode:
+    """The first error of a response, NONE without one; that another part was not attempted counts only where nothing else
+    does."""
+    answer: Any = response
+    numbers = [getattr(answer, "error_code", 0)]
+    for topic in getattr(answer, "results_by_topic", ()):
+        numbers += [p.partition_error_code for p in topic.results_by_partition]
+    for topic in getattr(answer, "topics", ()):
+        numbers += [p.error_code for p in topic.partitions]
+    codes = [error_of(number) for number in numbers if number]
+    decisive = [code for code in codes if code != ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
+    return decisive[0] if decisive else ErrorCode.NONE

@@ -1,0 +1,200 @@
+"""A transactional producer beside coordinators and a network that do anything: stories of calls, responses, losses, look-ups
+and failed batches. What must hold is checked after every step."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from coterie.cluster_metadata import GROUP, TRANSACTION
+from coterie.producing.transaction_errors import TransactionRemedy, remedy_of
+from coterie.producing.transactions import LookUpCoordinatorOf, SendTransactional, TransactionCallEnded
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.producing.test_transactions import MEMBER, OK, Producer, S, know, response
+
+CODES = (
+    OK,
+    OK,
+    OK,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.PRODUCER_FENCED,
+)
+LOOKUPS = (OK, OK, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+MOVES = (
+    "init",
+    "begin",
+    "add",
+    "offsets",
+    "commit",
+    "abort",
+    "answer",
+    "answer",
+    "answer",
+    "lose",
+    "batch",
+    "wait",
+    "moved",
+)
+BATCH_CODES = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+
+class Story:
+    def __init__(self) -> None:
+        self.producer = Producer()
+        self.machine = self.producer.machine
+        self.out: SendTransactional | LookUpCoordinatorOf | None = None
+        self.open: dict[int, str] = {}
+        self.added: set[tuple[str, int]] = set()
+        self.knows_of_it = False  # the coordinator, of the open transaction
+        self.is_end_sent = False
+        self.identity = (-1, -1)
+        self.is_spoiled = False  # the open transaction, by what failed in it
+
+    def step(self, move: str, number: int) -> None:
+        machine, now_ms = self.machine, self.producer.now_ms
+        match move:
+            case "init" if machine.allows(S.UNINITIALIZED, S.READY):
+                self.open[machine.init(now_ms)] = move
+            case "begin" if machine.allows(S.READY):
+                machine.begin()
+                self.added, self.knows_of_it, self.is_end_sent, self.is_spoiled = set(), False, False, False
+            case "add" if machine.allows(S.IN_TRANSACTION, S.ABORTABLE_ERROR):
+                token = machine.add([("t", number % 3), ("t", number % 4)], now_ms)
+                if token is not None:
+                    self.open[token] = move
+            case "offsets" if machine.allows(S.IN_TRANSACTION):
+                self.open[machine.send_offsets({("u", 0): number}, MEMBER, now_ms)] = move
+            case "commit" if machine.allows(S.IN_TRANSACTION):
+                self.open[machine.end(True, now_ms)] = move
+            case "abort" if machine.allows(S.IN_TRANSACTION, S.ABORTABLE_ERROR):
+                self.open[machine.end(False, now_ms)] = move
+            case "answer" if self.out is not None:
+                self._answer(CODES[number % len(CODES)], LOOKUPS[number % len(LOOKUPS)])
+            case "lose" if isinstance(self.out, SendTransactional):
+                self.out = None
+                machine.request_failed(ErrorCode.NETWORK_EXCEPTION, now_ms, (number % 3) - 1)
+            case "batch" if machine.allows(
+                S.IN_TRANSACTION, S.COMMITTING, S.ABORTABLE_ERROR, S.ABORTING, S.FATAL_ERROR
+            ):
+                self.is_spoiled = self.is_spoiled or not self.is_end_sent
+                machine.failed(BATCH_CODES[number % len(BATCH_CODES)])
+            case "wait":
+                self.producer.now_ms += (1, 99, 900, 6_000)[number % 4]
+            case "moved":
+                machine.known.forget_leaders()
+        self.pump()
+
+    def _answer(self, code: ErrorCode, lookup: ErrorCode) -> None:
+        machine, now_ms, effect = self.machine, self.producer.now_ms, self.out
+        self.out = None
+        if isinstance(effect, LookUpCoordinatorOf):
+            if not lookup:
+                know(machine.known, effect.key, effect.kind, 1 + effect.kind)
+            machine.coordinator_looked_up(lookup, now_ms, 0)
+            return
+        assert effect is not None
+        answer = response(effect.request, code)
+        if not code:
+            self._succeeded(effect.request, answer)
+        machine.answered(answer, now_ms, 0)
+
+    def _succeeded(self, request: Message, answer: Message) -> None:
+        match request:
+            case AddPartitionsToTxnRequest():
+                self.added |= {(t.name, p) for t in request.topics for p in t.partitions}
+                self.knows_of_it = True
+            case AddOffsetsToTxnRequest():
+                self.knows_of_it = True
+            case InitProducerIdRequest():
+                assert isinstance(answer, InitProducerIdResponse)
+                self.identity = answer.producer_id, answer.producer_epoch
+
+    def pump(self) -> None:
+        for effect in self.machine.next(self.producer.now_ms):
+            match effect:
+                case SendTransactional() | LookUpCoordinatorOf():
+                    assert self.out is None, "two requests are out at once"
+                    self.out = effect
+                    if isinstance(effect, SendTransactional):
+                        self._check_request(effect.request)
+                case TransactionCallEnded(token=token, code=code):
+                    self._check_end(self.open.pop(token), code)
+        self._check_rest()
+
+    def _check_request(self, request: Message) -> None:
+        machine = self.machine
+        assert machine.state != S.FATAL_ERROR, "a producer that was replaced goes on"
+        if isinstance(request, InitProducerIdRequest):
+            assert machine.state == S.INITIALIZING
+            claim = (request.producer_id, request.producer_epoch)
+            assert claim in ((-1, -1), self.identity), "another producer's identity is claimed"
+            return
+        named = getattr(request, "producer_id", None), getattr(request, "producer_epoch", None)
+        assert named == self.identity, "a request of an epoch that has passed"
+        if isinstance(request, EndTxnRequest):
+            assert machine.state == (S.COMMITTING if request.committed else S.ABORTING)
+            assert self.knows_of_it, "the coordinator knows of no transaction"
+            self.is_end_sent = True
+            return
+        assert not self.is_end_sent or machine.state == S.ABORTABLE_ERROR, "something is added after the end"
+        if isinstance(request, AddPartitionsToTxnRequest):
+            partitions = {(t.name, p) for t in request.topics for p in t.partitions}
+            assert not partitions & self.added, "a partition is added twice"
+
+    def _check_end(self, call: str, code: ErrorCode) -> None:
+        state = self.machine.state
+        if call in ("commit", "abort", "init") and not code:
+            assert state == S.READY
+            assert not self.machine.error
+        elif call in ("commit", "abort"):
+            assert state in (S.ABORTABLE_ERROR, S.FATAL_ERROR, S.UNINITIALIZED)
+        if call == "commit" and not code:
+            assert not self.is_spoiled, "a transaction is committed without something of it"
+        if call == "offsets" and code:
+            self.is_spoiled = True
+        if code and remedy_of(code) == TransactionRemedy.GIVE_UP:
+            assert state == S.FATAL_ERROR
+
+    def _check_rest(self) -> None:
+        machine, now_ms = self.machine, self.producer.now_ms
+        if machine.state in (S.ABORTABLE_ERROR, S.FATAL_ERROR):
+            assert machine.error, "an error state without an error"
+        due_ms = machine.next_deadline_ms()
+        assert due_ms is None or due_ms > now_ms, "the driver would come back at once, for nothing"
+        assert self.out is not None or due_ms is not None or not self.open, f"{self.open} wait for nothing"
+        assert all(machine.has(tp) for tp in self.added) or machine.state == S.READY
+
+    def finish(self) -> None:
+        """Everything is answered from now on: every call ends, and the producer can begin again unless an error forbids it."""
+        for _ in range(200):
+            if not self.open:
+                break
+            if self.out is not None:
+                self._answer(OK, OK)
+            self.producer.now_ms += 1_000
+            self.pump()
+        assert not self.open, f"{self.open} never end"
+        assert self.machine.state not in (S.INITIALIZING, S.COMMITTING, S.ABORTING)
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 359)), min_size=5, max_size=70))
+def test_stories(moves: list[tuple[str, int]]) -> None:
+    story = Story()
+    know(story.machine.known, "x", TRANSACTION, 1)
+    know(story.machine.known, "g", GROUP, 2)
+    story.step("init", 0)
+    story.step("answer", 0)
+    story.step("begin", 0)
+    for move, number in moves:
+        story.step(move, number)
+    story.finish()

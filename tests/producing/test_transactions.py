@@ -1,0 +1,305 @@
+"""The machine of transactions, each rule by itself; Kafka's TransactionManagerTest by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.backoff import Backoff
+from coterie.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
+from coterie.producing.transaction_errors import TransactionRemedy, remedy_of
+from coterie.producing.transaction_requests import CommittingMember
+from coterie.producing.transaction_state import LEGAL_SUCCESSORS, TransactionState
+from coterie.producing.transactions import (
+    LookUpCoordinatorOf,
+    SendTransactional,
+    TransactionCallEnded,
+    TransactionEffect,
+    Transactions,
+)
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+S = TransactionState
+T0, T1 = ("t", 0), ("t", 1)
+MEMBER = CommittingMember("g", 3, "me", "i")
+OK = ErrorCode.NONE
+
+
+def know(known: ClusterMetadata, key: str, kind: int, node_id: int) -> None:
+    known.coordinator_received(key, kind, FindCoordinatorResponse(coordinators=[Coordinator(key, node_id, "b", 9092)]))
+
+
+def response(request: Message, code: ErrorCode = OK) -> Message:
+    """To any of the requests; the code is that of every partition."""
+    match request:
+        case InitProducerIdRequest():
+            return InitProducerIdResponse(error_code=code, producer_id=7, producer_epoch=request.producer_epoch + 1)
+        case AddPartitionsToTxnRequest():
+            results = [
+                AddPartitionsToTxnTopicResult(
+                    t.name, [AddPartitionsToTxnPartitionResult(p, code) for p in t.partitions]
+                )
+                for t in request.topics
+            ]
+            return AddPartitionsToTxnResponse(results_by_topic=results)
+        case AddOffsetsToTxnRequest():
+            return AddOffsetsToTxnResponse(error_code=code)
+        case TxnOffsetCommitRequest():
+            partitions = [
+                TxnOffsetCommitResponseTopic(
+                    t.name, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
+                )
+                for t in request.topics
+            ]
+            return TxnOffsetCommitResponse(topics=partitions)
+        case _:
+            return EndTxnResponse(error_code=code)
+
+
+class Producer:
+    """A machine with its driver in the test's hands."""
+
+    def __init__(self) -> None:
+        self.machine = Transactions(ClusterMetadata(300_000), "x", 60_000, 5_000, Backoff(100, 1_000))
+        know(self.machine.known, "x", TRANSACTION, 1)
+        know(self.machine.known, "g", GROUP, 2)
+        self.now_ms = 0.0
+
+    def next(self) -> list[TransactionEffect]:
+        return self.machine.next(self.now_ms)
+
+    def sent(self) -> SendTransactional:
+        (effect,) = self.next()
+        assert isinstance(effect, SendTransactional)
+        return effect
+
+    def answer(self, *codes: ErrorCode) -> list[Message]:
+        """The requests that go out one after the other, each answered with the next code."""
+        requests = []
+        for code in codes:
+            requests.append(self.sent().request)
+            self.machine.answered(response(requests[-1], code), self.now_ms, 0)
+        return requests
+
+    def ended(self) -> ErrorCode:
+        (effect,) = self.next()
+        assert isinstance(effect, TransactionCallEnded)
+        return effect.code
+
+    def begun(self) -> Producer:
+        self.machine.init(self.now_ms)
+        self.answer(OK)
+        assert self.ended() == OK
+        self.machine.begin()
+        return self
+
+    def added(self) -> Producer:
+        self.machine.add([T0], self.now_ms)
+        self.answer(OK)
+        assert self.ended() == OK
+        return self
+
+
+def test_a_transaction_from_its_beginning_to_its_end() -> None:
+    """testBasicTransaction"""
+    producer = Producer()
+    machine = producer.machine
+    machine.init(0)
+    assert machine.state == S.INITIALIZING
+    (init,) = producer.answer(OK)
+    assert init == InitProducerIdRequest("x", 60_000, -1, -1)
+    assert producer.ended() == OK
+    assert (machine.state, machine.producer_id, machine.epoch) == (S.READY, 7, 0)
+    machine.begin()
+    machine.add([T1, T0], 0)
+    assert machine.add([], 0) is None
+    (add,) = producer.answer(OK)
+    assert isinstance(add, AddPartitionsToTxnRequest)
+    assert [(t.name, t.partitions) for t in add.topics] == [("t", [0, 1])]
+    assert producer.ended() == OK
+    assert machine.has(T0)
+    assert machine.add([T0, T1], 0) is None, "they take part already"
+    machine.send_offsets({T0: 5, T1: (6, 2, "text")}, MEMBER, 0)
+    assert producer.sent().node_id == 1
+    machine.answered(AddOffsetsToTxnResponse(), 0, 0)
+    effect = producer.sent()
+    assert effect.node_id == 2, "the group's coordinator"
+    assert isinstance(effect.request, TxnOffsetCommitRequest)
+    assert (effect.request.generation_id, effect.request.member_id, effect.request.group_instance_id) == (3, "me", "i")
+    machine.answered(response(effect.request), 0, 0)
+    assert producer.ended() == OK
+    machine.end(True, 0)
+    assert machine.state == S.COMMITTING
+    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, True)]
+    assert producer.ended() == OK
+    assert machine.state == S.READY
+    machine.begin()
+    assert not machine.has(T0)
+    machine.end(True, 0)
+    assert producer.ended() == OK, "nothing took part: the coordinator knows of no transaction"
+
+
+def test_an_end_waits_for_what_was_added_before() -> None:
+    """testRaiseErrorWhenNoPartitionsPendingOnDrain, testSkipAbortingAPartitionIfAlreadyAborted: one request at a time."""
+    producer = Producer().begun()
+    machine = producer.machine
+    machine.add([T0], 0)
+    machine.end(True, 0)
+    requests = producer.answer(OK)
+    ended, end = producer.next()
+    assert isinstance(ended, TransactionCallEnded)
+    assert isinstance(end, SendTransactional)
+    assert [type(r) for r in (*requests, end.request)] == [AddPartitionsToTxnRequest, EndTxnRequest]
+
+
+def test_a_batch_that_fails_before_the_end_is_sent_spoils_the_commit() -> None:
+    """testAbortableErrorWhileCommitting"""
+    producer = Producer().begun()
+    machine = producer.machine
+    machine.add([T0], 0)
+    machine.end(True, 0)
+    producer.sent()
+    machine.failed(ErrorCode.MESSAGE_TOO_LARGE)
+    machine.answered(AddPartitionsToTxnResponse(), 0, 0)
+    codes = [effect.code for effect in producer.next() if isinstance(effect, TransactionCallEnded)]
+    assert codes == [OK, ErrorCode.MESSAGE_TOO_LARGE]
+    assert machine.state == S.ABORTABLE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("code", "request_", "remedy"),
+    [
+        # testLookupCoordinatorOnNotCoordinatorError, testLookupCoordinatorOnDisconnectAfterSend
+        (ErrorCode.NOT_COORDINATOR, None, TransactionRemedy.FIND_COORDINATOR),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, None, TransactionRemedy.FIND_COORDINATOR),
+        (ErrorCode.NETWORK_EXCEPTION, None, TransactionRemedy.FIND_COORDINATOR),
+        # testRetryAddPartitionsToTxn, testCoordinatorLoadInProgress
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None, TransactionRemedy.RETRY),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, None, TransactionRemedy.RETRY),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, TransactionRemedy.RETRY),
+        # testProducerFencedInInitProducerId, testInvalidProducerEpochFromProduce, testTransactionalIdAuthorizationFailure...
+        (ErrorCode.PRODUCER_FENCED, None, TransactionRemedy.GIVE_UP),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, None, TransactionRemedy.GIVE_UP),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None, TransactionRemedy.GIVE_UP),
+        (ErrorCode.UNSUPPORTED_VERSION, None, TransactionRemedy.GIVE_UP),
+        # testTopicAuthorizationFailureInAddPartitions, testGroupAuthorizationFailureInTxnOffsetCommit,
+        # testFencedInstanceIdInTxnOffsetCommitByGroupMetadata, testIllegalGenerationInTxnOffsetCommitByGroupMetadata
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, AddPartitionsToTxnRequest(), TransactionRemedy.ABORT),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, TxnOffsetCommitRequest(), TransactionRemedy.ABORT),
+        (ErrorCode.FENCED_INSTANCE_ID, TxnOffsetCommitRequest(), TransactionRemedy.ABORT),
+        (ErrorCode.ILLEGAL_GENERATION, TxnOffsetCommitRequest(), TransactionRemedy.ABORT),
+        (ErrorCode.TRANSACTION_ABORTABLE, EndTxnRequest(), TransactionRemedy.ABORT),
+        # An abort would be refused with the same error.
+        (ErrorCode.INVALID_TXN_STATE, EndTxnRequest(), TransactionRemedy.GIVE_UP),
+        (ErrorCode.INVALID_TXN_STATE, AddPartitionsToTxnRequest(), TransactionRemedy.GIVE_UP),
+        (ErrorCode.INVALID_TXN_STATE, None, TransactionRemedy.ABORT),
+    ],
+)
+def test_remedies(code: ErrorCode, request_: Message | None, remedy: TransactionRemedy) -> None:
+    assert remedy_of(code, request_) == remedy
+
+
+def test_a_request_is_repeated_after_pauses_until_the_time_is_over() -> None:
+    """testRetryInitTransactions, testTimeoutForCommit: default.api.timeout.ms of each request, the last error counts."""
+    producer = Producer().begun().added()
+    machine = producer.machine
+    machine.end(True, producer.now_ms)
+    for pause_ms in (100, 200, 400, 800, 1_000, 1_000, 1_000, 500):
+        producer.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+        assert producer.next() == []
+        assert machine.next_deadline_ms() == producer.now_ms + pause_ms
+        producer.now_ms += pause_ms
+    producer.answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert producer.ended() == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert machine.state == S.ABORTABLE_ERROR
+
+
+def test_the_coordinator_is_looked_up_where_it_has_moved() -> None:
+    """testLookupCoordinatorOnNotCoordinatorError, testFindCoordinatorAllowedInAbortableErrorState"""
+    producer = Producer().begun().added()
+    machine = producer.machine
+    machine.send_offsets({T0: 1}, MEMBER, 0)
+    producer.answer(OK, ErrorCode.NOT_COORDINATOR)
+    assert producer.next() == []
+    producer.now_ms = 100
+    assert producer.next() == [LookUpCoordinatorOf("g", GROUP)]
+    assert machine.known.coordinator("x", TRANSACTION) == 1, "the other one is still known"
+    machine.coordinator_looked_up(ErrorCode.COORDINATOR_NOT_AVAILABLE, 100, 0)
+    producer.now_ms = 300
+    assert producer.next() == [LookUpCoordinatorOf("g", GROUP)]
+    know(machine.known, "g", GROUP, 5)
+    machine.coordinator_looked_up(OK, 300, 0)
+    assert producer.sent().node_id == 5
+
+
+def test_what_no_attempt_can_mend_is_not_repeated() -> None:
+    """An untrusted certificate is NETWORK_EXCEPTION too."""
+    producer = Producer()
+    producer.machine.init(0)
+    producer.sent()
+    producer.machine.request_failed(ErrorCode.NETWORK_EXCEPTION, 0, 0, is_final=True)
+    assert producer.ended() == ErrorCode.NETWORK_EXCEPTION
+    assert producer.machine.state == S.UNINITIALIZED
+
+
+def test_after_an_aborted_failure_comes_the_next_epoch() -> None:
+    """testBumpEpochAfterTimeoutWithoutPendingInflightRequests (KIP-360)"""
+    producer = Producer().begun().added()
+    machine = producer.machine
+    machine.failed(ErrorCode.REQUEST_TIMED_OUT)
+    assert (machine.state, machine.error) == (S.ABORTABLE_ERROR, ErrorCode.REQUEST_TIMED_OUT)
+    machine.end(False, 0)
+    assert producer.answer(OK, OK) == [EndTxnRequest("x", 7, 0, False), InitProducerIdRequest("x", 60_000, 7, 0)]
+    assert producer.ended() == OK
+    assert (machine.state, machine.epoch, machine.error) == (S.READY, 1, OK)
+    machine.begin()
+    machine.failed(ErrorCode.MESSAGE_TOO_LARGE)
+    machine.end(False, 0)
+    assert producer.answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) == [InitProducerIdRequest("x", 60_000, 7, 1)]
+    machine.next(100)
+    machine.request_failed(ErrorCode.INVALID_REQUEST, 100, 0)
+    assert producer.ended() == ErrorCode.INVALID_REQUEST
+    assert machine.state == S.UNINITIALIZED, "the epoch is unknown: init_transactions is due again"
+
+
+def test_a_fatal_error_ends_every_call() -> None:
+    """testProducerFencedExceptionInAddPartitions, testDisallowDropPartitions..., testFailIfNotReadyForSendAfterFatalError"""
+    producer = Producer().begun()
+    machine = producer.machine
+    machine.add([T0], 0)
+    machine.send_offsets({T0: 1}, MEMBER, 0)
+    producer.answer(ErrorCode.PRODUCER_FENCED)
+    codes = [effect.code for effect in producer.next() if isinstance(effect, TransactionCallEnded)]
+    assert codes == [ErrorCode.PRODUCER_FENCED] * 2
+    assert (machine.state, machine.error) == (S.FATAL_ERROR, ErrorCode.PRODUCER_FENCED)
+    machine.failed(ErrorCode.MESSAGE_TOO_LARGE)
+    assert (machine.state, machine.error) == (S.FATAL_ERROR, ErrorCode.PRODUCER_FENCED)
+
+
+def test_a_transaction_that_another_process_left_open_is_ended() -> None:
+    producer = Producer()
+    producer.machine.resume(9, 4, True)
+    producer.machine.end(True, 0)
+    assert producer.answer(OK) == [EndTxnRequest("x", 9, 4, True)]
+    assert producer.ended() == OK
+
+
+def test_every_state_is_reached_and_only_the_fatal_one_is_never_left() -> None:
+    assert {state for targets in LEGAL_SUCCESSORS.values() for state in targets} == set(S)
+    assert [state for state, targets in LEGAL_SUCCESSORS.items() if not targets] == [S.FATAL_ERROR]
