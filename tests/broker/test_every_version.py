@@ -17,6 +17,7 @@ from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from coterie.wire.messages.alter_configs import AlterConfigsRequest, ReplacedResource, ReplacingConfig
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
@@ -121,11 +122,14 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
     61: lambda m: DescribeProducersRequest([DescribeProducersTopicRequest("t", [0])]),
     65: lambda m: DescribeTransactionsRequest(["x"]),
     66: lambda m: ListTransactionsRequest(),
+    68: lambda m: ConsumerGroupHeartbeatRequest(
+        "new", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], topic_partitions=[]
+    ),
     30000: lambda m: ExplainGroupRequest("live"),
 }
 ELSEWHERE = {0, 1, 3, 8, 9, 11, 12, 18}  # in test_server.py, version by version
 # In a file by subject: features, log dirs, quotas, replicas, SCRAM credentials, security, telemetry, topic partitions.
-ELSEWHERE |= {17, 29, 30, 31, 34, 35, 36, 38, 39, 40, 41, 43, 45, 46, 48, 49, 50, 51, 57, 64, 71, 72, 75}
+ELSEWHERE |= {17, 29, 30, 31, 34, 35, 36, 38, 39, 40, 41, 43, 45, 46, 48, 49, 50, 51, 57, 64, 69, 71, 72, 75}
 
 
 def error_codes(value: Any) -> list[int]:

@@ -16,7 +16,7 @@ BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION
     ("version", "supported"),
     [
         (3, {"metadata.version": (7, 30)}),  # a minimum of 0 breaks clients that know no newer version
-        (4, {"metadata.version": (7, 30), "group.version": (0, 0), "transaction.version": (0, 0)}),
+        (4, {"metadata.version": (7, 30), "group.version": (0, 1), "transaction.version": (0, 0)}),
     ],
 )
 def test_api_versions_names_the_features(version: int, supported: dict[str, tuple[int, int]]) -> None:
@@ -25,7 +25,7 @@ def test_api_versions_names_the_features(version: int, supported: dict[str, tupl
             answer = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
             assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == supported
             finalized = [(f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features]
-            assert finalized == [("metadata.version", 30, 30)]
+            assert finalized == [("group.version", 1, 1), ("metadata.version", 30, 30)]
             assert answer.finalized_features_epoch == 0
 
     run(story)
@@ -46,8 +46,9 @@ def test_client_software_has_a_plain_name(name: str) -> None:
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPDATES = [
     ("metadata.version", 30, UPGRADE, ErrorCode.NONE),
-    ("group.version", 0, SAFE_DOWNGRADE, ErrorCode.NONE),
-    ("group.version", 1, UPGRADE, BAD_LEVEL),
+    ("group.version", 1, UPGRADE, ErrorCode.NONE),
+    ("group.version", 0, SAFE_DOWNGRADE, BAD_LEVEL),
+    ("group.version", 2, UPGRADE, BAD_LEVEL),
     ("group.version", -1, UPGRADE, BAD_LEVEL),
     ("transaction.version", 2, UPGRADE, BAD_LEVEL),
     ("metadata.version", 29, UPGRADE, BAD_LEVEL),

@@ -19,6 +19,8 @@ DIFFERENT = {
     "advertised.listeners": "coterie listens where it did at its start, and says so (read-only)",
     "broker.id": "a broker on its own has id 1 by default; Kafka requires one in server.properties",
     "node.id": "as broker.id",
+    "group.consumer.assignors": "by name, as Kafka 4.3's; 3.9 has Java classes, which are accepted",
+    "group.coordinator.rebalance.protocols": "the consumer protocol is on by default, as in Kafka 4.3; there with streams",
     "listeners": "as advertised.listeners",
     "max.connections": "coterie keeps 10,000 connections at most, within the limit of open files that it sets",
     "offsets.topic.replication.factor": "there is one broker; Kafka's default of 3 cannot be had",

@@ -9,8 +9,6 @@ from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldSpec, FieldType
 from coterie.wire.messages import (
-    consumer_group_describe,
-    consumer_group_heartbeat,
     consumer_group_records,
     consumer_offsets,
     consumer_protocol,
@@ -19,7 +17,6 @@ from coterie.wire.messages import (
     transaction_state,
 )
 
-NOT_SERVED = (consumer_group_describe, consumer_group_heartbeat)
 STORED = (
     consumer_group_records,
     consumer_offsets,
@@ -31,7 +28,7 @@ STORED = (
 EVERY: list[type[Message]] = [message for api in APIS.values() for message in (api.request, api.response)]
 EVERY += [
     member
-    for module in (*NOT_SERVED, *STORED)
+    for module in STORED
     for member in vars(module).values()
     if isinstance(member, type) and issubclass(member, Message) and member.__module__ == module.__name__
 ]

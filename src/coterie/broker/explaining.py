@@ -11,9 +11,12 @@ from typing import Any, Protocol
 from coterie.broker.clock import Clock
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.topics import Topics
+from coterie.coordinator.consumer.explain import explain_consumer_group
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.explain import explain_group
 from coterie.coordinator.journal_lines import owners_of
-from coterie.coordinator.state import Group, TopicPartition
+from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.lag import total_lag
 
@@ -49,10 +52,18 @@ class GroupSources(Protocol):
     progress: Progress
 
 
-def explained(sources: GroupSources, group: Group) -> dict[str, Any]:
+def state_of(groups: GroupCoordinator, group: AnyGroup, now_ms: int) -> dict[str, Any]:
+    """The core's explanation of a group of either protocol."""
+    config = groups.config_of(group.group_id)
+    if isinstance(group, ConsumerGroup):
+        return explain_consumer_group(group, now_ms, config, groups.topics_view.image())
+    return explain_group(group, now_ms, config)
+
+
+def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
     """The explanation of one group as JSON."""
     now_ms = sources.clock.now_ms()
-    document = explain_group(group, now_ms, sources.groups.config)
+    document = state_of(sources.groups, group, now_ms)
     processes = Counter((m["client_id"], m["host"]) for m in document["members"])
     for member in document["members"]:
         who = (member["client_id"], member["host"])
@@ -65,16 +76,23 @@ def explained(sources: GroupSources, group: Group) -> dict[str, Any]:
     return document
 
 
-def owners(group: Group) -> dict[TopicPartition, str]:
+def owners(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, str]:
     """The owner (member id) of each assigned partition; empty where the assignments are not those of consumers."""
+    if isinstance(group, ConsumerGroup):
+        names = {topic_id: sources.topics.name_of("", topic_id, True) for topic_id, _ in group.owners}
+        return {
+            (name, partition): member_id
+            for (topic_id, partition), member_id in group.owners.items()
+            if (name := names[topic_id]) is not None
+        }
     if group.protocol_type != CONSUMER:
         return {}
     return owners_of((m.member_id, m.assignment) for m in group.members.values())
 
 
-def partitions_of(sources: GroupSources, group: Group, now_ms: int) -> list[dict[str, Any]]:
+def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[dict[str, Any]]:
     """Every partition with a committed offset or an owner, with its lag and whether it is stalled."""
-    owned, rows = owners(group), []
+    owned, rows = owners(sources, group), list[dict[str, Any]]()
     for topic, partition in sorted({*group.offsets, *owned}):
         committed = group.offsets.get((topic, partition))
         end = _end_offset(sources, topic, partition)

@@ -1,8 +1,8 @@
 """Feature levels (KIP-584): the one table of what this broker supports, and what is finalized for its cluster of one.
 
 The levels never change here. metadata.version is that of the Kafka whose protocol is served, so that tools know how old
-the cluster is. group.version and transaction.version stay at 0: the consumer protocol of KIP-848 and transactions of
-version 2 (KIP-890) are not served, and a client that reads a higher level here would use them.
+the cluster is. group.version is 1: groups of the consumer protocol (KIP-848) are served. transaction.version stays at 0:
+transactions of version 2 (KIP-890) are not, and a client that reads a higher level here would use them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Feature:
 FEATURES = {
     feature.name: feature
     for feature in (
-        Feature("group.version", 0, 0, 0),
+        Feature("group.version", 0, 1, 1),
         Feature("metadata.version", 7, 30, 30),  # from 3.3-IV3 to 4.3-IV0
         Feature("transaction.version", 0, 0, 0),
     )

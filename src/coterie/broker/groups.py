@@ -10,8 +10,8 @@ import asyncio
 import logging
 import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from typing import Protocol
 
 from coterie.broker.clock import Clock
@@ -20,20 +20,23 @@ from coterie.broker.journal_writer import JournalWriter
 from coterie.broker.pending import Pending
 from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.consumer_groups import config_of_group
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.broker.topics import Topics
+from coterie.broker.topics_view import TopicsView, resolving
 from coterie.broker.turns import MAX_TURN_S
-from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, TopicsDeleted
+from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.offsets.delete import has_offsets_of
 from coterie.coordinator.offsets_log import OffsetsLog
-from coterie.coordinator.outcome import Context, Reply
+from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.shard import Decision, Shard, Step, drive
-from coterie.coordinator.state import Group
 from coterie.records.batch import BatchError
 from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.messages.write_txn_markers import WritableTxnMarker
 
@@ -82,7 +85,10 @@ class GroupCoordinator:
     ) -> None:
         self._topics, self._clock, self._scheduler, self._flusher = topics, clock, scheduler, flusher
         self._new_member_id = new_member_id
+        self._settings = settings
         self.config = settings.coordinator()
+        self._own_configs: dict[str, CoordinatorConfig] = {}  # of groups with settings of their own
+        self.topics_view = TopicsView(topics, clock)
         self.transactions: OpenTransactions | None = None
         self.orphans_left = False  # a failing disk kept them from being aborted
         self.journal = JournalWriter(topics, scheduler, settings.current.coterie_journal_enable)
@@ -105,7 +111,15 @@ class GroupCoordinator:
         self._hosted = [HostedShard(self._new_shard(), p) for p in self._topics.offsets_topic().partitions]
 
     def _new_shard(self) -> Shard:
-        return Shard(self.config, self._verify)
+        return Shard(self.config, self._verify, self._own_configs)
+
+    def configure(self, of_groups: Mapping[str, Mapping[str, str]]) -> None:
+        """Puts altered settings in force: the broker's, and those of single groups by group id."""
+        broker = self._settings.current
+        self.config.consumer_group_assignment_interval_ms = broker.group_consumer_assignment_interval_ms
+        self._own_configs.clear()
+        for group_id, own in of_groups.items():
+            self._own_configs[group_id] = config_of_group(self.config, broker, own)
 
     def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
         assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
@@ -140,7 +154,7 @@ class GroupCoordinator:
             # What can be read is loaded (scenario testLoadGroupAndOffsetsWithCorruptedLog).
             logger.error("%s-%d cannot be read whole: %s", OFFSETS_TOPIC, hosted.partition.index, error)
         hosted.loaded = True
-        for group in hosted.shard.groups.values():
+        for group in hosted.shard.every_group():
             self.journal.loaded(group)
         for decision in hosted.shard.loaded(self._clock.now_ms()):
             self._drive(hosted, decision)
@@ -209,20 +223,24 @@ class GroupCoordinator:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted
 
-    def group(self, group_id: str) -> Group | None:
-        """Raises Refusal while its partition is loading."""
-        return self._shard_of(group_id).shard.groups.get(group_id)
+    def group(self, group_id: str) -> AnyGroup | None:
+        """The group, of either protocol. Raises Refusal while its partition is loading."""
+        return self._shard_of(group_id).shard.group(group_id)
 
-    def groups(self) -> Iterator[Group]:
+    def config_of(self, group_id: str) -> CoordinatorConfig:
+        """The settings in force for a group."""
+        return self._own_configs.get(group_id, self.config)
+
+    def groups(self) -> Iterator[AnyGroup]:
         """Every group of the loaded partitions. Raises Refusal while one is loading."""
         for hosted in self._hosted:
             if not hosted.loaded and not hosted.resigned:
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            yield from hosted.shard.groups.values()
+            yield from hosted.shard.every_group()
 
-    def loaded_groups(self) -> Iterator[Group]:
+    def loaded_groups(self) -> Iterator[AnyGroup]:
         """Every group of the partitions that are loaded now."""
-        return (group for hosted in self._hosted if hosted.loaded for group in hosted.shard.groups.values())
+        return (group for hosted in self._hosted if hosted.loaded for group in hosted.shard.every_group())
 
     def submit(self, command: Command, token: Pending, version: int, client_id: str, client_host: str) -> None:
         """Carries a command out and answers ``token``, with a refusal where the group's partition is not loaded."""
@@ -232,6 +250,8 @@ class GroupCoordinator:
             token.answer(refuse(command, refusal.code))
             return
         ctx = Context(self._clock.now_ms(), token, "", version, client_id, client_host)
+        if hosted.shard.consumer_groups or isinstance(command, ConsumerGroupHeartbeatRequest):
+            ctx.topics = self.topics_view.image()
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = self._new_member_id()
         self._drive(hosted, hosted.shard.submit(command, ctx))
@@ -262,11 +282,39 @@ class GroupCoordinator:
     def _committed(self, hosted: HostedShard, decision: Decision, steps: list[Step]) -> None:
         if steps:
             self.journal.record(decision, steps)
+        if decision.outcome.resolve:
+            self._resolve(decision.group.group_id, decision.outcome.resolve)
         replies = decision.outcome.replies
         if decision.records and hosted.partition.sync_due():
             self._flusher.after_sync(hosted.partition.log, lambda: self._answer_all(replies))
             return
         self._answer_all(replies)
+
+    def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
+        """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group."""
+        image = self.topics_view.image()
+        steps = resolving(patterns, image)
+
+        def step() -> None:
+            try:
+                next(steps)
+            except StopIteration as end:
+                self._submit_own(RegexesResolved(group_id, end.value, image.version))
+            else:
+                self._scheduler.call_soon(step)
+
+        self._scheduler.call_soon(step)
+
+    def _submit_own(self, command: Command) -> None:
+        """Carries out a command of the broker's own; nothing where the group's partition is not here any more."""
+        with suppress(Refusal):
+            hosted = self._shard_of(command.group_id)
+            self._drive(hosted, hosted.shard.submit(command, self._own_context(hosted)))
+            self._arm(hosted)
+
+    def _own_context(self, hosted: HostedShard) -> Context:
+        now_ms = self._clock.now_ms()
+        return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.consumer_groups else Context(now_ms)
 
     def _answer_all(self, replies: list[Reply]) -> None:
         for reply in replies:
@@ -322,7 +370,7 @@ class GroupCoordinator:
         """Ends a member's session now, as its timeout would. Raises Refusal."""
         hosted = self._shard_of(group_id)
         command = DeadlineExpired(group_id, member_id, at_once=True)
-        self._drive(hosted, hosted.shard.submit(command, Context(self._clock.now_ms())))
+        self._drive(hosted, hosted.shard.submit(command, self._own_context(hosted)))
         self._arm(hosted)
 
     def time_jumped(self) -> None:
@@ -353,7 +401,7 @@ class GroupCoordinator:
         for hosted in [h for h in self._hosted if h.loaded]:
             with closing(hosted.shard.expired(now_ms)) as commands:
                 for command in commands:
-                    self._drive(hosted, hosted.shard.submit(command, Context(now_ms)))
+                    self._drive(hosted, hosted.shard.submit(command, self._own_context(hosted)))
                     if self._scheduler.time() > ends_s:
                         break
         for hosted in self._hosted:
@@ -364,7 +412,7 @@ class GroupCoordinator:
     def expire_offsets(self) -> None:
         """Every offsets.retention.check.interval.ms."""
         for hosted in [h for h in self._hosted if h.loaded]:  # during a load the newest commit may still be unread
-            self._for_groups(hosted, list(hosted.shard.groups), ExpireOffsets)
+            self._for_groups(hosted, [g.group_id for g in hosted.shard.every_group()], ExpireOffsets)
 
     def topics_deleted(self, names: tuple[str, ...]) -> None:
         """Removes the committed offsets of deleted topics; in a partition that loads, once it has loaded."""
@@ -375,13 +423,12 @@ class GroupCoordinator:
                 hosted.deleted_topics.update(names)
 
     def _forget_offsets(self, hosted: HostedShard, topics: tuple[str, ...]) -> None:
-        concerned = [g.group_id for g in hosted.shard.groups.values() if has_offsets_of(g, topics)]
+        concerned = [g.group_id for g in hosted.shard.every_group() if has_offsets_of(g, topics)]
         self._for_groups(hosted, concerned, lambda group_id: TopicsDeleted(group_id, topics))
 
     def _for_groups(self, hosted: HostedShard, group_ids: Iterable[str], command: Callable[[str], Command]) -> None:
-        now_ms = self._clock.now_ms()
         for group_id in group_ids:
-            self._drive(hosted, hosted.shard.submit(command(group_id), Context(now_ms)))
+            self._drive(hosted, hosted.shard.submit(command(group_id), self._own_context(hosted)))
 
     def close(self) -> None:
         """Answers every waiting request with NOT_COORDINATOR and writes the journal."""

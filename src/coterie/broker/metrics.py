@@ -30,6 +30,7 @@ from coterie.broker.explaining import GroupSources, partitions_of
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.unserved import UnservedRequests
+from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
 
@@ -79,7 +80,7 @@ class GroupMetrics(Collector):
         stalled = GaugeMetricFamily("coterie_group_stalled", "1: lag is left and the offset stands still", labels=where)
         now_ms = self._broker.clock.now_ms()
         for group in self._broker.groups.loaded_groups():
-            for phase in Phase:
+            for phase in ConsumerGroupState if isinstance(group, ConsumerGroup) else Phase:
                 state.add_metric([group.group_id, phase.value], float(group.phase == phase))
             generation.add_metric([group.group_id], group.generation)
             members.add_metric([group.group_id], len(group.members))

@@ -74,6 +74,7 @@ class BrokerNode:
         self.groups = GroupCoordinator(
             self.settings, self.topics, self.clock, scheduler, self.flusher, lambda: str(self._uuid())
         )
+        self._configure_groups()
         self.groups.start()
         self.transactions = TransactionCoordinator(
             self.settings, self.topics, self.groups, self.clock, self._producer_ids
@@ -126,6 +127,11 @@ class BrokerNode:
         """Puts the broker's altered settings in force. Raises SettingError."""
         self.settings.alter(*self._altered_settings())
         self.topics.settings_changed()
+        self._configure_groups()
+
+    def _configure_groups(self) -> None:
+        kept = self.kept_configs
+        self.groups.configure({group: kept.of(ResourceType.GROUP, group) for group in kept.names(ResourceType.GROUP)})
 
     def _altered_settings(self) -> tuple[dict[str, str], dict[str, str]]:
         """Settings of all brokers, and settings of this one."""

@@ -43,6 +43,7 @@ class Topics:
         self.on_sync_failed: SyncFailed = lambda error: None
         self._store = TopicStore(fs, settings, self.report, self.sync_failed)
         self.on_change: Callable[[], None] = lambda: None
+        self.changes = 0  # of topics, partitions and their settings since the start
         self.room: Callable[[], int] = lambda: _NO_LIMIT  # the number of files that the process may still open
         self._creating: set[str] = set()
 
@@ -80,6 +81,7 @@ class Topics:
 
     def _save(self) -> None:
         self._store.save(self.by_name.values())
+        self.changes += 1
         self.on_change()
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:

@@ -45,10 +45,6 @@ _REASONS = {
         81: "RemoveRaftVoter",
         82: "UpdateRaftVoter",
     },
-    "the consumer protocol of KIP-848 is not served; clients use the classic protocol instead": {
-        68: "ConsumerGroupHeartbeat",
-        69: "ConsumerGroupDescribe",
-    },
     "share groups (KIP-932) are not served": {
         76: "ShareGroupHeartbeat",
         77: "ShareGroupDescribe",

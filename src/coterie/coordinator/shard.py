@@ -8,9 +8,10 @@ do instead: nothing needs undoing.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from coterie.coordinator import events as e
@@ -92,10 +93,17 @@ _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 class Shard:
     """The groups of one offsets partition: a group id is in ``groups``, the classic ones, or in ``consumer_groups``.
     ``verify`` raises Refusal for a TxnOffsetCommit outside an ongoing transaction
-    that has this partition (KIP-890); None where only the groups are of interest."""
+    that has this partition (KIP-890); None where only the groups are of interest. ``own_configs`` are those of groups with
+    settings of their own."""
 
-    def __init__(self, config: CoordinatorConfig, verify: Verify | None = None) -> None:
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        verify: Verify | None = None,
+        own_configs: Mapping[str, CoordinatorConfig] = MappingProxyType({}),
+    ) -> None:
         self.config = config
+        self._own_configs = own_configs
         self._verify = verify
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
@@ -137,7 +145,7 @@ class Shard:
                 refuse_unnamed(group)
                 if self._verify is not None:
                     self._verify(command, ctx.api_version)
-            outcome = decide(group, exists, command, ctx, self.config)
+            outcome = decide(group, exists, command, ctx, self._config_of(group.group_id))
         except Refusal as refusal:
             answer = refuse(command, refusal.code, refusal.message)
             return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, answer)]))
@@ -145,6 +153,9 @@ class Shard:
         if decision.records and not isinstance(command, _UPKEEP):
             decision.refused, decision.token = (lambda code: refuse(command, code)), ctx.token
         return decision
+
+    def _config_of(self, group_id: str) -> CoordinatorConfig:
+        return self._own_configs.get(group_id, self.config)
 
     def _decision(self, group: AnyGroup, outcome: Outcome, now_ms: int) -> Decision:
         records = []
@@ -376,7 +387,7 @@ class Shard:
     def _restart_timers(self, group: ConsumerGroup, now_ms: int) -> None:
         for member_id, timers in group.timers.items():
             member = group.members[member_id]
-            timers.session_ms = now_ms + self.config.consumer_group_session_timeout_ms
+            timers.session_ms = now_ms + self._config_of(group.group_id).consumer_group_session_timeout_ms
             revokes = member.current.state == ConsumerMemberState.UNREVOKED_PARTITIONS
             timers.rebalance_ms = now_ms + member.subscription.rebalance_timeout_ms if revokes else None
             self._queue(group.group_id, member_id, timers)

@@ -17,11 +17,12 @@ from typing import Any, TypeVar
 
 from coterie.addresses import format_address
 from coterie.broker.broker import Broker
+from coterie.broker.explaining import state_of
 from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.client.partitioner import partition_for_key
-from coterie.coordinator.explain import explain_group
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
@@ -128,6 +129,8 @@ class LocalBroker:
 
         def look() -> dict[str, str]:
             state = self.broker.groups.group(group)
+            if isinstance(state, ConsumerGroup):
+                return {m.member_id: m.subscription.client_id for m in state.members.values()}
             return {} if state is None else {m.member_id: m.client_id for m in state.members.values()}
 
         return self._call(look)
@@ -218,7 +221,9 @@ class LocalBroker:
 
         def stable() -> int:
             state = self.broker.groups.group(group)
-            settled = state is not None and state.phase == Phase.STABLE and members in (None, len(state.members))
+            settled = (
+                state is not None and state.phase.value == Phase.STABLE.value and members in (None, len(state.members))
+            )
             return state.generation if settled and state is not None else 0
 
         wanted = f"group {group} is not Stable" + ("" if members is None else f" with {quantity(members, 'member')}")
@@ -260,7 +265,7 @@ class LocalBroker:
             state = self.broker.groups.group(group)
             if state is None:
                 return "There is no such group."
-            explained = explain_group(state, self.broker.clock.now_ms(), self.broker.groups.config)
+            explained = state_of(self.broker.groups, state, self.broker.clock.now_ms())
             members = quantity(len(state.members), "member")
             return f"It is {explained['state']} with {members}, generation {state.generation}: {explained['verdict']}."
 

@@ -25,6 +25,8 @@ from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from coterie.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -172,6 +174,8 @@ APIS: dict[int, Api] = {
         _api(ListTransactionsRequest, ListTransactionsResponse),
         _api(SaslHandshakeRequest, SaslHandshakeResponse),
         _api(SaslAuthenticateRequest, SaslAuthenticateResponse),
+        _api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
+        _api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
         _api(GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse),
         _api(PushTelemetryRequest, PushTelemetryResponse),
         _api(ExplainGroupRequest, ExplainGroupResponse, hidden=True),

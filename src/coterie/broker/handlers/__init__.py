@@ -12,6 +12,7 @@ from coterie.broker.handlers.cluster import (
     handle_unregister_broker,
 )
 from coterie.broker.handlers.configs import handle_describe_configs, handle_list_config_resources
+from coterie.broker.handlers.consumer_groups import handle_consumer_group_describe, handle_consumer_group_heartbeat
 from coterie.broker.handlers.delegation_tokens import (
     handle_create_delegation_token,
     handle_describe_delegation_token,
@@ -123,6 +124,8 @@ HANDLERS: dict[int, Handler] = {
     64: handle_unregister_broker,
     65: handle_describe_transactions,
     66: handle_list_transactions,
+    68: handle_consumer_group_heartbeat,
+    69: handle_consumer_group_describe,
     71: handle_get_telemetry_subscriptions,
     72: handle_push_telemetry,
     74: handle_list_config_resources,

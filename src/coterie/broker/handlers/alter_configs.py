@@ -12,7 +12,7 @@ from coterie.broker.loggers import check_level, set_level
 from coterie.broker.services import ConfigServices
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
-from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_setting
+from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_settings
 from coterie.broker.topic import check_name
 from coterie.configuration import UnfitValue
 from coterie.wire.errors import ErrorCode, Refusal
@@ -167,12 +167,12 @@ def _alter_group(broker: ConfigServices, alteration: Alteration) -> None:
     if not alteration.name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "groups have no default resource: name a group")
     try:
-        for name, text in configs.items():
-            check_group_setting(broker.settings, name, text)
+        check_group_settings(broker.settings, configs)
     except SettingError as error:
         raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from error
     if not alteration.validate_only:
         broker.kept_configs.replace(ResourceType.GROUP, alteration.name, configs)
+        broker.apply_kept_settings()
 
 
 _ALTER: dict[int, Callable[[ConfigServices, Alteration], None]] = {

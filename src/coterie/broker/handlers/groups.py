@@ -14,7 +14,7 @@ from coterie.broker.services import GroupServices
 from coterie.broker.turns import distinct
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeleteGroup
-from coterie.coordinator.describe import GROUP_TYPE, describe_group, list_group
+from coterie.coordinator.describe import describe_group, list_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -98,11 +98,8 @@ def handle_list_groups(broker: GroupServices, request: ListGroupsRequest, call: 
         listed = [list_group(group) for group in broker.groups.groups()]
     except Refusal as refusal:
         return ListGroupsResponse(error_code=refusal.code)
-    return ListGroupsResponse(
-        groups=[
-            g for g in listed if (not states or g.group_state.lower() in states) and (not types or GROUP_TYPE in types)
-        ]
-    )
+    wanted = (g for g in listed if not states or g.group_state.lower() in states)
+    return ListGroupsResponse(groups=[g for g in wanted if not types or g.group_type in types])
 
 
 def handle_delete_groups(

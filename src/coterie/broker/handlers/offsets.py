@@ -9,6 +9,8 @@ from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
 from coterie.broker.services import GroupServices
 from coterie.broker.turns import distinct
+from coterie.coordinator.consumer.commits import check_fetch
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -114,10 +116,19 @@ def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call
 
 
 def _committed(
-    broker: GroupServices, group_id: str, topics: list[tuple[str, list[int]]] | None, *, stable: bool
+    broker: GroupServices,
+    group_id: str,
+    topics: list[tuple[str, list[int]]] | None,
+    member_id: str | None = None,
+    member_epoch: int = -1,
+    *,
+    stable: bool,
 ) -> list[tuple[str, list[OffsetFetchResponsePartition]]]:
-    """The committed offsets of each topic, as often as the request names it; None requests every topic. Raises Refusal."""
+    """The committed offsets of each topic, as often as the request names it; None requests every topic. A member of a consumer
+    group names itself and its epoch. Raises Refusal."""
     group = broker.groups.group(group_id)
+    if isinstance(group, ConsumerGroup):
+        check_fetch(group, member_id, member_epoch)
     if topics is None:
         return [*fetch_offsets(group, None, require_stable=stable).items()]
     return [(name, fetch_offsets(group, {name: requested}, require_stable=stable)[name]) for name, requested in topics]
@@ -139,7 +150,8 @@ def _fetch_group(
             else:
                 wanted.append((name, topic.partition_indexes))
     try:
-        committed = _committed(broker, requested.group_id, wanted, stable=stable)
+        who = requested.member_id, requested.member_epoch
+        committed = _committed(broker, requested.group_id, wanted, *who, stable=stable)
     except Refusal as refusal:
         return OffsetFetchResponseGroup(requested.group_id, [], refusal.code)
     for name, partitions in committed:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import re2
-
 from coterie.broker.calls import Call
+from coterie.broker.patterns import BadPattern, matcher
 from coterie.broker.services import TransactionServices
 from coterie.broker.topic import check_name
 from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
@@ -25,9 +24,6 @@ from coterie.wire.messages.describe_transactions import (
     DescribeTransactionsResponse,
 )
 from coterie.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-
-_SILENT = re2.Options()
-_SILENT.log_errors = False
 
 
 def handle_describe_producers(
@@ -102,11 +98,10 @@ def handle_list_transactions(
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool]:
-    """Whether a name as a whole is one of the pattern's; RE2, which takes linear time, as Kafka's RE2/J. Raises Refusal."""
+    """Whether a name as a whole is one of the pattern's. Raises Refusal."""
     if not pattern:
         return lambda name: True
     try:
-        compiled = re2.compile(pattern, _SILENT)
-    except re2.error as error:
+        return matcher(pattern)
+    except BadPattern as error:
         raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
-    return lambda name: compiled.fullmatch(name) is not None

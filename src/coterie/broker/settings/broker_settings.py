@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import dropwhile
 
+from coterie.broker.patterns import subscription_problem
 from coterie.broker.settings.broker_table import BROKER_SETTINGS, OWN_SETTINGS, BrokerConfig
+from coterie.broker.settings.consumer_groups import check_consumer_group_settings, server_assignors
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
 from coterie.configuration import SettingError, format_value, unknown_setting, with_values
+from coterie.coordinator.consumer.state import MigrationPolicy
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.records.compression import CODEC_BY_NAME, GZIP, LZ4, NONE, ZSTD
@@ -81,7 +84,9 @@ class BrokerSettings:
         self._apply()
 
     def coordinator(self) -> CoordinatorConfig:
+        """The settings of the group coordinator. Raises SettingError where two of them conflict."""
         own = self.current
+        check_consumer_group_settings(own)
         return CoordinatorConfig(
             group_min_session_timeout_ms=own.group_min_session_timeout_ms,
             group_max_session_timeout_ms=own.group_max_session_timeout_ms,
@@ -91,6 +96,13 @@ class BrokerSettings:
             offsets_retention_ms=own.offsets_retention_minutes * 60_000,
             sync_timeout_enabled=own.coterie_group_sync_timeout_enable,
             pending_leave_rebalances=own.coterie_group_pending_leave_rebalance_enable,
+            consumer_group_session_timeout_ms=own.group_consumer_session_timeout_ms,
+            consumer_group_heartbeat_interval_ms=own.group_consumer_heartbeat_interval_ms,
+            consumer_group_max_size=own.group_consumer_max_size,
+            consumer_group_assignment_interval_ms=own.group_consumer_assignment_interval_ms,
+            consumer_group_assignors=server_assignors(own.group_consumer_assignors),
+            consumer_group_migration_policy=MigrationPolicy(own.group_consumer_migration_policy.lower()),
+            regex_problem=subscription_problem,
         )
 
     def topic_value(self, name: str, configs: Mapping[str, str]) -> object:

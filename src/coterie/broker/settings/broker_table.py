@@ -14,6 +14,7 @@ from coterie.broker.settings.topic_table import TOPIC_SETTINGS
 from coterie.configuration import (
     BOOLEAN,
     INT,
+    LIST,
     LONG,
     SHORT,
     STRING,
@@ -21,13 +22,19 @@ from coterie.configuration import (
     ValueType,
     at_least,
     declared,
+    one_of,
     settings_of,
 )
 from coterie.configuration.value_types import MAX_INT, MAX_LONG
+from coterie.coordinator.consumer.state import MigrationPolicy
 
 T = TypeVar("T")
 
 _MAX_PARTITIONS = 100_000
+MIGRATIONS = tuple(policy.value for policy in MigrationPolicy)
+_KAFKA_PACKAGE = "org.apache.kafka.coordinator.group.assignor"
+# Kafka's class of an assignor of consumer groups -> its name
+KAFKA_ASSIGNORS = {f"{_KAFKA_PACKAGE}.UniformAssignor": "uniform", f"{_KAFKA_PACKAGE}.RangeAssignor": "range"}
 _READ_ONLY, _CLUSTER_WIDE, _PER_BROKER = Update.READ_ONLY, Update.CLUSTER_WIDE, Update.PER_BROKER
 
 
@@ -35,6 +42,10 @@ def _broker(
     value_type: ValueType[T], default: T, documentation: str, rule: Rule | None = None, *, update: Update = _READ_ONLY
 ) -> T:
     return declared(BrokerSetting("", value_type, default, rule, documentation, update=update))
+
+
+def _of_consumer_groups(default: int, documentation: str, minimum: int, update: Update = _READ_ONLY) -> int:
+    return _broker(INT, default, f"{documentation} of a consumer group (KIP-848).", at_least(minimum), update=update)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +132,36 @@ class BrokerConfig:
         INT, 3_000, "How long the first rebalance of an empty group waits for further members."
     )
     group_max_size: int = _broker(INT, MAX_INT, "The most members of a group.", at_least(1))
+    group_coordinator_rebalance_protocols: tuple[str, ...] = _broker(
+        LIST,
+        ("classic", "consumer"),
+        "The protocols of groups that are served; without consumer, ConsumerGroupHeartbeat is refused.",
+        one_of("classic", "consumer", "share", "streams", "unknown"),
+    )
+    group_consumer_assignors: tuple[str, ...] = _broker(
+        LIST,
+        ("uniform", "range"),
+        "The assignors of consumer groups (KIP-848), by name or Kafka's class; the first is that of members that ask for none.",
+        one_of("uniform", "range", *KAFKA_ASSIGNORS),
+    )
+    group_consumer_session_timeout_ms: int = _of_consumer_groups(45_000, "The session timeout of members", 1)
+    group_consumer_min_session_timeout_ms: int = _of_consumer_groups(45_000, "The shortest session timeout", 1)
+    group_consumer_max_session_timeout_ms: int = _of_consumer_groups(60_000, "The longest session timeout", 1)
+    group_consumer_heartbeat_interval_ms: int = _of_consumer_groups(5_000, "How often members send heartbeats", 1)
+    group_consumer_min_heartbeat_interval_ms: int = _of_consumer_groups(5_000, "The shortest heartbeat interval", 1)
+    group_consumer_max_heartbeat_interval_ms: int = _of_consumer_groups(15_000, "The longest heartbeat interval", 1)
+    group_consumer_assignment_interval_ms: int = _of_consumer_groups(
+        1_000, "The least time between two target assignments", 0, _CLUSTER_WIDE
+    )
+    group_consumer_min_assignment_interval_ms: int = _of_consumer_groups(0, "The shortest assignment interval", 0)
+    group_consumer_max_assignment_interval_ms: int = _of_consumer_groups(15_000, "The longest assignment interval", 0)
+    group_consumer_migration_policy: str = _broker(
+        STRING,
+        "bidirectional",
+        "Which groups with members change between the classic and the consumer protocol (KIP-848) while they live.",
+        Rule(f"one of {', '.join(MIGRATIONS)}, in any case", lambda value: str(value).lower() in MIGRATIONS),
+    )
+    group_consumer_max_size: int = _of_consumer_groups(MAX_INT, "The most members", 1)
     offset_metadata_max_bytes: int = _broker(INT, 4_096, "The longest metadata of a committed offset.")
     offsets_topic_num_partitions: int = _broker(INT, 50, "Partitions of __consumer_offsets.", at_least(1, 10_000))
     offsets_topic_segment_bytes: int = _broker(INT, 104_857_600, "segment.bytes of __consumer_offsets.", at_least(1))

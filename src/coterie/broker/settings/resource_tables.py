@@ -35,7 +35,7 @@ _MATCHED = (
     "client_instance_id|client_id|client_software_name|client_software_version|client_source_address|client_source_port"
 )
 _PATTERN = re.compile(rf"({_MATCHED})=.+")
-_NEWER_PROTOCOLS = "groups of the newer protocols are not served"
+_NEWER_PROTOCOLS = "share and streams groups are not served"
 
 
 def _are_patterns(value: object) -> bool:
@@ -81,7 +81,9 @@ class _GroupRow(Setting[T_co]):
 def _of_broker(value_type: ValueType[T], name: str) -> T:
     """A group setting whose default is that of a broker setting."""
     default = value_type.parse(BROKER_SETTINGS[name].default)
-    return declared(_GroupRow("", value_type, default, no_effect=_NEWER_PROTOCOLS, broker=name))
+    no_effect = "" if name.startswith("group.consumer.") else _NEWER_PROTOCOLS
+    text = "" if no_effect else f"{name} of this group."
+    return declared(_GroupRow("", value_type, default, None, text, no_effect, broker=name))
 
 
 def _group(value_type: ValueType[T], default: T, rule: Rule | None = None) -> T:
@@ -118,9 +120,30 @@ GROUP_SETTINGS: dict[str, tuple[Setting[object], str]] = {
 }
 
 
-def check_group_setting(settings: BrokerSettings, name: str, text: str) -> None:
-    """Raises SettingError for a name that is no group setting, and for a value that it cannot have, be it by the
-    broker's group.PROTOCOL.min... and group.PROTOCOL.max..."""
+def check_group_settings(settings: BrokerSettings, configs: Mapping[str, str]) -> None:
+    """The settings of one group together. Raises SettingError for a name that is no group setting, for a value that it cannot
+    have, be it by the broker's group.PROTOCOL.min... and group.PROTOCOL.max..., and for a session that a heartbeat interval
+    would outlast."""
+    for name, text in configs.items():
+        _check_group_setting(settings, name, text)
+    for protocol in ("consumer", "share", "streams"):
+        timeout, interval = (
+            _group_value(settings, configs, f"{protocol}.{name}")
+            for name in ("session.timeout.ms", "heartbeat.interval.ms")
+        )
+        if timeout <= interval:
+            names = f"{protocol}.session.timeout.ms", f"{protocol}.heartbeat.interval.ms"
+            raise SettingError(f"{names[0]} must be greater than {names[1]} ({interval}), not {timeout}")
+
+
+def _group_value(settings: BrokerSettings, configs: Mapping[str, str], name: str) -> int:
+    setting, broker = GROUP_SETTINGS[name]
+    value = setting.parse(configs[name]) if name in configs else settings[broker]
+    assert isinstance(value, int)
+    return value
+
+
+def _check_group_setting(settings: BrokerSettings, name: str, text: str) -> None:
     if name not in GROUP_SETTINGS:
         raise unknown_setting("group setting", name, GROUP_SETTINGS)
     value = GROUP_SETTINGS[name][0].parse(text)

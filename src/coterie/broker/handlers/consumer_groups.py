@@ -1,0 +1,68 @@
+"""Groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from coterie.broker.authorized_operations import GROUP_OPERATIONS
+from coterie.broker.calls import Call
+from coterie.broker.handlers.groups import submit
+from coterie.broker.pending import Pending
+from coterie.broker.services import GroupServices
+from coterie.broker.turns import distinct
+from coterie.coordinator.consumer.describe import describe_consumer_group
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+PROTOCOL = "consumer"
+
+
+def _is_enabled(broker: GroupServices) -> bool:
+    """By group.coordinator.rebalance.protocols, without which Kafka refuses both requests."""
+    return PROTOCOL in broker.settings.current.group_coordinator_rebalance_protocols
+
+
+def handle_consumer_group_heartbeat(
+    broker: GroupServices, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> Message | Pending:
+    if not _is_enabled(broker):
+        code = ErrorCode.UNSUPPORTED_VERSION
+        return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.text)
+    return submit(broker.groups, request, call)
+
+
+def handle_consumer_group_describe(
+    broker: GroupServices, request: ConsumerGroupDescribeRequest, call: Call
+) -> Message | Pending:
+    return broker.turns.run(_describe(broker, request))
+
+
+def _describe(broker: GroupServices, request: ConsumerGroupDescribeRequest) -> Generator[None, None, Message]:
+    response = ConsumerGroupDescribeResponse()
+    for group_id in distinct(request.group_ids, str):
+        yield
+        described = _described(broker, group_id)
+        if request.include_authorized_operations and not described.error_code:
+            described.authorized_operations = GROUP_OPERATIONS
+        response.groups.append(described)
+    return response
+
+
+def _described(broker: GroupServices, group_id: str) -> DescribedGroup:
+    if not _is_enabled(broker):
+        return DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text, group_id)
+    if not group_id:
+        return DescribedGroup(ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text, group_id)
+    try:
+        group = broker.groups.group(group_id)
+    except Refusal as refusal:
+        return DescribedGroup(refusal.code, refusal.code.text, group_id)
+    config = broker.groups.config_of(group_id)
+    image = broker.groups.topics_view.image()
+    return describe_consumer_group(group, group_id, image, config.consumer_group_assignors)

@@ -1,0 +1,35 @@
+"""Regular expressions of clients: RE2, which takes linear time whatever the pattern, by Google's binding of it. Kafka uses it
+for Java (RE2/J). Python's `re` would let a client hold the broker up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import re2
+
+_SILENT = re2.Options()
+_SILENT.log_errors = False
+
+
+class BadPattern(ValueError):
+    """Not an expression of RE2; the text says why."""
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether the pattern is the whole of a name. Raises BadPattern."""
+    try:
+        compiled = re2.compile(pattern, _SILENT)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        raise BadPattern(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
+    return lambda name: compiled.fullmatch(name) is not None
+
+
+def subscription_problem(pattern: str) -> str | None:
+    """The text of INVALID_REGULAR_EXPRESSION for a member's pattern; None for a good one."""
+    try:
+        matcher(pattern)
+    except BadPattern as error:
+        return f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+    return None
