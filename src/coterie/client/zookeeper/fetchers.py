@@ -7,25 +7,28 @@ then a partition waits there (Kafka 0.8's LeaderFinderThread).
 from __future__ import annotations
 
 import logging
+import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 
+from coterie.backoff import Backoff
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
-from coterie.client.types import TopicPartition
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
 from coterie.cluster_metadata import Address, ClusterMetadata
-from coterie.consuming.position import Position
-from coterie.records.batch import BatchError
-from coterie.records.compression import CompressionError
+from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 logger = logging.getLogger(__name__)
 
 NAMES_UP_TO = 12  # from v13 on topics go by id
+IDLE_S = 0.05
+A_CHUNK = 1_000_000  # records: all that one response has
 _RESET = {"smallest": -2, "largest": -1}
 
 
@@ -134,13 +137,16 @@ class FetcherManager:
 
 
 class _Fetcher(threading.Thread):
-    """One broker's. Lives until it is stopped, the broker fails, or nothing is left to read there."""
+    """One broker's, which drives a fetching machine (`consuming/fetching`) of the partitions that it leads. Lives until it is
+    stopped or the broker fails."""
 
     def __init__(self, manager: FetcherManager, address: Address, stopping: threading.Event) -> None:
         super().__init__(name=f"fetcher-{address[0]}:{address[1]}", daemon=True)
         self._manager, self._address, self._stopping = manager, address, stopping
         self._settings = manager.settings
-        self._infos: dict[tuple[str, int], PartitionTopicInfo] = {}
+        self._known = ClusterMetadata(metadata_max_age_ms=0)
+        self._machine = Fetching(_fetch_config(self._settings), self._known)
+        self._infos: dict[TopicPartition, PartitionTopicInfo] = {}
         self._added: list[PartitionTopicInfo] = []
         self._lock = threading.Lock()
         self._connection: BrokerSocket | None = None
@@ -164,16 +170,14 @@ class _Fetcher(threading.Thread):
             self._connection = self._manager.connect(self._address)
             while not self._stopping.is_set():
                 self._take_in()
-                if self._infos:
-                    self._fetch()
-                else:
-                    self._stopping.wait(0.05)
+                self._look_up_positions(self._connection)
+                if not self._carry_out(self._connection):
+                    self._stopping.wait(self._pause_s())
+                self._hand_out()
         except (KafkaError, OSError) as error:
             if not self._stopping.is_set():
                 logger.info("fetching from %s:%d broke off: %s", *self._address, error)
                 self._stopping.wait(self._settings.refresh_leader_backoff_ms / 1000)
-        except (BatchError, CompressionError) as error:
-            self._manager.failed(KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)))
         finally:
             self._end()
 
@@ -189,57 +193,92 @@ class _Fetcher(threading.Thread):
     def _take_in(self) -> None:
         with self._lock:
             added, self._added = self._added, []
+            self._infos |= {TopicPartition(info.topic, info.partition): info for info in added}
+        if not added:
+            return
+        self._machine.assign([*self._machine.positions, *self._infos])
         for info in added:
-            if info.fetched_offset < 0:
-                self._reset(info)
-            self._infos[info.topic, info.partition] = info
+            self._known.assume_leader(info.topic, info.partition, self._address)
+            self._machine.seek(TopicPartition(info.topic, info.partition), info.fetched_offset)
 
-    def _reset(self, info: PartitionTopicInfo) -> None:
+    def _look_up_positions(self, connection: BrokerSocket) -> None:
         """Where auto.offset.reset says: no offset is kept, or it is none of the log's."""
-        assert self._connection is not None
-        asked = ListOffsetsPartition(info.partition, timestamp=_RESET[self._settings.auto_offset_reset])
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic(info.topic, [asked])])
-        (topic,) = self._connection.request(request).topics
-        (answered,) = topic.partitions
-        if answered.error_code:
-            raise KafkaError(error_of(answered.error_code), f"{info.topic}-{info.partition}")
-        info.fetched_offset = info.consumed_offset = answered.offset
+        for where in [*self._machine.initializing(), *self._machine.resets_due()]:
+            requested = ListOffsetsPartition(where.partition, timestamp=_RESET[self._settings.auto_offset_reset])
+            response = connection.request(ListOffsetsRequest(topics=[ListOffsetsTopic(where.topic, [requested])]))
+            partition = response.topics[0].partitions[0]
+            if partition.error_code:
+                self._give_back([where], error_of(partition.error_code), pause=True)
+                continue
+            info = self._infos[where]
+            info.fetched_offset = info.consumed_offset = partition.offset
+            self._machine.seek(where, partition.offset)
 
-    def _fetch(self) -> None:
-        assert self._connection is not None
-        topics: dict[str, FetchTopic] = {}
-        size = self._settings.fetch_message_max_bytes
-        for (topic, partition), info in self._infos.items():
-            asked = FetchPartition(partition, fetch_offset=info.fetched_offset, partition_max_bytes=size)
-            topics.setdefault(topic, FetchTopic(topic)).partitions.append(asked)
-        request = FetchRequest(
-            max_wait_ms=self._settings.fetch_wait_max_ms,
-            min_bytes=self._settings.fetch_min_bytes,
-            max_bytes=size * len(self._infos),
-            topics=list(topics.values()),
-        )
-        answer = self._connection.request(request, highest=NAMES_UP_TO)
-        if answer.error_code:
-            raise KafkaError(error_of(answer.error_code))
-        for topic_answer in answer.responses:
-            for data in topic_answer.partitions:
-                self._store(self._infos[topic_answer.topic, data.partition_index], data)
+    def _carry_out(self, connection: BrokerSocket) -> bool:
+        """Whether anything was due."""
+        effects = self._machine.next(_now_ms())
+        for effect in effects:
+            match effect:
+                case SendFetch():
+                    response = connection.request(effect.request, highest=NAMES_UP_TO)
+                    self._machine.answered(effect, response, _now_ms(), _jitter())
+                case RefreshMetadata():
+                    leaderless = [where for where, position in self._machine.positions.items() if position.leader_due]
+                    self._machine.metadata_refreshed(effect, _now_ms(), _jitter())
+                    self._give_back(leaderless, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                case PartitionFailed(partition, code):
+                    self._give_back([partition], code, pause=True)
+        return bool(effects)
 
-    def _store(self, info: PartitionTopicInfo, data: PartitionData) -> None:
-        code = error_of(data.error_code)
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._reset(info)
-            return
-        if code:
-            logger.info("%s-%d cannot be read here: %s", info.topic, info.partition, code.name)
-            del self._infos[info.topic, info.partition]
-            self._stopping.wait(self._settings.refresh_leader_backoff_ms / 1000)
-            self._manager.give_back([info])
-            return
-        position = Position(TopicPartition(info.topic, info.partition))
-        position.start_at(info.fetched_offset)
-        position.store(data, committed_only=False, check_crcs=True)
-        while records := position.take(1_000_000):
+    def _pause_s(self) -> float:
+        deadline_ms = self._machine.next_deadline_ms()
+        pause_s = IDLE_S if deadline_ms is None else (deadline_ms - _now_ms()) / 1000
+        return min(max(pause_s, 0.0), IDLE_S)
+
+    def _hand_out(self) -> None:
+        """What came, into the streams; a batch that cannot be read ends them."""
+        for where, records in self._machine.take(A_CHUNK).items():
+            info = self._infos[where]
             if not info.stream.put(info, records, self._stopping):
                 return
-        info.fetched_offset = max(position.fetch_offset, info.fetched_offset)
+            info.fetched_offset = self._machine.positions[where].offset
+        damage = self._machine.damage_due()
+        if damage is not None:
+            self._manager.failed(KafkaError(ErrorCode.CORRUPT_MESSAGE, str(damage[1].cause)))
+            self._drop([damage[0]])
+
+    def _give_back(self, partitions: list[TopicPartition], code: ErrorCode, *, pause: bool = False) -> None:
+        """They cannot be read here now: their leader is to be looked up."""
+        infos = [self._infos[where] for where in partitions]
+        for info in infos:
+            logger.info("%s-%d cannot be read here: %s", info.topic, info.partition, code.name)
+        self._drop(partitions)
+        if pause:  # elsewhere the machine has paused
+            self._stopping.wait(self._settings.refresh_leader_backoff_ms / 1000)
+        self._manager.give_back(infos)
+
+    def _drop(self, partitions: list[TopicPartition]) -> None:
+        self._machine.drop(partitions)
+        with self._lock:
+            for where in partitions:
+                del self._infos[where]
+
+
+def _fetch_config(settings: ZooKeeperConsumerSettings) -> FetchConfig:
+    return FetchConfig(
+        min_bytes=settings.fetch_min_bytes,
+        max_wait_ms=settings.fetch_wait_max_ms,
+        max_bytes=2**31 - 1,
+        max_partition_bytes=settings.fetch_message_max_bytes,
+        buffer_bytes=0,
+        incremental=False,
+        backoff=Backoff(settings.refresh_leader_backoff_ms, settings.refresh_leader_backoff_ms),
+    )
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _jitter() -> float:
+    return random.uniform(-1, 1)
