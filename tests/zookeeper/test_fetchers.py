@@ -1,5 +1,5 @@
-"""The fetchers of the high-level consumer at a broker, without ZooKeeper: all records come into the streams, each once, also where
-the broker refuses requests meanwhile."""
+"""The fetchers of the high-level consumer at a broker, without ZooKeeper: all records come into the streams, each once, also
+where the broker refuses requests meanwhile."""
 
 from __future__ import annotations
 
