@@ -120,7 +120,7 @@ class BrokerSocket:
         return b"".join(parts)
 
     def abort(self) -> None:
-        """From another thread: whoever waits for an answer gets KafkaError NETWORK_EXCEPTION."""
+        """From another thread: a request that waits for its response raises KafkaError NETWORK_EXCEPTION."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

@@ -68,7 +68,7 @@ class Cluster:
         """The connection to a broker, opened when needed. Raises KafkaError."""
         address = self.known.address(node_id)
         if address is None:
-            text = f"broker {node_id} is not among those that the metadata names"
+            text = f"broker {node_id} is not among the brokers of the metadata"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text)
         return await self._open((node_id, purpose), address)
 

@@ -64,7 +64,7 @@ def _first_bounce(group: ConsumerGroupDescription, listed: Mapping[str, Sequence
 
 
 def _second_bounce(group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None) -> Advice:
-    """Whoever lists it alone is refused while anyone does not list it at all."""
+    """A member that lists it alone is refused while another member does not list it."""
     if listed is not None:
         eager = [_name(m) for m in group.members if not _lists_cooperative(listed.get(m.member_id, ()))]
         if eager:

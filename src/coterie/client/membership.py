@@ -1,6 +1,6 @@
 """The member machine's driver: carries its effects out over a connection of its own, so that heartbeats never queue
 behind fetches, from a task of its own, so that they go out while the consumer's user awaits something else; and a thread
-(`heartbeat_thread`) sends those that the loop, held by user code, would be late with."""
+(`heartbeat_thread`) sends the heartbeats for which the loop, held by user code, would be late."""
 
 from __future__ import annotations
 
@@ -307,9 +307,9 @@ class Membership:
 
     def _topics(self, infos: dict[str, TopicInfo]) -> AssignableTopics:
         """What there is to assign; racks only where a member has one, so that nobody else rebalances for them."""
-        found = {n: infos[n] for n in self._watched if n in infos and infos[n].leaders}
-        racks = {n: info.racks for n, info in found.items()} if self._by_rack else {}
-        return AssignableTopics({n: len(info.leaders) for n, info in found.items()}, racks)
+        infos_with_leaders = {n: infos[n] for n in self._watched if n in infos and infos[n].leaders}
+        racks = {n: info.racks for n, info in infos_with_leaders.items()} if self._by_rack else {}
+        return AssignableTopics({n: len(info.leaders) for n, info in infos_with_leaders.items()}, racks)
 
     async def _watch_metadata(self) -> None:
         """New topics for a pattern; and a leader looks out for what became of the whole group's topics. The

@@ -119,7 +119,7 @@ class BrokerSettings:
         return topic.setting.default
 
     def broker_synonyms(self, name: str) -> list[Synonym]:
-        """The values of a broker setting and of those that stand in for it, from the one in force to the default.
+        """The values of a broker setting and of its synonyms, from the one in force to the default.
 
         The order is that of Kafka's ConfigHelper: what comes before the setting's own first value is left out."""
         every = self._layered(_BROKER_SYNONYMS.get(name, [name]))

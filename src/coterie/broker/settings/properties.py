@@ -26,7 +26,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ServerProperties:
-    """A server.properties: the settings that coterie has, and the names of those that change nothing here."""
+    """A server.properties: the settings that coterie has, and the names of settings without effect here."""
 
     given: dict[str, str]
     no_effect: tuple[str, ...]

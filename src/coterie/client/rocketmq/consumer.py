@@ -163,7 +163,7 @@ class RocketMQConsumer:
         return None
 
     async def _to_every_broker(self, make: Callable[[], RemotingCommand]) -> None:
-        """Those that do not answer are passed over, as the next heartbeat will be sent all the same."""
+        """A broker without a response is passed over: the next heartbeat is sent all the same."""
         for broker in self._cluster.brokers():
             try:
                 await self._cluster.invoke(broker, make())
@@ -181,13 +181,13 @@ class RocketMQConsumer:
     async def _pull_from(self, queue: MessageQueue) -> int:
         broker = self._cluster.broker(queue.topic, queue.broker_name)
         try:
-            found = await self._cluster.invoke(broker, requests.query_offset(self.config.group, queue))
+            response = await self._cluster.invoke(broker, requests.query_offset(self.config.group, queue))
         except RocketMQError as error:
             if error.code != requests.QUERY_NOT_FOUND:
                 raise
             code = requests.MIN_OFFSET if self._from_first else requests.MAX_OFFSET
-            found = await self._cluster.invoke(broker, requests.end_offset(queue, code))
-        return int(found.fields["offset"])
+            response = await self._cluster.invoke(broker, requests.end_offset(queue, code))
+        return int(response.fields["offset"])
 
     # -- pulling --------------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class RocketMQConsumer:
 
 def _by_broker(queues: Sequence[MessageQueue]) -> list[tuple[str, str, list[MessageQueue]]]:
     """(broker's name, a topic that it has, its queues)."""
-    found: dict[str, list[MessageQueue]] = {}
+    by_broker: dict[str, list[MessageQueue]] = {}
     for queue in queues:
-        found.setdefault(queue.broker_name, []).append(queue)
-    return [(name, theirs[0].topic, theirs) for name, theirs in found.items()]
+        by_broker.setdefault(queue.broker_name, []).append(queue)
+    return [(name, theirs[0].topic, theirs) for name, theirs in by_broker.items()]

@@ -66,7 +66,7 @@ class ZooKeeperConsumer:
             for topic, count in threads.items()
         }
         self.failures: list[str] = []
-        self._by_thread = {(x.topic, x.thread_id): x for found in self.streams.values() for x in found}
+        self._by_thread = {(x.topic, x.thread_id): x for streams in self.streams.values() for x in streams}
         self._infos: dict[TopicPartition, PartitionTopicInfo] = {}
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         config = ConnectorConfig(
@@ -100,7 +100,7 @@ class ZooKeeperConsumer:
         return sorted(self._infos)
 
     def commit_offsets(self) -> None:
-        """Has what the streams have handed out so far committed; for those who set auto.commit.enable to false. Does not
+        """Has what the streams have handed out so far committed; for a user who set auto.commit.enable to false. Does not
         wait for it."""
         self._inbox.put(self.machine.commit)
 
@@ -223,12 +223,12 @@ class ZooKeeperConsumer:
         self._fetchers.start(self._infos.values())
 
     def _brokers(self) -> list[Address]:
-        """Those that are registered now."""
+        """The addresses of the brokers that are registered now."""
         try:
             ids = self._session.apply(List(paths.BROKERS))
             assert isinstance(ids, list)
             nodes = self._session.apply(ReadEach(tuple(f"{paths.BROKERS}/{broker_id}" for broker_id in ids)))
             assert isinstance(nodes, list)
-            return [paths.address_of(said) for said in nodes if said is not None]
+            return [paths.address_of(node) for node in nodes if node is not None]
         except ZooKeeperError:
             return []

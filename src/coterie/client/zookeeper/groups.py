@@ -1,7 +1,7 @@
 """Groups that live in ZooKeeper, as a tool sees them: members, owners, offsets; and taking the offsets to Kafka.
 
-Reads Kafka 0.8's paths, whoever wrote them. What lies behind (ends of logs, `__consumer_offsets`) is asked of the brokers
-that are registered there.
+Reads Kafka 0.8's paths, coterie's and Kafka's own. Ends of logs and `__consumer_offsets` are requested from the brokers that
+are registered there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class GroupInZooKeeper:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What became of one partition's offset. ``after`` is read back from the coordinator; ``note`` says why nothing was
+    """The result for one partition's offset. ``after`` is read back from the coordinator; ``note`` says why nothing was
     done where nothing was."""
 
     topic: str
@@ -75,11 +75,11 @@ class ZooKeeperGroups:
     def bootstrap_servers(self) -> str:
         """The brokers that are registered. Raises KafkaError where there is none."""
         nodes = self._each([f"{paths.BROKERS}/{name}" for name in self._names(paths.BROKERS)])
-        found = [paths.address_of(said) for said in nodes.values()]
-        if not found:
+        addresses = [paths.address_of(node) for node in nodes.values()]
+        if not addresses:
             text = f"no broker is registered in ZooKeeper at {self._address}; start one with zookeeper.connect set"
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text)
-        return ",".join(format_address(host, port) for host, port in found)
+        return ",".join(format_address(host, port) for host, port in addresses)
 
     def names(self) -> list[str]:
         return self._names(paths.CONSUMERS)
@@ -90,11 +90,11 @@ class ZooKeeperGroups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id} in ZooKeeper")
         group = GroupInZooKeeper(group_id)
         members = paths.members(group_id)
-        for path, said in self._each([f"{members}/{name}" for name in self._names(members)]).items():
-            group.members[path.rpartition("/")[2]] = paths.subscription_of(said)
+        for path, node in self._each([f"{members}/{name}" for name in self._names(members)]).items():
+            group.members[path.rpartition("/")[2]] = paths.subscription_of(node)
         base = f"{paths.CONSUMERS}/{group_id}"
         group.owners = self._by_partition(f"{base}/owners")
-        group.offsets = {tp: paths.offset_of(said) for tp, said in self._by_partition(f"{base}/offsets").items()}
+        group.offsets = {tp: paths.offset_of(node) for tp, node in self._by_partition(f"{base}/offsets").items()}
         for topic in sorted({topic for threads in group.members.values() for topic in threads}):
             described = self._ask(Read(paths.topic(topic)))
             if isinstance(described, Znode):
@@ -105,22 +105,22 @@ class ZooKeeperGroups:
 
     def _by_partition(self, base: str) -> dict[TopicPartition, str]:
         """What the nodes TOPIC/PARTITION below a path hold."""
-        found: dict[TopicPartition, str] = {}
+        nodes: dict[TopicPartition, str] = {}
         for topic in self._names(base):
-            for path, said in self._each([f"{base}/{topic}/{p}" for p in self._names(f"{base}/{topic}")]).items():
-                found[TopicPartition(topic, int(path.rpartition("/")[2]))] = said
-        return found
+            for path, node in self._each([f"{base}/{topic}/{p}" for p in self._names(f"{base}/{topic}")]).items():
+                nodes[TopicPartition(topic, int(path.rpartition("/")[2]))] = node
+        return nodes
 
     def _names(self, path: str) -> list[str]:
-        found = self._ask(List(path))
-        assert isinstance(found, list)
-        return found
+        names = self._ask(List(path))
+        assert isinstance(names, list)
+        return names
 
     def _each(self, wanted: list[str]) -> dict[str, str]:
-        """Those that are still there."""
-        found = self._ask(ReadEach(tuple(wanted)))
-        assert isinstance(found, list)
-        return {path: said for path, said in zip(wanted, found, strict=True) if said is not None}
+        """The nodes that still exist, with their text, by path."""
+        nodes = self._ask(ReadEach(tuple(wanted)))
+        assert isinstance(nodes, list)
+        return {path: node for path, node in zip(wanted, nodes, strict=True) if node is not None}
 
     def _ask(self, operation: Operation) -> object:
         try:
@@ -131,7 +131,7 @@ class ZooKeeperGroups:
 
 
 async def lag(group: GroupInZooKeeper, bootstrap_servers: str) -> dict[TopicPartition, int]:
-    """The end of each partition's log, of those that the brokers have."""
+    """The end of each partition's log; a partition that the brokers do not have is left out."""
     wanted = sorted({*group.partitions, *group.owners, *group.offsets})
     async with Admin({"bootstrap.servers": bootstrap_servers}) as admin:
         there = set(await admin.partitions({topic for topic, _ in wanted}))

@@ -104,7 +104,7 @@ class Stream:
             self._changed.notify_all()
 
     def fail(self, error: Exception, *, fatal: bool) -> None:
-        """Whoever takes hears of it: once, or whenever it tries if that is ``fatal``."""
+        """The next `take` raises it; every later one too if it is ``fatal``."""
         with self._changed:
             self._error, self._fatal = error, fatal
             self._changed.notify_all()
