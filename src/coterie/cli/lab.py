@@ -49,6 +49,7 @@ STORIES = {
     "members": ("events", "rebalances", "broker_crashes", "compactions"),
     "producers": ("events", "commits", "aborts", "refused", "broker_crashes"),
     "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
+    "clients": ("events", "acknowledged", "delivered", "disk_failures", "broker_crashes"),
 }
 
 
@@ -61,6 +62,7 @@ NOUNS = {
     "aborts": ("abort", ""),
     "acknowledged": ("batch acknowledged", "batches acknowledged"),
     "refused": ("refusal", ""),
+    "delivered": ("record delivered", "records delivered"),
     "transactions": ("transaction", ""),
     "disk_failures": ("failure of the disk", "failures of the disk"),
     "broker_crashes": ("broker crash", "broker crashes"),
@@ -78,7 +80,7 @@ NOUNS = {
 @click.option("--spark", metavar="MASTER", help="Run the seeds on this Spark master instead of this machine's cores.")
 @json_option
 def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, as_json: bool) -> None:
-    """Run members, transactional producers, or writers and readers of records, and a broker under random faults.
+    """Run members, transactional producers, writers and readers of records, or whole clients, and a broker under random faults.
 
     Exits 1 where a seed breaks a rule. A failure is printed with its seed and the commit; a failure of members also with
     its story in the language of tests/spec, shrunk.
@@ -177,6 +179,7 @@ def _on_cores(story: str, seeds: range, minutes: float) -> Iterator[Result]:
 
 def _one(story: str, seed: int, minutes: float) -> Result:
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
+    from coterie.laboratory.node.consumer_story import run_clients_seed
     from coterie.laboratory.node.story import run_records_seed
     from coterie.laboratory.transaction_fuzz import run_transaction_seed
 
@@ -184,6 +187,7 @@ def _one(story: str, seed: int, minutes: float) -> Result:
         "members": run_seed,
         "producers": run_transaction_seed,
         "records": run_records_seed,
+        "clients": run_clients_seed,
     }
     try:
         return seed, asdict(runs[story](seed, minutes)), ""

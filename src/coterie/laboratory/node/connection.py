@@ -34,7 +34,13 @@ class LaboratoryConnection:
         self._is_cut = False  # nothing more reaches the broker
         self.broken = False
 
-    def send(self, request: Message, version: int, answered: Callable[[Message | None], None]) -> None:
+    def send(
+        self,
+        request: Message,
+        version: int,
+        answered: Callable[[Message | None], None],
+        timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> None:
         """``answered`` gets the response, or None where the connection breaks before; without a response (acks=0) it gets the
         request."""
         world = self._world
@@ -48,7 +54,7 @@ class LaboratoryConnection:
         self._arrives_ms = max(self._arrives_ms, world.now_ms + world.delay_ms())
         is_cut = self._is_cut
         world.at(self._arrives_ms, lambda: None if is_cut else self._arrive(request, version, sent))
-        world.after(REQUEST_TIMEOUT_MS, lambda: None if sent.is_closed else self.close())
+        world.after(timeout_ms, lambda: None if sent.is_closed else self.close())
 
     def close(self) -> None:
         """Breaks the connection: every request without a response ends with None."""

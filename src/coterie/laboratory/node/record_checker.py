@@ -56,6 +56,7 @@ class SentTransaction:
 class _Partition:
     sent: dict[Values, SentBatch] = field(default_factory=dict)
     acknowledged: dict[int, bytes] = field(default_factory=dict)
+    sent_at: dict[int, SentBatch] = field(default_factory=dict)  # of what is acknowledged
     observed: dict[int, bytes] = field(default_factory=dict)
     delete_requested: int = 0
     deleted_until: int = 0
@@ -94,10 +95,11 @@ class RecordChecker:
             return
         sent.outcome, sent.base_offset = Acknowledgement.ACKNOWLEDGED, base_offset
         self.acknowledged += 1
-        known = self._of(sent.partition).acknowledged
+        of = self._of(sent.partition)
         for offset, value in enumerate(sent.values, base_offset):
-            assert offset not in known, f"{sent.partition}: offset {offset} is of {known[offset]!r} and of {value!r}"
-            known[offset] = value
+            known = of.acknowledged.setdefault(offset, value)
+            assert known == value, f"{sent.partition}: offset {offset} is of {known!r} and of {value!r}"
+            of.sent_at[offset] = sent
 
     def refuse(self, sent: SentBatch) -> None:
         """The producer will not send it again, and every time that it did it was refused."""
@@ -114,6 +116,22 @@ class RecordChecker:
             return
         before = self._of(partition).observed.setdefault(offset, value)
         assert before == value, f"{partition}: at offset {offset} a reader gets {value!r}, and got {before!r} before"
+
+    def delete_requested(self, partition: TopicPartition) -> int:
+        """The largest offset before which records were to be deleted."""
+        return self._of(partition).delete_requested
+
+    def due_value(self, partition: TopicPartition, offset: int, *, committed_only: bool) -> bytes | None:
+        """The record that every consumer which reads beyond must get; None for an offset without such a record."""
+        known = self._of(partition)
+        sent = known.sent_at.get(offset)
+        if sent is None:
+            return None
+        if committed_only and sent.transaction is not None:
+            transaction = self.transactions[sent.transaction]
+            if not (transaction.committed and transaction.outcome == Acknowledgement.ACKNOWLEDGED):
+                return None
+        return known.acknowledged[offset]
 
     def acknowledged_offset(self, rng: random.Random, partition: TopicPartition) -> int | None:
         """A random one."""

@@ -40,14 +40,14 @@ class RecordsReport:
 def run_records_seed(seed: int, minutes: float = 5.0) -> RecordsReport:
     """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
     try:
-        with _without_log_lines():
+        with without_log_lines():
             return RecordsStory(seed).run(int(minutes * 60_000))
     except AssertionError as error:
         raise FuzzFailure(f"seed {seed}: {error}") from error
 
 
 @contextmanager
-def _without_log_lines() -> Iterator[None]:
+def without_log_lines() -> Iterator[None]:
     """A broker on a failing disk logs what fails."""
     loggers = [logging.getLogger("coterie.broker")]
     before = [logger.level for logger in loggers]
@@ -94,13 +94,9 @@ class RecordsStory:
             world.after(world.random.randint(0, 5_000), client.start)
         world.strike_until(end_ms, 10_000, self._one_fault)
         world.run_until(end_ms)
-        world.faults.break_probability = 0.0
-        broker.disk.mend()
-        broker.slow_sync_ms = 0
-        for client in (*self.writers, *self.readers):
-            client.crash()
+        self.end_faults()
         world.run_until(end_ms + SETTLE_MS)
-        self._at_rest()
+        self.at_rest()
         return RecordsReport(
             self.seed,
             world.events,
@@ -110,6 +106,14 @@ class RecordsStory:
             broker.disk.failures,
             broker.crashes,
         )
+
+    def end_faults(self) -> None:
+        """Also ends what writes and deletes."""
+        self.world.faults.break_probability = 0.0
+        self.broker.disk.mend()
+        self.broker.slow_sync_ms = 0
+        for client in (*self.writers, *self.readers):
+            client.crash()
 
     def _one_fault(self) -> None:
         world, rng, broker = self.world, self.world.random, self.broker
@@ -140,7 +144,8 @@ class RecordsStory:
         for topic, index in self.partitions:
             self.checker.check_log((topic, index), self.broker.node.topics.partition(topic, index).log)
 
-    def _at_rest(self) -> None:
+    def at_rest(self) -> None:
+        """Everything that must hold of the logs. Raises AssertionError."""
         broker, world = self.broker, self.world
         assert broker.up, "the broker does not come up on a disk without faults"
         self._check_logs()

@@ -1,0 +1,171 @@
+"""One seed, one story of whole clients: a group of consumers polls, commits and rebalances while producers write, through
+the broker's own handlers, on a network and a disk that fail.
+
+The rules are in `delivery_checker` and `record_checker`. At the end, with all faults off, the group must come to rest: Stable,
+every partition owned by one consumer, everything polled and committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.consuming.fetching import FetchConfig
+from coterie.coordinator.state import Phase
+from coterie.laboratory.fuzz import ASSIGNORS, SETTLE_MS, FuzzFailure
+from coterie.laboratory.member_actor import GROUP
+from coterie.laboratory.node.consumer import ConsumerActor
+from coterie.laboratory.node.delivery_checker import DeliveryChecker
+from coterie.laboratory.node.story import TOPICS, RecordsStory, without_log_lines
+from coterie.laboratory.ownership import Ownership
+from coterie.member.config import MemberConfig
+from coterie.wire.errors import ErrorCode
+
+LAST_COMMIT_MS = 20_000
+KINDS = tuple(kind for kind in ASSIGNORS if kind != "migration")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientsReport:
+    """The result of one seed. ``delivered``: records, to any consumer; ``committed``: offsets at the end, summed."""
+
+    seed: int
+    events: int
+    acknowledged: int
+    delivered: int
+    committed: int
+    generation: int
+    disk_failures: int
+    broker_crashes: int
+
+
+def run_clients_seed(seed: int, minutes: float = 5.0) -> ClientsReport:
+    """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
+    try:
+        with without_log_lines():
+            return ConsumersStory(seed).run_clients(int(minutes * 60_000))
+    except AssertionError as error:
+        raise FuzzFailure(f"seed {seed}: {error}") from error
+
+
+class ConsumersStory(RecordsStory):
+    """A `RecordsStory` whose readers are a group of consumers."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        rng = self.world.random
+        self.readers = [reader for reader in self.readers if reader.name == "d"]
+        self.delivery = DeliveryChecker(self.checker, committed_only=rng.random() < 0.5)
+        self.kind = rng.choice(KINDS)
+        self.ownership = Ownership()
+        self.consumers = [self._consumer(number) for number in range(rng.randint(1, 4))]
+
+    def _consumer(self, number: int) -> ConsumerActor:
+        rng = self.world.random
+        config = MemberConfig(
+            GROUP,
+            f"i{number}" if rng.random() < 0.3 else None,
+            session_timeout_ms=rng.choice([6_000, 10_000, 30_000]),
+            heartbeat_interval_ms=rng.choice([500, 1_000, 2_000]),
+            max_poll_interval_ms=rng.choice([10_000, 30_000]),
+            assignors=rng.choice(ASSIGNORS[self.kind]),
+        )
+        fetch = FetchConfig(
+            min_bytes=rng.choice([1, 1, 2_000]),
+            max_bytes=rng.choice([500, 5_000, 1_000_000]),
+            max_wait_ms=rng.choice([0, 100, 500]),
+            max_partition_bytes=rng.choice([100, 2_000, 100_000]),
+            buffer_bytes=rng.choice([1_000, 100_000]),
+            committed_only=self.delivery.committed_only,
+            incremental=rng.random() < 0.7,
+        )
+        topics = frozenset(TOPICS)
+        consumer = ConsumerActor(
+            self.world, self.broker, f"c{number}", config, topics, self.ownership, self.delivery, fetch
+        )
+        consumer.listener_ms = rng.choice([0, 0, 50, 1_000])
+        return consumer
+
+    def run_clients(self, length_ms: int) -> ClientsReport:
+        world, broker, end_ms = self.world, self.broker, self.world.now_ms + length_ms
+        world.faults.break_probability = world.random.choice([0.0, 0.01, 0.05])
+        world.faults.max_delay_ms = world.random.choice([5, 50, 400])
+        for start in [client.start for client in (*self.writers, *self.readers)] + [c.start for c in self.consumers]:
+            world.after(world.random.randint(0, 5_000), start)
+        world.strike_until(end_ms, 10_000, self._one_fault)
+        world.strike_until(end_ms, 12_000, self._consumer_fault)
+        world.run_until(end_ms)
+        self.end_faults()
+        for consumer in self.consumers:
+            consumer.stalled_until_ms = consumer.cut_off_until_ms = 0
+            consumer.fetch_eagerly()
+            if not consumer.alive:
+                consumer.start()
+        world.run_until(end_ms + SETTLE_MS)
+        if self._start_the_failed():
+            world.run_until(world.now_ms + SETTLE_MS)
+        world.run_until(world.now_ms + LAST_COMMIT_MS)
+        committed = self._group_at_rest()
+        self.at_rest()
+        return ClientsReport(
+            self.seed,
+            world.events,
+            self.checker.acknowledged,
+            self.delivery.deliveries,
+            sum(committed.values()),
+            broker.node.groups.group(GROUP).generation,  # type: ignore[union-attr]
+            broker.disk.failures,
+            broker.crashes,
+        )
+
+    def _consumer_fault(self) -> None:
+        world, rng = self.world, self.world.random
+        consumer = rng.choice(self.consumers)
+        self._check_committed()
+        match rng.choice(["crash", "leave", "stall", "cut", "return", "return"]):
+            case "return":
+                for each in self.consumers:
+                    if not each.alive:
+                        each.start()
+            case "cut":
+                consumer.cut_off_until_ms = world.now_ms + rng.randint(500, 40_000)
+            case "crash" if consumer.alive:
+                consumer.crash()
+            case "leave" if consumer.alive:
+                consumer.leave()
+            case "stall" if consumer.alive:
+                consumer.stalled_until_ms = world.now_ms + rng.randint(1_000, 40_000)
+
+    def _committed(self) -> dict[tuple[str, int], int]:
+        groups = {group.group_id: group for group in self.broker.node.groups.loaded_groups()}
+        group = groups.get(GROUP)
+        return {} if group is None else {partition: kept.offset for partition, kept in group.offsets.items()}
+
+    def _check_committed(self) -> None:
+        if self.broker.up:
+            self.delivery.check_committed(self._committed())
+
+    def _start_the_failed(self) -> bool:
+        """A static member may be fenced by a late request of its own former process; nothing else may end one."""
+        ended = [consumer for consumer in self.consumers if not consumer.alive]
+        for consumer in ended:
+            assert consumer.failed is not None, f"{consumer.name} ended without an error"
+            assert consumer.failed.code == ErrorCode.FENCED_INSTANCE_ID, f"{consumer.name} failed: {consumer.failed}"
+            consumer.start()
+        return bool(ended)
+
+    def _group_at_rest(self) -> dict[tuple[str, int], int]:
+        group = self.broker.node.groups.group(GROUP)
+        assert group is not None, "the group is gone although consumers live"
+        assert group.phase == Phase.STABLE, f"the group is {group.phase} {SETTLE_MS} ms after the last fault"
+        committed = self._committed()
+        for partition in self.partitions:
+            owners = [consumer for consumer in self.consumers if partition in consumer.owned]
+            assert len(owners) == 1, f"{partition} is owned by {[owner.name for owner in owners]}"
+            end_offset = self.broker.node.topics.partition(*partition).log.end_offset
+            position = {tuple(tp): p.offset for tp, p in owners[0].fetching.positions.items()}[partition]
+            assert position == end_offset, (
+                f"{owners[0].name} is at {position} of {partition}, which ends at {end_offset}"
+            )
+            assert committed.get(partition, 0) == end_offset, f"{partition}: committed is {committed.get(partition)}"
+        self._check_committed()
+        return committed

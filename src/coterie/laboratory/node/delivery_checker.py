@@ -1,0 +1,81 @@
+"""The invariants of consumers of a group, judged by what their polls returned and what the group has committed.
+
+- A poll returns records in the order of the log, and leaves out none that was acknowledged to its producer.
+- Of one idempotent producer a consumer gets every record once and in order, for as long as it does not seek.
+- A group commits nothing that was not delivered, and every acknowledged record below a committed offset was delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
+
+PLAIN = "p"  # the name of a producer whose late request may come after its next
+Delivery = tuple[int, bytes]  # offset and value
+
+
+@dataclass
+class DeliveryChecker:
+    """``committed_only``: consumers do not get records of transactions that are open or aborted."""
+
+    records: RecordChecker
+    committed_only: bool
+    delivered_until: dict[TopicPartition, int] = field(default_factory=dict)
+    delivered_offsets: dict[TopicPartition, set[int]] = field(default_factory=dict)
+    deliveries: int = 0
+    _last: dict[tuple[str, TopicPartition], dict[str, int]] = field(default_factory=dict)
+
+    def began(self, consumer: str) -> None:
+        """A process begins: it may get again what was not committed."""
+        for key in [key for key in self._last if key[0] == consumer]:
+            del self._last[key]
+
+    def sought(self, consumer: str, partition: TopicPartition) -> None:
+        self._last.pop((consumer, tuple(partition)), None)  # type: ignore[arg-type]
+
+    def delivered(
+        self, consumer: str, partition: TopicPartition, before: int, after: int, polled: list[Delivery]
+    ) -> None:
+        """A poll moved the position from ``before`` to ``after``. Raises AssertionError."""
+        partition = (partition[0], partition[1])
+        name = f"{consumer} of {partition[0]}-{partition[1]}"
+        offsets = [offset for offset, _ in polled]
+        assert offsets == sorted(set(offsets)), f"{name}: polled offsets {offsets}"
+        fits = before < after and (not offsets or before <= offsets[0] <= offsets[-1] < after)
+        assert fits, f"{name}: {offsets} between positions {before} and {after}"
+        last = self._last.setdefault((consumer, partition), {})
+        for offset, value in polled:
+            self.records.observe(partition, offset, value)
+            producer, number = value.decode().split(".")
+            if producer != PLAIN:
+                assert last.get(producer, -1) < int(number), f"{name}: {value!r} after number {last[producer]}"
+                last[producer] = int(number)
+        self.deliveries += len(polled)
+        self.delivered_offsets.setdefault(partition, set()).update(offsets)
+        self.delivered_until[partition] = max(self.delivered_until.get(partition, 0), after)
+        if self.records.reads_are_durable:
+            self._check_complete(name, partition, range(max(before, self._start(partition)), after), set(offsets))
+
+    def check_committed(self, committed: Mapping[TopicPartition, int]) -> None:
+        """``committed``: the group's offsets. Raises AssertionError."""
+        for partition, offset in committed.items():
+            name = f"{partition[0]}-{partition[1]}"
+            until = max(self.delivered_until.get(partition, 0), self.records.delete_requested(partition))
+            assert offset <= until, f"{name}: {offset} is committed, delivered was up to {until}"
+            if self.records.reads_are_durable:
+                delivered = self.delivered_offsets.get(partition, set())
+                self._check_complete(name, partition, range(self._start(partition), offset), delivered)
+
+    def _start(self, partition: TopicPartition) -> int:
+        return self.records.delete_requested(partition)
+
+    def _check_complete(
+        self, name: str, partition: TopicPartition, offsets: Iterable[int], delivered: set[int]
+    ) -> None:
+        """Every acknowledged record of these offsets is among those ``delivered``."""
+        for offset in offsets:
+            if offset not in delivered:
+                value = self.records.due_value(partition, offset, committed_only=self.committed_only)
+                assert value is None, f"{name}: {value!r} at offset {offset} was acknowledged and not delivered"

@@ -1,0 +1,82 @@
+"""Seeds of whole clients over the broker's own handlers: fresh ones, and defects of a client, which seeds must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from coterie.consuming import commits
+from coterie.consuming.owned_offsets import OwnedOffsets
+from coterie.consuming.position import Position
+from coterie.consuming.record import Record
+from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.node.consumer_story import run_clients_seed
+
+Patch = pytest.MonkeyPatch
+Partition = tuple[str, int]
+
+
+def test_fresh_seeds() -> None:
+    reports = [run_clients_seed(seed, minutes=1.5) for seed in range(200, 206)]
+    assert sum(r.broker_crashes for r in reports) > 10, "the seeds crash the broker too seldom to say anything"
+    assert sum(r.disk_failures for r in reports) > 100, "the disk fails too seldom to say anything"
+    assert sum(r.delivered for r in reports) > 3_000, "too little is delivered to say anything"
+    assert sum(r.generation for r in reports) > 20, "the group rebalances too seldom to say anything"
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run_clients_seed(3, minutes=0.5) == run_clients_seed(3, minutes=0.5)
+
+
+def a_record_is_left_out(patch: Patch) -> None:
+    take = Position.take
+
+    def taken(position: Position, limit: int) -> list[Record[Any, Any]]:
+        return [record for record in take(position, limit) if record.offset % 50 != 7]
+
+    patch.setattr(Position, "take", taken)
+
+
+def a_record_comes_twice(patch: Patch) -> None:
+    take = Position.take
+
+    def taken(position: Position, limit: int) -> list[Record[Any, Any]]:
+        records = take(position, limit)
+        return records + records[-1:] if records and records[0].offset % 20 == 3 else records
+
+    patch.setattr(Position, "take", taken)
+
+
+def commits_are_ahead(patch: Patch) -> None:
+    request: Callable[..., Any] = commits.commit_request
+
+    def ahead(group_id: str, offsets: Mapping[Partition, int], *identity: Any) -> Any:
+        return request(group_id, {partition: offset + 3 for partition, offset in offsets.items()}, *identity)
+
+    patch.setattr(commits, "commit_request", ahead)
+
+
+def reading_begins_behind_the_committed_offset(patch: Patch) -> None:
+    looked_up = OwnedOffsets.looked_up
+
+    def behind(owned: OwnedOffsets, committed: Mapping[Partition, int], starting: Mapping[Partition, int]) -> None:
+        looked_up(owned, {tp: offset + 1 if offset > 0 else offset for tp, offset in committed.items()}, starting)
+
+    patch.setattr(OwnedOffsets, "looked_up", behind)
+
+
+@pytest.mark.parametrize(
+    ("defect", "seed", "complaint"),
+    [
+        (a_record_is_left_out, 1, "was acknowledged and not delivered"),
+        (a_record_comes_twice, 0, "polled offsets"),
+        (commits_are_ahead, 0, "is committed, delivered was"),
+        (reading_begins_behind_the_committed_offset, 0, "is committed, delivered was"),
+    ],
+)
+def test_a_defect_is_found(monkeypatch: Patch, defect: Callable[[Patch], None], seed: int, complaint: str) -> None:
+    defect(monkeypatch)
+    with pytest.raises(FuzzFailure, match=complaint):
+        run_clients_seed(seed, minutes=1)
