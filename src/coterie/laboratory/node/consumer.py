@@ -68,8 +68,9 @@ class CoordinatorView:
 
     @property
     def groups(self) -> dict[str, Group]:
-        """Of the partitions that are loaded."""
-        return {group.group_id: group for group in self._broker.node.groups.loaded_groups()}
+        """Of the classic protocol, in the partitions that are loaded."""
+        loaded = self._broker.node.groups.loaded_groups()
+        return {group.group_id: group for group in loaded if isinstance(group, Group)}
 
 
 class ConsumerActor(MemberActor):
