@@ -73,7 +73,7 @@ Read = list[tuple[PartitionKey, FetchedPartition, PartitionData]]
 
 
 @dataclass(slots=True)
-class FetchSession:
+class CachedFetchSession:
     """One session; ``partitions`` in the order in which they are read."""
 
     session_id: int
@@ -98,7 +98,7 @@ class Fetch:
     by_id: bool
     privileged: bool = False
     opens: bool = False  # a session begins with its answer
-    session: FetchSession | None = None
+    session: CachedFetchSession | None = None
     epoch: int = 0  # the session's after this request
 
 
@@ -110,7 +110,7 @@ class FetchSessions:
     new_id: Callable[[], int]
     eviction_ms: int = EVICTION_MS
     evictions: int = 0
-    _sessions: dict[int, FetchSession] = field(default_factory=dict)  # least recently used first
+    _sessions: dict[int, CachedFetchSession] = field(default_factory=dict)  # least recently used first
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -145,7 +145,7 @@ class FetchSessions:
         return Fetch(session.partitions, by_id, session=session, epoch=session.epoch)
 
     @staticmethod
-    def _update(session: FetchSession, request: FetchRequest) -> None:
+    def _update(session: CachedFetchSession, request: FetchRequest) -> None:
         partitions = session.partitions
         for key, named in _named(request, session.by_id).items():
             known = partitions.get(key)
@@ -184,11 +184,11 @@ class FetchSessions:
             # Unlike in later answers an error leaves the watermark of -1 that its data has.
             partition.high_watermark, partition.log_start_offset = data.high_watermark, data.log_start_offset
         partitions = {key: partition for key, partition, _ in read}
-        session = FetchSession(session_id, fetch.privileged, fetch.by_id, partitions, now_ms, now_ms)
+        session = CachedFetchSession(session_id, fetch.privileged, fetch.by_id, partitions, now_ms, now_ms)
         self._touch(session, now_ms)
         return session_id
 
-    def _touch(self, session: FetchSession, now_ms: int) -> None:
+    def _touch(self, session: CachedFetchSession, now_ms: int) -> None:
         session.last_used_ms, session.size = now_ms, len(session.partitions)
         self._sessions.pop(session.session_id, None)
         self._sessions[session.session_id] = session
@@ -207,7 +207,7 @@ class FetchSessions:
         self.evictions += 1
         return True
 
-    def _is_evictable(self, session: FetchSession, by_privileged: bool) -> bool:
+    def _is_evictable(self, session: CachedFetchSession, by_privileged: bool) -> bool:
         lasting = session.last_used_ms - session.created_ms > self.eviction_ms
         return lasting or (by_privileged and not session.privileged)
 

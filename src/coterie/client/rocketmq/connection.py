@@ -20,7 +20,7 @@ class RocketMQError(Exception):
         self.code = code
 
 
-class Connection:
+class RemotingConnection:
     """Opened at first use, opened again after it broke. ``asked`` hears what the other side asks."""
 
     def __init__(self, address: str, asked: Callable[[RemotingCommand], None]) -> None:
@@ -104,18 +104,18 @@ class Connection:
                 await self._reading
 
 
-class Cluster:
+class RemotingCluster:
     """A name server, and connections to the brokers of the routes it gave."""
 
     def __init__(self, name_server: str, asked: Callable[[RemotingCommand], None] = lambda _: None) -> None:
         self._asked = asked
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, RemotingConnection] = {}
         self._name_server = self._to(name_server)
         self.routes: dict[str, requests.TopicRoute] = {}
 
-    def _to(self, address: str) -> Connection:
+    def _to(self, address: str) -> RemotingConnection:
         if address not in self._connections:
-            self._connections[address] = Connection(address, self._asked)
+            self._connections[address] = RemotingConnection(address, self._asked)
         return self._connections[address]
 
     async def fetch_route(self, topic: str) -> requests.TopicRoute:
@@ -124,16 +124,16 @@ class Cluster:
         self.routes[topic] = requests.route_of(topic, answer)
         return self.routes[topic]
 
-    def brokers(self) -> list[Connection]:
+    def brokers(self) -> list[RemotingConnection]:
         """The masters of every topic that is known."""
         addresses = {address for route in self.routes.values() for address in route.addresses.values()}
         return [self._to(address) for address in sorted(addresses)]
 
-    def brokers_of(self, topic: str) -> list[Connection]:
+    def brokers_of(self, topic: str) -> list[RemotingConnection]:
         route = self.routes.get(topic)
         return [] if route is None else [self._to(address) for address in sorted(set(route.addresses.values()))]
 
-    def broker(self, topic: str, broker_name: str) -> Connection:
+    def broker(self, topic: str, broker_name: str) -> RemotingConnection:
         """Raises RocketMQError where no route names it."""
         route = self.routes.get(topic)
         if route is None or broker_name not in route.addresses:
@@ -141,7 +141,7 @@ class Cluster:
         return self._to(route.addresses[broker_name])
 
     @staticmethod
-    async def invoke(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+    async def invoke(connection: RemotingConnection, command: RemotingCommand) -> RemotingCommand:
         """A successful answer. Raises RocketMQError, also for what RocketMQ sends that cannot be read."""
         try:
             answer = await connection.invoke(command)

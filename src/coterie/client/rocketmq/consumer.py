@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.client.rocketmq.connection import Cluster, RocketMQError
+from coterie.client.rocketmq.connection import RemotingCluster, RocketMQError
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue, Strategy, averagely
 from coterie.rocketmq.client import ClientConfig, ClientMachine
@@ -78,7 +78,7 @@ class RocketMQConsumer:
         self.machine = ClientMachine(self.config, _now_ms())
         self._listener, self._from_first = listener, from_first
         self._sub_version = _now_ms()
-        self._cluster = Cluster(name_server, self._asked)
+        self._cluster = RemotingCluster(name_server, self._asked)
         self._pulling: dict[MessageQueue, _Pulling] = {}
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
-from coterie.client.rocketmq.connection import Cluster, Connection, RocketMQError
+from coterie.client.rocketmq.connection import RemotingCluster, RemotingConnection, RocketMQError
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue
 
@@ -14,7 +14,7 @@ class RocketMQProducer:
     """Use as an async context manager. Every method raises RocketMQError."""
 
     def __init__(self, name_server: str, group: str = "coterie-producer") -> None:
-        self._cluster, self._group = Cluster(name_server), group
+        self._cluster, self._group = RemotingCluster(name_server), group
 
     async def __aenter__(self) -> RocketMQProducer:
         return self
@@ -26,7 +26,7 @@ class RocketMQProducer:
 
     async def create_topic(self, broker_address: str, topic: str, queues: int) -> None:
         """On one broker; the name server hears of it within moments."""
-        connection = Connection(broker_address, lambda _: None)
+        connection = RemotingConnection(broker_address, lambda _: None)
         try:
             await self._cluster.invoke(connection, requests.create_topic(topic, queues))
         finally:

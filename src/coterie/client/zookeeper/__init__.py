@@ -10,6 +10,6 @@ Needs kazoo (`pip install 'coterie[zookeeper]'`).
 from __future__ import annotations
 
 from coterie.client.zookeeper.connector import ConsumerRebalanceFailed, ZooKeeperConsumer
-from coterie.client.zookeeper.streams import Message, Stream
+from coterie.client.zookeeper.streams import MessageAndMetadata, Stream
 
-__all__ = ["ConsumerRebalanceFailed", "Message", "Stream", "ZooKeeperConsumer"]
+__all__ = ["ConsumerRebalanceFailed", "MessageAndMetadata", "Stream", "ZooKeeperConsumer"]

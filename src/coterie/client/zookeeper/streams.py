@@ -15,7 +15,7 @@ from typing import NamedTuple
 from coterie.client.types import Record
 
 
-class Message(NamedTuple):
+class MessageAndMetadata(NamedTuple):
     """A record and where it came from."""
 
     topic: str
@@ -50,14 +50,14 @@ class Stream:
     def __iter__(self) -> Stream:
         return self
 
-    def __next__(self) -> Message:
+    def __next__(self) -> MessageAndMetadata:
         """Waits for the next message."""
         message = self.take(self._timeout_s)
         if message is None:
             raise StopIteration
         return message
 
-    def take(self, timeout_s: float | None = 0.0) -> Message | None:
+    def take(self, timeout_s: float | None = 0.0) -> MessageAndMetadata | None:
         """The next message; None when none came in time (``timeout_s`` None: waits for ever), or the stream has ended.
         Raises what made the consumer fail."""
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -72,14 +72,14 @@ class Stream:
                 self._changed.wait(left_s)
             return self._hand_out()
 
-    def _hand_out(self) -> Message:
+    def _hand_out(self) -> MessageAndMetadata:
         info, records = self._queue[0]
         record = records.popleft()
         info.consumed_offset = record.offset + 1
         if not records:
             self._queue.popleft()
             self._changed.notify_all()
-        return Message(info.topic, info.partition, record)
+        return MessageAndMetadata(info.topic, info.partition, record)
 
     def put(self, info: PartitionTopicInfo, records: list[Record], stopping: threading.Event) -> bool:
         """Waits for room; False when the fetcher is told to stop first."""
