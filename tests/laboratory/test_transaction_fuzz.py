@@ -9,10 +9,13 @@ import pytest
 
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
+from coterie.coordinator.transactions.steps import Claim
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.transaction_fuzz import run_transaction_seed
 from coterie.laboratory.transactional_broker import TransactionalBroker
 from coterie.log.filesystem import FileSystem
+from coterie.producing.transactions import Transactions
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 # 34: after a power cut the laboratory's disk took back what the broker had read from it.
@@ -74,6 +77,16 @@ def incomplete(self: TransactionMachine, now_ms: int) -> None:
     """What was decided before a crash gets no markers."""
 
 
+def unspoiled(self: Transactions, code: ErrorCode) -> None:
+    """A producer whose transaction goes on although its offsets were refused."""
+
+
+def always_committed(self: TransactionMachine, name: str, claim: Claim, committed: bool, now_ms: int) -> Any:
+    """A coordinator that commits what was aborted."""
+    return _END(self, name, claim, True, now_ms)
+
+
+_END = TransactionMachine.end
 _INIT = TransactionMachine.init_producer_id
 
 
@@ -89,6 +102,8 @@ def test_with_every_mend_no_rule_is_broken() -> None:
         (TransactionMachine, "verify", unverified, "accepted outside an ongoing transaction"),
         (TransactionMachine, "orphans", no_orphans, "which has no open transaction"),
         (TransactionMachine, "complete_prepared", incomplete, "are open"),
+        (Transactions, "failed", unspoiled, "of a committed transaction is not committed"),
+        (TransactionMachine, "end", always_committed, "of an aborted transaction is committed"),
     ],
 )
 def test_without_a_mend_a_rule_is_broken_within_a_few_seeds(

@@ -1,17 +1,29 @@
-"""The laboratory's producer: a process that initializes, commits offsets in transactions, is late, and is fenced."""
+"""The laboratory's transactional producer: the client's machine of transactions in a process that commits offsets in
+transactions, is late, stalls, and is fenced."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
+from coterie.backoff import Backoff
+from coterie.cluster_metadata import ClusterMetadata
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.transaction_checker import GROUP
 from coterie.laboratory.transactional_broker import TransactionalBroker
 from coterie.laboratory.world import World
+from coterie.producing.transaction_requests import CommittingMember
+from coterie.producing.transaction_state import TransactionState
+from coterie.producing.transactions import (
+    LookUpCoordinatorOf,
+    SendTransactional,
+    TransactionCallEnded,
+    TransactionEffect,
+    Transactions,
+)
 from coterie.wire.declaration import Message
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -20,14 +32,20 @@ from coterie.wire.messages.txn_offset_commit import (
 )
 
 ANSWER_MS = 3_000  # longer than the network ever takes: what has not come by then was lost
+API_TIMEOUT_MS = 20_000  # default.api.timeout.ms
+METADATA_MAX_AGE_MS = 300_000
 OFFSET_COMMIT_VERSIONS = (3, 4)
 NOBODY = (-1, -1)
+ABORTS = 3  # tried so often before the process is started anew
 
-Steps = Generator[Message, Any, None]
+# A process yields a request of its own, which is answered by the response or None, or the token of a call of its machine,
+# answered by the error code.
+Steps = Generator["Message | int", Any, None]
+S = TransactionState
 
 
 class Offsets:
-    """Every offset of a story is unique, so that it identifies its request."""
+    """Every offset of a story is unique, so that it identifies its transaction."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -48,60 +66,74 @@ class ProducerActor:
         self.alive = False
         self.stalled_until_ms = 0
         self.refused = 0
-        self._life = self._waits_for = 0
+        self._life = 0
+        self._awaited: int | None = None  # the call that the process waits for
 
     def start(self) -> None:
         self.alive = True
         self._life += 1
-        self._steps = self._process()
-        self._resume(self._life, None)
+        self._new_machine()
+        self._steps = self._process() if self.transactional_id is None else self._transactional_process()
+        self._resume(None)
 
     def crash(self) -> None:
         self.alive = False
         self._life += 1
 
+    def _new_machine(self) -> None:
+        self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
+        name = self.transactional_id or ""
+        self.machine = Transactions(self._known, name, self.timeout_ms, API_TIMEOUT_MS, Backoff())
+
     # -- its life -----------------------------------------------------------------------------------------------------
 
     def _process(self) -> Steps:
-        claim, rng = NOBODY, self.world.random
+        """Without transactional id: asks for a producer id, again and again."""
+        claim = NOBODY
         while True:
-            answer = yield InitProducerIdRequest(self.transactional_id, self.timeout_ms, *claim)
+            answer = yield InitProducerIdRequest(None, self.timeout_ms, *claim)
             if answer is None or answer.error_code:
                 claim = NOBODY if answer is not None else claim
                 continue
-            mine = (answer.producer_id, answer.producer_epoch)
-            if self.transactional_id is not None:
-                while (yield from self._transaction(mine)):
-                    pass
-            claim = rng.choice([mine, NOBODY])
+            claim = self.world.random.choice([(answer.producer_id, answer.producer_epoch), NOBODY])
 
-    def _transaction(self, mine: tuple[int, int]) -> Generator[Message, Any, bool]:
-        """False where a request failed or was not answered: then the producer begins anew."""
-        rng = self.world.random
-        assert self.transactional_id is not None
-        if self.world.chance(0.2) and not (yield from self._late_or_wrong(mine)):
-            return False
-        answer = yield AddOffsetsToTxnRequest(self.transactional_id, *mine, GROUP)
-        if answer is None or answer.error_code:
-            return False
+    def _transactional_process(self) -> Steps:
+        while True:
+            code = yield self.machine.init(self.world.now_ms)
+            while not code and self.machine.state == S.READY:
+                if self.world.chance(0.2):
+                    yield from self._late_or_wrong()
+                yield from self._transaction()
+                if self.machine.state == S.READY and self.world.chance(0.1):
+                    break
+            if self.machine.state not in (S.UNINITIALIZED, S.READY):
+                self._new_machine()
+
+    def _transaction(self) -> Generator[Message | int, Any, None]:
+        """One transaction to its end, or to an error that the process is started anew for."""
+        machine, rng = self.machine, self.world.random
+        machine.begin()
+        offsets: list[int] = []
         for _ in range(rng.randint(0, 3)):
-            answer = yield self._commit(self.transactional_id, mine)
-            if answer is None or answer.topics[0].partitions[0].error_code:
-                return False
-        answer = yield EndTxnRequest(self.transactional_id, *mine, rng.random() < 0.7)
-        if answer is None or answer.error_code:
-            return False
-        return not self.world.chance(0.2) or (yield from self._late_or_wrong(mine))
+            offsets.append(self._offsets.take())
+            wanted = {("t", self.world.between(0, 2)): offsets[-1]}
+            if (yield machine.send_offsets(wanted, CommittingMember(GROUP), self.world.now_ms)):
+                break
+        for _ in range(ABORTS):
+            committed = machine.state == S.IN_TRANSACTION and rng.random() < 0.7
+            if machine.state not in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
+                return
+            code = yield machine.end(committed, self.world.now_ms)
+            if not code:
+                self.broker.checker.reported(committed, offsets)
 
-    def _late_or_wrong(self, mine: tuple[int, int]) -> Generator[Message, Any, bool]:
+    def _late_or_wrong(self) -> Generator[Message | int, Any, None]:
         """An offset outside a transaction, of another epoch, or of an unknown producer."""
-        producer_id, epoch = mine
+        mine = producer_id, epoch = self.machine.producer_id, self.machine.epoch
         wrong = self.world.random.choice([mine, (producer_id, epoch - 1), (producer_id, epoch + 1), (10**6, 0)])
         answer = yield self._commit(self.world.random.choice([self.transactional_id or "", "nobody"]), wrong)
-        if answer is None:
-            return False
-        self.refused += bool(answer.topics[0].partitions[0].error_code)
-        return True
+        if answer is not None:
+            self.refused += bool(answer.topics[0].partitions[0].error_code)
 
     def _commit(self, transactional_id: str, producer: tuple[int, int]) -> TxnOffsetCommitRequest:
         partition = TxnOffsetCommitRequestPartition(self.world.between(0, 2), self._offsets.take())
@@ -109,39 +141,93 @@ class ProducerActor:
             transactional_id, GROUP, *producer, topics=[TxnOffsetCommitRequestTopic("t", [partition])]
         )
 
+    def _resume(self, result: object) -> None:
+        """The process goes on with what it waited for, and takes its time."""
+        step = self._steps.send(result)
+        if isinstance(step, int):
+            self._awaited = step
+            self._after(self.world.between(0, 300), self._pump)
+        else:
+            self._after(self.world.between(0, 300), lambda: self._send(step, self._resume))
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """In this life, and not while it is stalled."""
+        life = self._life
+
+        def awake() -> None:
+            if self.alive and self._life == life:
+                wait_ms = self.stalled_until_ms - self.world.now_ms
+                if wait_ms > 0:
+                    self.world.after(wait_ms, awake)
+                else:
+                    action()
+
+        self.world.after(delay_ms, awake)
+
+    # -- driving the machine --------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        machine, now_ms = self.machine, self.world.now_ms
+        ended: list[TransactionCallEnded] = []
+        for effect in machine.next(now_ms):
+            self._carry_out(effect, ended)
+        due_ms = machine.next_deadline_ms()
+        assert due_ms is None or due_ms > now_ms, f"a deadline of {due_ms} at {now_ms}"
+        if due_ms is not None:
+            self._after(int(due_ms - now_ms) + 1, lambda: self._pump() if self.machine is machine else None)
+        for effect in ended:
+            assert effect.token == self._awaited, "a call ended that nobody waits for"
+            self._awaited = None
+            self._resume(effect.code)
+
+    def _carry_out(self, effect: TransactionEffect, ended: list[TransactionCallEnded]) -> None:
+        match effect:
+            case TransactionCallEnded():
+                ended.append(effect)
+            case LookUpCoordinatorOf(key, kind):
+                self._after(self.world.delay_ms(), lambda: self._look_up(key, kind))
+            case SendTransactional(request=request):
+                self._send(request, self._received)
+
+    def _received(self, response: Message | None) -> None:
+        jitter = self.world.random.uniform(-1, 1)
+        if response is None:
+            self.machine.request_failed(ErrorCode.NETWORK_EXCEPTION, self.world.now_ms, jitter)
+        else:
+            self.machine.answered(response, self.world.now_ms, jitter)
+        self._pump()
+
+    def _look_up(self, key: str, kind: int) -> None:
+        code = ErrorCode.NONE if self.broker.up else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if self.broker.up:
+            here = Coordinator(key, 1, "laboratory", 9092)
+            self._known.coordinator_received(key, kind, FindCoordinatorResponse(coordinators=[here]))
+        self.machine.coordinator_looked_up(code, self.world.now_ms, self.world.random.uniform(-1, 1))
+        self._pump()
+
     # -- the network --------------------------------------------------------------------------------------------------
 
-    def _resume(self, life: int, answer: Message | None) -> None:
-        """The process goes on with an answer, or with None where there was none."""
-        if not self.alive or self._life != life:
-            return
-        wait_ms = self.stalled_until_ms - self.world.now_ms
-        if wait_ms > 0:
-            self.world.after(wait_ms, lambda: self._resume(life, answer))
-            return
-        request = self._steps.send(answer)
-        self._waits_for += 1
-        number = self._waits_for
-        self.world.after(self.world.between(0, 300), lambda: self._send(life, number, request))
-
-    def _send(self, life: int, number: int, request: Message) -> None:
+    def _send(self, request: Message, received: Callable[[Message | None], None]) -> None:
+        """``received`` is called once in this life: with the response, or with None where there was none."""
         world, faults = self.world, self.world.faults
+        is_over = False
+
+        def once(response: Message | None) -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                received(response)
 
         def answered(response: Message) -> None:
             if not world.chance(faults.break_probability):
-                world.after(world.delay_ms(), lambda: go_on(response))
-
-        def go_on(response: Message | None) -> None:
-            if self._waits_for == number:
-                self._waits_for += 1
-                self._resume(life, response)
+                self._after(world.delay_ms(), lambda: once(response))
 
         for _ in range(2 if world.chance(faults.double_probability) else 1):
             if not world.chance(faults.break_probability):
                 world.after(world.delay_ms(), lambda: self._arrive(request, answered))
-        world.after(ANSWER_MS, lambda: go_on(None))
+        self._after(ANSWER_MS, lambda: once(None))
 
-    def _arrive(self, request: Message, answered: Any) -> None:
+    def _arrive(self, request: Message, answered: Callable[[Message], None]) -> None:
         if not self.broker.up:
             return
         if isinstance(request, TxnOffsetCommitRequest):

@@ -4,6 +4,7 @@
 - No TxnOffsetCommit is accepted outside an ongoing transaction of its producer that has the group's partition.
 - No offset is pending without a transaction that is ongoing, or decided and not yet marked.
 - What a group has committed is, of the offsets accepted in committed transactions, the one appended last.
+- A transaction that its producer was reported committed has all its offsets committed, one reported aborted none.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class TransactionChecker:
         self._ids_without_name: set[int] = set()
         self._ids_with_name: set[int] = set()
         self._order = 0
+        self._in_committed: set[int] = set()  # the offsets that committed transactions had
         self._undecided: dict[Producer, list[tuple[TopicPartition, int]]] = {}
         self._committed: dict[TopicPartition, tuple[int, int]] = {}  # (order, offset) of the newest
         self._order_of: dict[int, int] = {}  # offset -> order; offsets are unique in a story
@@ -86,12 +88,22 @@ class TransactionChecker:
         offsets = self._undecided.pop(producer, [])
         if committed:
             self.commits += 1
+            self._in_committed.update(offset for _, offset in offsets)
             for partition, offset in offsets:
                 self._committed[partition] = max(
                     self._committed.get(partition, (0, 0)), (self._order_of[offset], offset)
                 )
         else:
             self.aborts += 1
+
+    def reported(self, committed: bool, offsets: Iterable[int]) -> None:
+        """A producer's commit or abort has succeeded, of a transaction with these offsets."""
+        if not self.certain:
+            return
+        for offset in offsets:
+            is_in = offset in self._in_committed
+            assert is_in or not committed, f"offset {offset} of a committed transaction is not committed"
+            assert committed or not is_in, f"offset {offset} of an aborted transaction is committed"
 
     # -- what must hold -----------------------------------------------------------------------------------------------
 
