@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
 from coterie.coordinator.consumer.state import MigrationPolicy
-from coterie.coordinator.consumer.target import ServerAssignor
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.events import Event
 from coterie.coordinator.state import Token
@@ -41,7 +41,7 @@ class CoordinatorConfig:
     consumer_group_assignment_interval_ms: int = 1_000
     consumer_group_regex_refresh_interval_ms: int = 600_000
     consumer_group_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
-    consumer_group_assignors: Mapping[str, ServerAssignor] = field(default_factory=dict)
+    consumer_group_assignors: Mapping[str, ServerAssignor] = field(default_factory=lambda: SERVER_ASSIGNORS)
     regex_problem: Callable[[str], str | None] = lambda regex: None  # why it cannot be compiled
 
 

@@ -190,7 +190,7 @@ class Shard:
                 if self.group(group.group_id) is not group:
                     self._keep(group)
                 apply(group, event, decision.now_ms)
-                if isinstance(event, c.CurrentStored | c.ClassicDeadlinesSet):
+                if isinstance(event, c.TIMER_EVENTS):
                     limited.append(event.member_id)
                 if not isinstance(event, OffsetEvent):
                     self._watch(group, event)

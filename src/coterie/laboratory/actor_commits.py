@@ -171,7 +171,7 @@ class ActorCommits:
         requested: dict[str, list[int]] = {}
         for topic, partition in partitions:
             requested.setdefault(topic, []).append(partition)
-        response = fetch_offsets(actor.broker.shard.groups.get(self._group_id), requested)
+        response = fetch_offsets(actor.broker.shard.group(self._group_id), requested)
         committed = {(topic, p.partition_index): p.committed_offset for topic, ps in response.items() for p in ps}
         self._is_looking_up = True
         actor.later(lambda: self._positions_received(committed))

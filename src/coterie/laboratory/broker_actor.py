@@ -126,6 +126,10 @@ class BrokerActor:
         else:
             self.fs.crash(keep=torn)
 
+    def context(self) -> Context:
+        """The circumstances of a command of the broker's own."""
+        return Context(self.now_ms())
+
     def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
         self._tokens += 1
         self.requests += 1
@@ -235,7 +239,7 @@ class BrokerActor:
             if self.up and self.incarnation == incarnation and self._armed_ms == due_ms:
                 self._armed_ms = -1
                 for command in self.shard.expired(self.now_ms()):
-                    if not self._drive(self.shard.submit(command, Context(self.now_ms()))):
+                    if not self._drive(self.shard.submit(command, self.context())):
                         return
                 self._arm()
 

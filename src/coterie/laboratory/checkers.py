@@ -128,7 +128,7 @@ class OffsetChecker:
 
     def check(self, shard: Shard) -> None:
         for (group_id, topic, partition), offset in self.acknowledged.items():
-            group = shard.groups.get(group_id)
+            group = shard.group(group_id)
             held = group.offsets.get((topic, partition)) if group is not None else None
             assert held is not None, f"{group_id} lost its offset of {topic}-{partition}"
             assert held.offset >= offset, f"{group_id}: {topic}-{partition} went back from {offset} to {held.offset}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.state import INITIAL_EPOCH, ConsumerGroup, ConsumerGroupState
+from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.events import GroupRemoved
 from coterie.coordinator.shard import Shard, Step
 
@@ -55,14 +55,13 @@ class EpochChecker:
         event = step.event
         if isinstance(event, c.GroupEpochRemoved | GroupRemoved):
             self._groups.pop(step.group_id, None)
-        highest = self._groups.get(step.group_id, 0)
+        highest = self._groups.get(step.group_id)  # None: nothing was seen of it, as after a failover
         if isinstance(event, c.GroupEpochStored):
-            assert event.epoch > highest, f"{step.group_id}: group epoch {event.epoch} after {highest}"
+            assert highest is None or event.epoch > highest, f"{step.group_id}: epoch {event.epoch} after {highest}"
             self._groups[step.group_id] = event.epoch
         elif isinstance(event, c.TargetEpochStored):
-            assert event.epoch <= max(highest, INITIAL_EPOCH), (
-                f"{step.group_id}: a target of epoch {event.epoch} in epoch {highest}"
-            )
+            late = highest is not None and event.epoch > highest
+            assert not late, f"{step.group_id}: a target of epoch {event.epoch} in epoch {highest}"
         elif isinstance(event, c.CurrentRemoved):
             self._members.pop((step.group_id, event.member_id), None)
         elif isinstance(event, c.CurrentStored):

@@ -9,8 +9,9 @@ resolve t.*=t+tu          the topics of regular expressions that were asked for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from coterie.assignors.server_side import TargetMember, TargetTopic, assign_server_range
 from coterie.coordinator.commands import RegexesResolved
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.describe import describe_consumer_group
@@ -21,7 +22,7 @@ from coterie.coordinator.consumer.state import (
     MigrationPolicy,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.target import AssignedMember, Target
+from coterie.coordinator.consumer.target import Target
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.outcome import Context
@@ -123,7 +124,9 @@ class ConsumerScenario(ScenarioRun):
                 return ""
             case c.CurrentRemoved() | c.TargetRemoved() | c.TopicsChecked():
                 return ""
-            case c.RegexResolutionStarted() | c.RegexResolutionEnded() | c.ClassicDeadlinesSet():
+            case c.RegexResolutionStarted() | c.RegexResolutionEnded():
+                return ""
+            case c.ClassicDeadlinesSet() | c.ExpiryDelayed():
                 return ""
         return None
 
@@ -163,11 +166,11 @@ class ConsumerScenario(ScenarioRun):
                 pairs = (p.rpartition("-") for p in partitions.split("+") if p)
                 self._next_target[name] = frozenset((topic_id_of(t), int(p)) for t, _, p in pairs)
 
-    def _assign(self, members: list[AssignedMember], topics: Mapping[bytes, TopicImage]) -> Mapping[str, Target]:
+    def _assign(self, members: Sequence[TargetMember], topics: Mapping[bytes, TargetTopic]) -> dict[str, Target]:
         if self._next_target:
             given = self._next_target.items()
             return {self.actors[name].member_id if name in self.actors else name: target for name, target in given}
-        return ranges(members, topics)
+        return assign_server_range(members, topics)
 
     def _group(self, words: list[str], options: dict[str, str]) -> None:
         group = self.shard.consumer_groups.get(plain(options.get("group", "g")))
@@ -224,19 +227,6 @@ class ConsumerScenario(ScenarioRun):
         ctx = Context(self.now_ms, topics=self.topics)
         command = RegexesResolved(options.get("group", "g"), topics, self.topics.version)
         self._drive(self.shard.submit(command, ctx))
-
-
-def ranges(members: Iterable[AssignedMember], topics: Mapping[bytes, TopicImage]) -> dict[str, Target]:
-    """Each topic in ranges over its subscribers by instance id or member id, the first ones larger."""
-    given: dict[str, set[TopicIdPartition]] = {}
-    for topic_id, topic in topics.items():
-        subscribers = sorted((m for m in members if topic_id in m.topics), key=lambda m: m.instance_id or m.member_id)
-        start = 0
-        for index, member in enumerate(subscribers):
-            share = topic.partitions // len(subscribers) + (index < topic.partitions % len(subscribers))
-            given.setdefault(member.member_id, set()).update((topic_id, p) for p in range(start, start + share))
-            start += share
-    return {member_id: frozenset(partitions) for member_id, partitions in given.items()}
 
 
 def _because(cause: Cause | None) -> str:

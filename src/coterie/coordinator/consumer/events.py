@@ -137,6 +137,15 @@ class ClassicDeadlinesSet:
     sync_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class ExpiryDelayed:
+    """Soft: the member's removal could not be stored; its passed deadlines come again at ``deadline_ms``."""
+
+    member_id: str
+    deadline_ms: int
+
+
+TIMER_EVENTS = (CurrentStored, ClassicDeadlinesSet, ExpiryDelayed)  # they change a member's deadlines
 ConsumerEvent = (
     GroupEpochStored
     | GroupEpochRemoved
@@ -156,4 +165,5 @@ ConsumerEvent = (
     | RegexResolutionStarted
     | RegexResolutionEnded
     | ClassicDeadlinesSet
+    | ExpiryDelayed
 )

@@ -21,6 +21,7 @@ from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 LEAVE_BATCH_FROM = 3
+EXPIRY_RETRY_MS = 500  # as Kafka's timer does
 
 
 def decide_consumer_leave(
@@ -83,20 +84,29 @@ def decide_consumer_expired(
 ) -> Outcome:
     """The end of a member's session, or of the time that it had to revoke partitions, or, by the classic protocol, to join or
     sync. ``at_once``: as if its session were over."""
-    member, timers = group.members.get(member_id), group.timers.get(member_id)
-    if member is None or timers is None:
+    member, kind = group.members.get(member_id), _passed(group, member_id, ctx.now_ms, at_once)
+    if member is None or kind is None:
         return Outcome()
-    if timers.session_ms <= ctx.now_ms or at_once:
-        return fence([member], group, "session_timeout", ctx, config)
+    outcome = fence([member], group, kind, ctx, config)
+    again = e.ExpiryDelayed(member_id, ctx.now_ms + EXPIRY_RETRY_MS)
+    outcome.on_append_error = lambda code: Outcome([again])
+    return outcome
+
+
+def _passed(group: ConsumerGroup, member_id: str, now_ms: int, at_once: bool) -> str | None:
+    """The timeout of the member that has passed, as the kind of a cause."""
+    timers = group.timers.get(member_id)
+    if timers is None:
+        return None
+    if at_once:
+        return "session_timeout"
     ends = {
+        "session_timeout": timers.session_ms,
         "rebalance_timeout": timers.rebalance_ms,
         "join_timeout": timers.join_ms,
         "sync_timeout": timers.sync_ms,
     }
-    for kind, ends_ms in ends.items():
-        if ends_ms is not None and ends_ms <= ctx.now_ms:
-            return fence([member], group, kind, ctx, config)
-    return Outcome()
+    return next((kind for kind, ends_ms in ends.items() if ends_ms is not None and ends_ms <= now_ms), None)
 
 
 def cause_of(kind: str, member: ConsumerMember) -> Cause:

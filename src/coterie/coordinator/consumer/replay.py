@@ -136,6 +136,14 @@ def _classic_deadlines(group: ConsumerGroup, event: e.ClassicDeadlinesSet, now_m
     timers.join_ms, timers.sync_ms = event.join_ms, event.sync_ms
 
 
+def _expiry_delayed(group: ConsumerGroup, event: e.ExpiryDelayed, now_ms: int) -> None:
+    timers, until_ms = group.timers[event.member_id], event.deadline_ms
+    timers.session_ms = max(timers.session_ms, until_ms)
+    timers.rebalance_ms = None if timers.rebalance_ms is None else max(timers.rebalance_ms, until_ms)
+    timers.join_ms = None if timers.join_ms is None else max(timers.join_ms, until_ms)
+    timers.sync_ms = None if timers.sync_ms is None else max(timers.sync_ms, until_ms)
+
+
 def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     return group.members.get(member_id) or ConsumerMember(member_id)
 
@@ -182,4 +190,5 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Any, int], None]] = {
     e.RegexResolutionStarted: _resolution_started,
     e.RegexResolutionEnded: _resolution_ended,
     e.ClassicDeadlinesSet: _classic_deadlines,
+    e.ExpiryDelayed: _expiry_delayed,
 }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from coterie.assignors.server_side import ServerAssignor
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.state import (
     ConsumerGroup,
@@ -15,7 +16,7 @@ from coterie.coordinator.consumer.state import (
     TopicId,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics import TopicsImage
 
 Target = frozenset[TopicIdPartition]
 NO_PARTITIONS: Target = frozenset()
@@ -31,10 +32,6 @@ class AssignedMember:
     target: Target = NO_PARTITIONS
     instance_id: str | None = None
     rack_id: str | None = None
-
-
-ServerAssignor = Callable[[list[AssignedMember], Mapping[TopicId, TopicImage]], Mapping[str, Target]]
-"""Members and topics by id to the partitions of each member; a member that is left out gets none."""
 
 
 def subscribed_names(subscription: ConsumerSubscription, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:

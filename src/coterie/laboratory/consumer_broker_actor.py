@@ -1,0 +1,85 @@
+"""The laboratory's broker with groups of the consumer protocol: it knows its topics, and checks these groups as well."""
+
+from __future__ import annotations
+
+from coterie.coordinator.commands import Command
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.events import OffsetStored
+from coterie.coordinator.outcome import Context, CoordinatorConfig
+from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.laboratory.broker_actor import Answer, BrokerActor, Durability
+from coterie.laboratory.consumer_group_checker import EpochChecker, check_loaded
+from coterie.laboratory.scenario_requests import topic_id_of
+from coterie.laboratory.world import World
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+
+
+class ConsumerBrokerActor(BrokerActor):
+    """``conversions`` counts the groups that changed their protocol, ``refused`` the commits of stale members."""
+
+    def __init__(
+        self, world: World, config: CoordinatorConfig, partitions: dict[str, int], durability: Durability
+    ) -> None:
+        self.topics = TopicsImage()
+        self.conversions = self.epochs_raised = 0
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._commit: tuple[OffsetCommitRequest, Context] | None = None
+        for topic, count in partitions.items():
+            self.set_partitions(topic, count)
+        super().__init__(world, config, partitions, durability)
+
+    def set_partitions(self, topic: str, count: int) -> None:
+        """Creates the topic, or gives it more partitions."""
+        image = TopicImage(topic, topic_id_of(topic), count)
+        version = self.topics.version + 1
+        created = self.topics.created_version if topic in self.topics.topics else version
+        self.topics = TopicsImage({**self.topics.topics, topic: image}, version, created)
+
+    def next_offset(self, partition: tuple[str, int]) -> int:
+        """Offsets rise whoever commits them."""
+        self._offsets[partition] = self._offsets.get(partition, 0) + 1
+        return self._offsets[partition]
+
+    def start(self) -> None:
+        self.epochs = EpochChecker()
+        super().start()
+
+    def context(self) -> Context:
+        return Context(self.now_ms(), topics=self.topics)
+
+    def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
+        ctx.topics = self.topics
+        if getattr(command, "member_id", None) == "":
+            ctx.fresh_id = self.world.fresh_id()
+        self._commit = (command, ctx) if isinstance(command, OffsetCommitRequest) else None
+        super().submit(command, ctx, answer)
+
+    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+        for step in steps:
+            self.epochs.check(step)
+        before = {type(step.event).__name__ for step in steps}
+        self.conversions += "GroupRemoved" in before or "GroupEpochRemoved" in before
+        self.epochs_raised += "GroupEpochStored" in before
+        if isinstance(decision.group, ConsumerGroup):
+            self._check_commit(decision, decision.group)
+        super()._kept(decision, steps)
+
+    def _check_commit(self, decision: Decision, group: ConsumerGroup) -> None:
+        """A commit that is accepted is never one of a partition that another member has."""
+        if self._commit is None:
+            return
+        request, _ = self._commit
+        for event in decision.outcome.events:
+            if isinstance(event, OffsetStored):
+                partition = (topic_id_of(event.topic), event.partition)
+                owner = group.owners.get(partition, request.member_id)
+                assert owner == request.member_id, (
+                    f"{request.member_id} committed {event.topic}-{event.partition}, which {owner} has"
+                )
+
+    def check_log(self) -> None:
+        super().check_log()
+        again = Shard(self.config)
+        self.log.load(again)
+        check_loaded(self.shard, again)
