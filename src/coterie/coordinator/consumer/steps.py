@@ -142,18 +142,18 @@ def _epoch_cause(group: ConsumerGroup, before: ConsumerMember, bump: bool, after
 def _update_target(
     group: ConsumerGroup,
     members: Mapping[str, ConsumerMember],
-    asking: ConsumerMember,
+    member: ConsumerMember,
     epoch: int,
     ctx: Context,
     config: CoordinatorConfig,
     outcome: Outcome,
 ) -> tuple[int, Target]:
-    """The epoch of the target assignment, new or not, and the asking's part of it. Within the interval the last one
+    """The epoch of the target assignment, new or not, and the member's part of it. Within the interval the last one
     stays, and the next heartbeat after it computes the new one: there is no timer."""
     interval_ms = config.consumer_group_assignment_interval_ms
     if group.assignment_epoch >= epoch or not may_compute(group, interval_ms, ctx.now_ms):
-        last = target_of(group, asking.member_id, asking.subscription.instance_id)
+        last = target_of(group, member.member_id, member.subscription.instance_id)
         return group.assignment_epoch, last
     target, events = compute_target(group, members, epoch, ctx.topics, config.consumer_group_assignors, ctx.now_ms)
     outcome.events += events
-    return epoch, target[asking.member_id]
+    return epoch, target[member.member_id]
