@@ -37,7 +37,7 @@ class ConsumerBrokerActor(BrokerActor):
         self.topics = TopicsImage({**self.topics.topics, topic: image}, version, created)
 
     def next_offset(self, partition: tuple[str, int]) -> int:
-        """Offsets rise whoever commits them."""
+        """The next offset to commit: it rises with every commit of any member."""
         self._offsets[partition] = self._offsets.get(partition, 0) + 1
         return self._offsets[partition]
 
