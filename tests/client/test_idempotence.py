@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from coterie.client import KafkaError, Producer
-from coterie.client.sequences import LAST_EPOCH
+from coterie.producing.sequences import LAST_EPOCH
 from coterie.testing import ErrorCode, LocalBroker
 
 
@@ -53,7 +53,7 @@ def test_after_the_last_epoch_comes_another_producer_id(coterie_broker: LocalBro
         async with producer(coterie_broker) as one:
             await sent(one, b"a")
             (first_id,) = producers_of(coterie_broker, 0)
-            one._sender._sequences.epoch = LAST_EPOCH
+            one._sender.machine.identity.current = (first_id, LAST_EPOCH)
             coterie_broker.fail("Produce", ErrorCode.MESSAGE_TOO_LARGE)
             with pytest.raises(KafkaError):
                 await sent(one, b"lost")

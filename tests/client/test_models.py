@@ -1,4 +1,4 @@
-"""The pure parts of the clients beside models: partitioner, sequence numbers, and positions over fetched batches."""
+"""The pure parts of the clients beside models: partitioner, and positions over fetched batches."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import struct
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from coterie.client.partitioner import murmur2, partition_for_key
-from coterie.client.sequences import LAST_EPOCH, SEQUENCES, Sequences
 from coterie.client.types import TopicPartition
 from coterie.consuming.position import Position
 from coterie.records.batch import BatchError, encode_batch, stamp
@@ -48,49 +46,6 @@ def test_murmur2_is_that_of_words_and_tail_bytes(data: bytes) -> None:
 @example(b"21", 7)  # its hash is negative in Java
 def test_a_key_has_one_partition_among_those_there_are(key: bytes, partitions: int) -> None:
     assert partition_for_key(key, partitions) == (murmur2(key) % 2**31) % partitions
-
-
-PARTITIONS = [("t", 0), ("t", 1), ("u", 0)]
-
-
-class SequencesBesideTheBroker(RuleBasedStateMachine):
-    """A broker takes a batch only with the next number under its producer id and epoch (KIP-98), 0 after a new one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sequences = Sequences()
-        self.expected: dict[tuple[str, int], tuple[int, int, int]] = {}
-        self.ids = 0
-
-    @rule(epoch=st.sampled_from([0, 1, LAST_EPOCH - 1, LAST_EPOCH]))
-    def identify(self, epoch: int) -> None:
-        self.ids += 1
-        self.sequences.identify(self.ids, epoch)
-
-    @precondition(lambda self: self.sequences.producer_id >= 0)
-    @rule(partition=st.sampled_from(PARTITIONS), count=st.sampled_from([1, 2, 500, SEQUENCES - 1]))
-    def take(self, partition: tuple[str, int], count: int) -> None:
-        who = self.sequences.producer_id, self.sequences.epoch
-        *last, number = self.expected.get(partition, (-1, -1, 0))
-        number = number if tuple(last) == who else 0
-        assert self.sequences.take(partition, count) == number
-        self.expected[partition] = (*who, (number + count) % 2**31)
-
-    @precondition(lambda self: self.sequences.producer_id >= 0)
-    @rule()
-    def lose(self) -> None:
-        before = self.sequences.producer_id, self.sequences.epoch
-        self.sequences.lost()
-        after = self.sequences.producer_id, self.sequences.epoch
-        assert after == ((-1, -1) if before[1] == LAST_EPOCH else (before[0], before[1] + 1))
-
-    @invariant()
-    def the_epoch_is_one(self) -> None:
-        assert -1 <= self.sequences.epoch <= LAST_EPOCH
-
-
-TestSequences = SequencesBesideTheBroker.TestCase
-TestSequences.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 
 
 @dataclass

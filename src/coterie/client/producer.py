@@ -73,7 +73,6 @@ class Producer(Generic[K, V]):
             self._transactions = TransactionManager(self._cluster, transactional_id)
         self._sender = Sender(self._cluster, acks, idempotent, self._transactions, self._batch_closed)
         self._partitioner: Partitioner | None = self.settings.partitioner
-        self._buffer_memory: int = self.settings.buffer_memory
         self._largest: int = self.settings.max_request_size
         self._sticky: dict[str, int] = {}
         self._partition_by_key: dict[tuple[bytes, int], int] = {}
@@ -129,19 +128,21 @@ class Producer(Generic[K, V]):
         if size > self._largest:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; max.request.size is less")
         count = self._counts.get(topic) or await self._partitions(topic)
-        if time.monotonic() >= self._refresh_due_s:
+        now_s = time.monotonic()
+        if now_s >= self._refresh_due_s:
             self._refresh_counts()
         partition = (
             self._choose(topic, key_bytes, count) if partition is None else arguments.integer(partition, "partition")
         )
         if not 0 <= partition < count:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
-        if self._sender.buffered_bytes + size > self._buffer_memory:
+        if not self._sender.has_room(size):
             await self._sender.until_room(size)
+            now_s = time.monotonic()
             if self._closed:
                 raise RuntimeError(CLOSED)
         at_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
-        delivery = self._sender.append(topic, partition, (at_ms, key_bytes, value_bytes, headers), size)
+        delivery = self._sender.append((topic, partition), (at_ms, key_bytes, value_bytes, headers), size, now_s)
         if on_delivery is not None:
             delivery.report_to(on_delivery)
         return delivery

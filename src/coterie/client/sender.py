@@ -1,44 +1,60 @@
-"""A producer's batches on their way: one of a partition in flight at a time, one request per leader, retried in order until
-delivery.timeout.ms. No error ends the task that sends: what goes wrong fails the batches that it is about."""
+"""A producer's machine (`coterie.producing`) on an event loop: its effects become requests, its ends futures. No error ends the
+sending: what goes wrong fails the batches that it is about."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coterie.client.batching import Acknowledged, Batch, Delivery, Item
+from coterie.client.batching import Delivery, error_of_failure, failure_of
 from coterie.client.cluster import Cluster
-from coterie.client.errors import KafkaError, check, unexpected
-from coterie.client.retrying import Retrying, backoff_of, pause_s
-from coterie.client.sequences import Sequences
+from coterie.client.errors import KafkaError, check
+from coterie.client.retrying import backoff_of
 from coterie.client.transactions import TransactionManager
 from coterie.client.types import TopicPartition
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
-from coterie.records.compression import CODEC_BY_NAME
-from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
+from coterie.producing.batch import Item, ProduceFailure, ProducerBatch, ProducerIdAndEpoch
+from coterie.producing.config import ProducingConfig
+from coterie.producing.effects import (
+    AddPartitions,
+    BatchEnded,
+    Effect,
+    ForgetLeaders,
+    GetProducerId,
+    LookUpLeaders,
+    SendProduce,
 )
+from coterie.producing.machine import ProducerMachine
+from coterie.records.compression import CODEC_BY_NAME
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
 
 NAMES_UP_TO = 11  # v12 means transactions of version 2 (KIP-890), from v13 on topics go by id
 ZSTD_FROM = 7
 END_S = 1.0  # in which cancelled tasks must end
-_failures = attrgetter("failures")
+
+
+class _Transaction:
+    """The producer's transaction as its machine sees it."""
+
+    def __init__(self, manager: TransactionManager) -> None:
+        self._manager = manager
+        self.transactional_id = manager.transactional_id
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        return self._manager.producer_id, self._manager.epoch
+
+    def has(self, partition: tuple[str, int]) -> bool:
+        return self._manager.has(TopicPartition(*partition))
 
 
 class Sender:
-    """``batch_closed(topic)`` is called when a batch is full or due."""
+    """``batch_closed(topic)`` is called when a batch takes no more records."""
 
     def __init__(
         self,
@@ -48,175 +64,151 @@ class Sender:
         transactions: TransactionManager | None,
         batch_closed: Callable[[str], None],
     ) -> None:
-        self.buffered_bytes = 0
-        self._cluster, self._settings = cluster, cluster.settings
-        self._acks, self._idempotent, self._transactions = acks, idempotent, transactions
-        self._batch_closed = batch_closed
-        self._codec = CODEC_BY_NAME[self._settings.compression_type]
-        self._batch_bytes: int = self._settings.batch_size
-        self._backoff, self._lookups = backoff_of(self._settings), Retrying(self._settings)
-        self._sequences = Sequences()
-        self._open: dict[TopicPartition, Batch] = {}
-        self._ready: dict[TopicPartition, deque[Batch]] = {}
-        self._in_flight: set[TopicPartition] = set()
+        self._cluster, self._settings, self._transactions = cluster, cluster.settings, transactions
+        settings = self._settings
+        self.config = ProducingConfig(
+            acks=acks,
+            is_idempotent=idempotent,
+            batch_size=settings.batch_size,
+            linger_ms=settings.linger_ms,
+            buffer_memory=settings.buffer_memory,
+            delivery_timeout_ms=settings.delivery_timeout_ms,
+            request_timeout_ms=settings.request_timeout_ms,
+            max_request_size=settings.max_request_size,
+            backoff=backoff_of(settings),
+            codec=CODEC_BY_NAME[settings.compression_type],
+        )
+        self.machine = ProducerMachine(
+            self.config,
+            lambda topic, partition: cluster.leader(topic, partition),
+            batch_closed,
+            None if transactions is None else _Transaction(transactions),
+        )
+        self.has_room, self._append = self.machine.accumulator.has_room, self.machine.append
+        self._results: dict[ProducerBatch, asyncio.Future[None]] = {}
         self._room = asyncio.Event()
-        self._wake = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_awake = False
         self._closed = False
-        self._sender: asyncio.Task[None] | None = None
-        self._lookup: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # -- batches ------------------------------------------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------------------------------
 
-    def append(self, topic: str, partition: int, item: Item, size: int) -> Delivery:
-        """Puts a record of about ``size`` bytes into the open batch of its partition."""
-        where = TopicPartition(topic, partition)
-        batch = self._open.get(where)
-        if batch is not None and batch.size + size > self._batch_bytes:
-            self._close_batch(where, batch)
-            batch = None
-        if batch is None:
-            batch = self._open[where] = Batch(where)
-            if self._sender is None:
-                self._sender = self._task(self._run())
-            self._wake.set()  # the sender may be asleep, and must begin to count linger.ms
-        batch.items.append(item)
-        batch.size += size
-        self.buffered_bytes += size
-        return Delivery(batch, len(batch.items) - 1)
+    def append(self, partition: tuple[str, int], item: Item, size: int, now_s: float) -> Delivery:
+        """Puts a record of about ``size`` bytes into the open batch of its partition; there is room for it. ``now_s`` of the
+        loop's clock."""
+        batch, index = self._append(partition, item, size, now_s * 1000)
+        if index:
+            return Delivery(batch, index, self._results[batch])
+        done = self._results[batch] = asyncio.get_running_loop().create_future()
+        self._wake()
+        return Delivery(batch, index, done)
 
     async def until_room(self, size: int) -> None:
         """Waits for room in buffer.memory, max.block.ms at most. Raises KafkaError."""
-        most, block_ms = self._settings.buffer_memory, self._settings.max_block_ms
-        if size > most:
+        block_ms = self._settings.max_block_ms
+        if size > self.config.buffer_memory:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; buffer.memory is less")
         try:
             async with asyncio.timeout(block_ms / 1000):
-                while self.buffered_bytes + size > most and not self._closed:
+                while not self.has_room(size) and not self._closed:
                     self._room.clear()
-                    self._wake.set()
+                    self.machine.flush()  # no batch waits for more records while there is no room for them
+                    self._wake()
                     await self._room.wait()
         except TimeoutError:
             text = f"buffer.memory had no room for the record within max.block.ms={block_ms}"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
-    def _close_batch(self, where: TopicPartition, batch: Batch) -> None:
-        del self._open[where]
-        self._ready.setdefault(where, deque()).append(batch)
-        self._batch_closed(where[0])
-        self._wake.set()
+    # -- the machine --------------------------------------------------------------------------------------------------
 
-    # -- sending ------------------------------------------------------------------------------------------------------
+    def _wake(self) -> None:
+        """Runs the machine at the next turn of the loop."""
+        if not self._is_awake:
+            self._is_awake = True
+            asyncio.get_running_loop().call_soon(self._run)
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _run(self, *arguments: Any) -> None:
+        """An input, its method first, or none; then what follows of it, and when to come again."""
+        self._is_awake = False
+        machine = self.machine
+        try:
+            if arguments:
+                arguments[0](*arguments[1:])
+            while effects := machine.next(_now_ms()):
+                for effect in effects:
+                    self._carry_out(effect)
+            due_ms = machine.next_deadline_ms(_now_ms())
+        except Exception as error:
+            for effect in machine.fail_waiting(failure_of(error)):
+                self._carry_out(effect)
+            due_ms = None
+        self._come_again(due_ms)
+
+    def _come_again(self, due_ms: float | None) -> None:
+        due_s = None if due_ms is None else due_ms / 1000
+        if self._timer is not None:
+            if due_s is not None and self._timer.when() == due_s:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due_s is not None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_at(due_s, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._run()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case SendProduce():
+                self._task(self._send(effect))
+            case BatchEnded(batch):
+                self._ended(batch)
+            case ForgetLeaders(topic):
+                self._cluster.forget(topic)
+            case LookUpLeaders(topics):
+                self._task(self._look_up_leaders(topics))
+            case GetProducerId():
+                self._task(self._get_producer_id())
+            case AddPartitions(partitions):
+                self._task(self._add_partitions(partitions))
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
 
-    async def _run(self) -> None:
-        linger_s = self._settings.linger_ms / 1000
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(linger_s if self._open else None):
-                    await self._wake.wait()
-            self._wake.clear()
-            try:
-                now_s = time.monotonic()
-                for where, batch in list(self._open.items()):
-                    if now_s - batch.created_s >= linger_s:
-                        self._close_batch(where, batch)
-                self._drain()
-            except Exception as error:
-                for where, queue in self._ready.items():
-                    while queue and where not in self._in_flight and self._failed(queue[0], unexpected(error)):
-                        pass
-
-    def _drain(self) -> None:
-        """Sends the first ready batch of every partition that has none in flight, one request per leader."""
-        by_leader: dict[int, list[Batch]] = {}
-        leaderless: set[str] = set()
-        for where, queue in self._ready.items():
-            if queue and where not in self._in_flight:
-                leader = self._cluster.leader(*where)
-                if leader is None or leader < 0:
-                    leaderless.add(where[0])
-                else:
-                    by_leader.setdefault(leader, []).append(queue[0])
-        for leader, batches in by_leader.items():
-            self._in_flight.update(b.topic_partition for b in batches)
-            self._task(self._send(leader, batches))
-        if leaderless and (self._lookup is None or self._lookup.done()):
-            self._lookup = self._task(self._find_leaders(leaderless))
-
-    async def _find_leaders(self, topics: set[str]) -> None:
-        """Asks for the leaders of batches that have none; one that stays without is given up after delivery.timeout.ms."""
-        errors = {t: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {t}") for t in topics}
-        try:
-            for name, info in (await self._cluster.refresh(topics)).items():
-                errors[name] = KafkaError(info.error or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}")
-        except KafkaError as error:
-            errors = dict.fromkeys(topics, error)
-        except Exception as error:
-            errors = dict.fromkeys(topics, unexpected(error))
-        is_waiting = False
-        for where, queue in self._ready.items():
-            if where[0] in topics and where not in self._in_flight and not self._has_leader(where):
-                while queue and self._failed(queue[0], errors[where[0]]):
-                    pass
-                is_waiting = is_waiting or bool(queue)
-        if is_waiting:
-            await self._lookups.pause()
-        else:
-            self._lookups.succeeded()
-        self._lookup = None
-        self._wake.set()
-
-    def _has_leader(self, where: TopicPartition) -> bool:
-        leader = self._cluster.leader(*where)
-        return leader is not None and leader >= 0
-
-    async def _send(self, leader: int, batches: list[Batch]) -> None:
-        """One try; a batch that may succeed later stays in flight for its pause, so that it is not tried at once."""
-        results: dict[Batch, Acknowledged | KafkaError] = {}
-        try:
-            results = await self._answer(leader, batches)
-        except KafkaError as error:
-            results = dict.fromkeys(batches, error)
-        except Exception as error:
-            results = dict.fromkeys(batches, unexpected(error))
-        retried = [b for b in batches if not self._settled(b, results[b])]
-        self._free(b for b in batches if b not in retried)
-        retried.sort(key=_failures)
-        for failures, together in groupby(retried, _failures):
-            self._task(self._free_later(failures, list(together)))
-
-    async def _free_later(self, failures: int, batches: list[Batch]) -> None:
-        """After the pause of batches that failed so often: batches that fail together are sent again together."""
-        for batch in batches:
-            batch.failures += 1
-        await asyncio.sleep(pause_s(self._backoff, failures))
-        self._free(batches)
-
-    def _free(self, batches: Iterable[Batch]) -> None:
-        self._in_flight.difference_update(b.topic_partition for b in batches)
-        self._wake.set()
-
-    async def _answer(self, leader: int, batches: list[Batch]) -> dict[Batch, Acknowledged | KafkaError]:
-        """Offset and time, or the error, of each batch. Raises KafkaError where all have the same."""
+    def _ended(self, batch: ProducerBatch) -> None:
+        self._room.set()
         if self._transactions is not None:
-            await self._transactions.add([b.topic_partition for b in batches])
-        elif self._idempotent and self._sequences.producer_id < 0:
-            await self._get_producer_id()
-        request = self._request(batches)
-        connection = await self._cluster.connection(leader)
-        self._check_codec(connection.version_of(ProduceRequest))
-        if self._acks == 0:
-            connection.tell(request)
-            return dict.fromkeys(batches, (-1, -1))
-        response = await connection.request(request, ProduceResponse, self._cluster.timeout_s, highest=NAMES_UP_TO)
-        answered = {(t.name, p.index): p for t in response.responses for p in t.partition_responses}
-        return {b: _result(answered.get((b.topic, b.partition))) for b in batches}
+            for _, result in batch.results:
+                if isinstance(result, ProduceFailure):
+                    self._transactions.failed(error_of_failure(result))
+        done = self._results.pop(batch)
+        if not done.done():
+            done.set_result(None)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def _send(self, effect: SendProduce) -> None:
+        machine, token = self.machine, effect.token
+        try:
+            connection = await self._cluster.connection(effect.node_id)
+            self._check_codec(connection.version_of(ProduceRequest))
+            if self.config.acks == 0:
+                connection.tell(effect.request)
+                response = None
+            else:
+                timeout_s = self._cluster.timeout_s
+                response = await connection.request(effect.request, ProduceResponse, timeout_s, highest=NAMES_UP_TO)
+        except Exception as error:
+            self._run(machine.request_failed, token, failure_of(error), _now_ms(), _jitter())
+        else:
+            if response is None:
+                self._run(machine.sent, token, _now_ms())
+            else:
+                self._run(machine.produced, token, response, _now_ms(), _jitter())
 
     def _check_codec(self, version: int) -> None:
         """An older broker would store what its consumers cannot read (KIP-110). Raises KafkaError."""
@@ -224,74 +216,42 @@ class Sender:
             text = "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
 
+    async def _look_up_leaders(self, topics: frozenset[str]) -> None:
+        errors = {t: failure_of(KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {t}")) for t in topics}
+        try:
+            for name, info in (await self._cluster.refresh(topics)).items():
+                code = info.error or ErrorCode.LEADER_NOT_AVAILABLE
+                errors[name] = failure_of(KafkaError(code, f"topic {name}"))
+        except Exception as error:
+            errors = dict.fromkeys(topics, failure_of(error))
+        self._run(self.machine.leaders_looked_up, errors, _now_ms(), _jitter())
+
     async def _get_producer_id(self) -> None:
-        response = await self._cluster.request(InitProducerIdRequest(None, 0))
-        check(response.error_code)
-        self._sequences.identify(response.producer_id, response.producer_epoch)
+        try:
+            response = await self._cluster.request(InitProducerIdRequest(None, 0))
+            check(response.error_code)
+        except Exception as error:
+            self._run(self.machine.not_identified, failure_of(error), _now_ms(), _jitter())
+        else:
+            self._run(self.machine.identified, (response.producer_id, response.producer_epoch), _now_ms())
 
-    def _request(self, batches: list[Batch]) -> ProduceRequest:
-        topics: dict[str, TopicProduceData] = {}
-        transactional_id, attributes = None, 0
-        if self._transactions is not None:
-            self._sequences.identify(self._transactions.producer_id, self._transactions.epoch)
-            transactional_id, attributes = self._transactions.transactional_id, TRANSACTIONAL_BIT
-        for batch in batches:
-            if not batch.encoded:
-                where = batch.topic_partition
-                if self._idempotent:
-                    batch.sequence = self._sequences.take(where, len(batch.items))
-                batch.encoded = encode_batch(
-                    batch.items,
-                    codec=self._codec,
-                    producer_id=self._sequences.producer_id,
-                    producer_epoch=self._sequences.epoch,
-                    base_sequence=batch.sequence,
-                    attributes=attributes,
-                )
-            topic = topics.setdefault(batch.topic, TopicProduceData(batch.topic))
-            topic.partition_data.append(PartitionProduceData(batch.partition, batch.encoded))
-        return ProduceRequest(transactional_id, self._acks, int(self._cluster.timeout_s * 1000), list(topics.values()))
-
-    def _settled(self, batch: Batch, result: Acknowledged | KafkaError) -> bool:
-        """Whether the batch is at its end, acknowledged or failed."""
-        if isinstance(result, KafkaError):
-            if result.retriable:
-                self._cluster.forget(batch.topic)  # its leader may have moved
-            return self._failed(batch, result)
-        self._remove(batch)
-        if not batch.done.done():
-            batch.done.set_result(result)
-        return True
-
-    def _failed(self, batch: Batch, error: KafkaError) -> bool:
-        """A retriable error leaves the batch at the head of its queue, until delivery.timeout.ms; then False."""
-        late = time.monotonic() - batch.created_s > self._settings.delivery_timeout_ms / 1000
-        if error.retriable and not late:
-            return False
-        self._remove(batch)
-        if self._transactions is not None:
-            self._transactions.failed(error)
-        elif batch.sequence >= 0:
-            self._sequences.lost()
-        if not batch.done.done():
-            batch.done.set_exception(error)
-        return True
-
-    def _remove(self, batch: Batch) -> None:
-        self._ready[batch.topic_partition].popleft()
-        self.buffered_bytes -= batch.size
-        self._room.set()
+    async def _add_partitions(self, partitions: frozenset[tuple[str, int]]) -> None:
+        assert self._transactions is not None
+        try:
+            await self._transactions.add([TopicPartition(*p) for p in partitions])
+        except Exception as error:
+            self._run(self.machine.partitions_refused, failure_of(error), _now_ms(), _jitter())
+        else:
+            self._run(self.machine.partitions_added)
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:
         """Returns once everything appended so far is acknowledged or has failed."""
-        for where, batch in list(self._open.items()):
-            self._close_batch(where, batch)
-        self._wake.set()
-        pending = [batch.done for queue in self._ready.values() for batch in queue]
-        if pending:
-            await asyncio.wait(pending)
+        self.machine.flush()
+        self._run()
+        if self._results:
+            await asyncio.wait(list(self._results.values()))
         await asyncio.sleep(0)  # so that callbacks of deliveries have run
 
     async def close(self, timeout_s: float) -> None:
@@ -303,19 +263,19 @@ class Sender:
                 async with asyncio.timeout(timeout_s):
                     await self.flush()
         finally:
-            for batch in [*self._open.values(), *(b for queue in self._ready.values() for b in queue)]:
-                if not batch.done.done():
-                    text = "the producer was closed before the record was acknowledged"
-                    batch.done.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
+            text = "the producer was closed before the record was acknowledged"
+            for effect in self.machine.fail_all(ProduceFailure(ErrorCode.REQUEST_TIMED_OUT, text)):
+                self._carry_out(effect)
+            self._come_again(None)
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=END_S)
 
 
-def _result(answered: PartitionProduceResponse | None) -> Acknowledged | KafkaError:
-    if answered is None:
-        return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the broker's answer does not name the partition")
-    if answered.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-        return answered.base_offset, answered.log_append_time_ms
-    return KafkaError(error_of(answered.error_code), answered.error_message)
+def _now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _jitter() -> float:
+    return random.uniform(-1, 1)

@@ -22,7 +22,7 @@ class Accumulator:
         self.busy: dict[TopicPartition, PartitionQueue] = {}
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._config, self._batch_closed = config, batch_closed
-        self._batch_size = config.batch_size
+        self._batch_size, self._buffer_memory = config.batch_size, config.buffer_memory
 
     def append(self, partition: TopicPartition, item: Item, size: int, now_ms: float) -> tuple[ProducerBatch, int]:
         """Puts a record of about ``size`` bytes into the open batch of its partition. Returns the batch and the number of the
@@ -30,14 +30,13 @@ class Accumulator:
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = PartitionQueue(partition)
-        if queue.is_open and queue.batches[-1].size + size > self._batch_size:
+        batch = queue.open
+        if batch is not None and batch.size + size > self._batch_size:
             self.close(queue)
-        if queue.is_open:
-            batch = queue.batches[-1]
-        else:
-            batch = ProducerBatch(partition, now_ms)
+            batch = None
+        if batch is None:
+            batch = queue.open = ProducerBatch(partition, now_ms)
             queue.batches.append(batch)
-            queue.is_open = True
             self.busy[partition] = queue
         items = batch.items
         items.append(item)
@@ -47,18 +46,18 @@ class Accumulator:
 
     def has_room(self, size: int) -> bool:
         """Whether buffer.memory has room for a record of ``size`` bytes."""
-        return self.buffered_bytes + size <= self._config.buffer_memory
+        return self.buffered_bytes + size <= self._buffer_memory
 
     def close(self, queue: PartitionQueue) -> None:
         """The open batch takes no more records."""
-        if queue.is_open:
-            queue.is_open = queue.is_ready = False
+        if queue.open is not None:
+            queue.open, queue.is_ready = None, False
             self._batch_closed(queue.partition[0])
 
     def flush(self) -> None:
         """No batch waits for linger.ms."""
         for queue in self.busy.values():
-            queue.is_ready = queue.is_open
+            queue.is_ready = queue.open is not None
 
     def remove(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """A batch at its end."""

@@ -134,7 +134,10 @@ class ProducerBatch:
 
     def result_of(self, index: int) -> tuple[int, int] | ProduceFailure:
         """Offset and time of the append (ms, -1: its own) of a record, or its failure. Only of a whole batch at its end."""
-        first, result = max((entry for entry in self.results if entry[0] <= index), key=_first_of)
+        results = self.results
+        first, result = results[0]
+        if len(results) > 1:
+            first, result = max((entry for entry in results if entry[0] <= index), key=_first_of)
         if isinstance(result, ProduceFailure):
             return result.of_record(index - first)
         base_offset, log_append_time_ms = result

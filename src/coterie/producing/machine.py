@@ -16,7 +16,6 @@ from coterie.producing.accumulator import FOREVER_MS, Accumulator, BatchClosed
 from coterie.producing.batch import (
     Acknowledged,
     BatchResult,
-    Item,
     ProduceFailure,
     ProducerBatch,
     ProducerIdAndEpoch,
@@ -87,6 +86,7 @@ class ProducerMachine:
     ) -> None:
         self.config = config
         self.accumulator = Accumulator(config, batch_closed)
+        self.append = self.accumulator.append  # the driver checks buffer.memory before
         self.identity = CurrentProducer()
         self._leader_of, self._transaction = leader_of, transaction
         self._requests: dict[int, tuple[int, list[ProducerBatch]]] = {}
@@ -100,25 +100,23 @@ class ProducerMachine:
 
     # -- inputs from the user ---------------------------------------------------------------------------------------------
 
-    def append(self, partition: TopicPartition, item: Item, size: int, now_ms: float) -> tuple[ProducerBatch, int]:
-        """As `Accumulator.append`; the driver checks buffer.memory before."""
-        return self.accumulator.append(partition, item, size, now_ms)
-
     def flush(self) -> None:
         """What was appended is sent without waiting for linger.ms."""
         self.accumulator.flush()
 
-    def fail_all(self, failure: ProduceFailure) -> None:
-        """Fails every batch, also in flight."""
+    def fail_all(self, failure: ProduceFailure) -> list[Effect]:
+        """Fails every batch, also in flight. Returns the effects."""
         for queue in list(self.accumulator.busy.values()):
             for batch in list(queue.batches):
                 self._end(queue, batch, failure)
+        return self._taken()
 
-    def fail_waiting(self, failure: ProduceFailure) -> None:
-        """Fails every batch that is not in flight."""
+    def fail_waiting(self, failure: ProduceFailure) -> list[Effect]:
+        """Fails every batch that is not in flight. Returns the effects: it may be `next` that fails."""
         for queue in list(self.accumulator.busy.values()):
             for batch in list(queue.not_in_flight()):
                 self._end(queue, batch, failure)
+        return self._taken()
 
     # -- inputs from the driver -------------------------------------------------------------------------------------------
 
@@ -189,6 +187,9 @@ class ProducerMachine:
             self._stale.clear()
         else:
             self._drain(now_ms)
+        return self._taken()
+
+    def _taken(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
 
@@ -249,7 +250,7 @@ class ProducerMachine:
         for queue in queues:
             batch = queue.next_to_send(now_ms, self.config.max_in_flight)
             assert batch is not None, "a ready partition has a batch to send"
-            if batch is queue.batches[-1]:
+            if batch is queue.open:
                 self.accumulator.close(queue)
             if self.config.is_idempotent and batch.sequence < 0:
                 batch.number(queue.sequence.producer, *queue.sequence.take(len(batch.items)))

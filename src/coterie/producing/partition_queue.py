@@ -23,12 +23,12 @@ from coterie.producing.sequences import PartitionSequence
 class PartitionQueue:
     """``in_flight`` counts requests with a batch of it, also of expired batches."""
 
-    __slots__ = ("batches", "in_flight", "is_open", "is_ready", "partition", "sequence")
+    __slots__ = ("batches", "in_flight", "is_ready", "open", "partition", "sequence")
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.batches: deque[ProducerBatch] = deque()
-        self.is_open = False  # the last batch takes records
+        self.open: ProducerBatch | None = None  # the last batch, while it takes records
         self.is_ready = False  # the open batch is to be sent without waiting for linger.ms
         self.in_flight = 0
         self.sequence = PartitionSequence()
@@ -55,8 +55,7 @@ class PartitionQueue:
 
     def is_due(self, batch: ProducerBatch, now_ms: float, linger_ms: float) -> bool:
         """Whether it waits no longer for more records."""
-        is_open = self.is_open and batch is self.batches[-1]
-        return not is_open or self.is_ready or now_ms - batch.created_ms >= linger_ms
+        return batch is not self.open or self.is_ready or now_ms - batch.created_ms >= linger_ms
 
     def not_in_flight(self) -> Iterator[ProducerBatch]:
         """In order."""
@@ -86,8 +85,8 @@ class PartitionQueue:
 
     def remove(self, batch: ProducerBatch) -> None:
         """A batch at its end; most often the first."""
-        if self.is_open and batch is self.batches[-1]:
-            self.is_open = self.is_ready = False
+        if batch is self.open:
+            self.open, self.is_ready = None, False
         self.batches.remove(batch)
 
     @property
