@@ -120,10 +120,6 @@ class TransactionManager:
         """Whether the partition takes part in the open transaction."""
         return self._machine.has(partition)
 
-    def has(self, partition: TopicPartition) -> bool:
-        """Whether the partition takes part in the open transaction."""
-        return partition in self._partitions
-
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Has these partitions take part, before anything is written to them. Raises KafkaError."""
         token = self._machine.add(partitions, _now_ms())
