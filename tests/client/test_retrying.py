@@ -30,7 +30,8 @@ T0 = TopicPartition("t", 0)
 PAUSES_MS = [10, 20, 40, 50, 50, 50]
 SETTINGS = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "50"}
 OURS = ("coterie.client.", "coterie.pipeline.")
-DRIVERS = ("coterie.pipeline.range_reader",)  # of machines: they sleep until the machine's deadline
+# Drivers of machines sleep until the machine's deadline.
+DRIVERS = ("coterie.client.offsets", "coterie.pipeline.offset_lookups", "coterie.pipeline.range_reader")
 MACHINES = ("coterie.consuming.",)  # they keep their pauses by themselves: a test of tests/consuming
 
 
@@ -50,7 +51,7 @@ def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return pause_ms
 
     async def pause(delay_s: float, result: Any = None) -> Any:
-        if delay_s <= 0 or not is_ours():
+        if delay_s <= 0 or not is_ours() or is_ours(DRIVERS):
             return await sleep(delay_s, result)
         pauses_ms.append(round(delay_s * 1000, 6))
         return await sleep(0, result)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+import time
 from collections.abc import Iterable, Mapping
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check
-from coterie.client.retrying import Retrying
+from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.commit_requests import commit_request, first_error
+from coterie.consuming.fetch_effects import RefreshMetadata
+from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -42,44 +42,56 @@ async def list_offsets(
     """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
     the first open transaction begins. ``wait``: what may pass is retried until request.timeout.ms, a topic that no broker
     knows for NEW_TOPIC_S. Raises KafkaError."""
-    retrying = Retrying(cluster.settings)
-    while True:
-        try:
-            return await _list_once(cluster, timestamps, committed)
-        except KafkaError as error:
-            is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            limit_s = min(cluster.timeout_s, NEW_TOPIC_S) if is_unknown else cluster.timeout_s
-            if not wait or not error.retriable:
-                raise
-            for topic, _ in timestamps:
-                cluster.forget(topic)
-            if not await retrying.pause(limit_s):
-                raise
+    wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
+    config = LookupConfig(
+        timeout_ms=cluster.timeout_s * 1000 if wait else 0,
+        unknown_topic_timeout_ms=NEW_TOPIC_S * 1000,
+        committed_only=committed,
+        backoff=backoff_of(cluster.settings),
+    )
+    lookup = OffsetLookup(wanted, config, cluster.known, _now_ms())
+    errors: dict[ErrorCode, KafkaError] = {}
+    while not lookup.is_done:
+        for effect in lookup.next(_now_ms()):
+            await _carry_out(cluster, lookup, effect, errors)
+        deadline_ms = lookup.next_deadline_ms()
+        if deadline_ms is not None:
+            await asyncio.sleep(max(deadline_ms - _now_ms(), 0) / 1000)
+    if lookup.failure is not None:
+        code, partition = lookup.failure.code, str(lookup.failure)
+        raise errors[code] if code in errors and not partition else KafkaError(code, partition or None)
+    return lookup.offsets
 
 
-async def _list_once(cluster: Cluster, timestamps: ByPartition[int], committed: bool) -> dict[TopicPartition, int]:
-    infos = await cluster.topics({t for t, _ in timestamps})
-    by_leader: dict[int, dict[str, ListOffsetsTopic]] = {}
-    for (topic, partition), timestamp in timestamps.items():
-        leader = cluster.leader(topic, partition)
-        if leader is None:
-            error = infos[topic].error if topic in infos else ErrorCode.NONE
-            raise KafkaError(error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
-        topics = by_leader.setdefault(leader, {})
-        asked = ListOffsetsPartition(partition, timestamp=timestamp)
-        topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(asked)
-    offsets: dict[TopicPartition, int] = {}
-    for leader, asked_topics in by_leader.items():
-        connection = await cluster.connection(leader)
-        request = ListOffsetsRequest(isolation_level=int(committed), topics=list(asked_topics.values()))
-        response = await connection.request(request, ListOffsetsResponse, cluster.timeout_s)
-        for answered in response.topics:
-            for p in answered.partitions:
-                check(p.error_code, f"{answered.name}-{p.partition_index}")
-                offsets[TopicPartition(answered.name, p.partition_index)] = p.offset
-    for topic, partition in timestamps.keys() - offsets.keys():
-        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the broker's answer does not name {topic}-{partition}")
-    return offsets
+async def _carry_out(
+    cluster: Cluster,
+    lookup: OffsetLookup,
+    effect: SendListOffsets | RefreshMetadata,
+    errors: dict[ErrorCode, KafkaError],
+) -> None:
+    """``errors``: the last one of each code that a request as a whole ended with. Raises KafkaError that is not retriable."""
+    try:
+        if isinstance(effect, SendListOffsets):
+            response: ListOffsetsResponse = await cluster.request(effect.request, effect.node_id)
+        else:
+            await cluster.refresh(effect.topics)
+    except KafkaError as error:
+        if not error.retriable:
+            raise
+        errors[error.code] = error
+        if isinstance(effect, SendListOffsets):
+            lookup.failed(effect, error.code, _now_ms(), random.uniform(-1, 1))
+        else:
+            lookup.metadata_refreshed(effect, _now_ms(), random.uniform(-1, 1), error.code)
+        return
+    if isinstance(effect, SendListOffsets):
+        lookup.answered(effect, response, _now_ms(), random.uniform(-1, 1))
+    else:
+        lookup.metadata_refreshed(effect, _now_ms(), random.uniform(-1, 1))
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000
 
 
 async def diverged(

@@ -9,19 +9,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from coterie.client.blocking_socket import Awaited, BrokerSocket
-from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError, check
+from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import Address, ClusterMetadata
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.position import Position, Stored
 from coterie.consuming.record import TopicPartition
+from coterie.pipeline.offset_lookups import looked_up
+from coterie.pipeline.offsets import EARLIEST
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import FETCH_NAMES_UP_TO, patiently
+from coterie.pipeline.topics import FETCH_NAMES_UP_TO
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.list_offsets import ListOffsetsResponse
 
 FETCH_BYTES = 8 * 1024 * 1024
 
@@ -167,12 +170,12 @@ class RangeReader:
         self._machine.failed(sent, error.code, _now_ms(), _jitter())
 
     def _refresh(self, refresh: RefreshMetadata) -> None:
-        self._look_up_leader(sorted(refresh.topics))
+        self._look_up_leaders(refresh.topics)
         self._machine.metadata_refreshed(refresh, _now_ms(), _jitter())
 
-    def _look_up_leader(self, topics: list[str]) -> None:
+    def _look_up_leaders(self, topics: frozenset[str]) -> None:
         """From the leader that is known, or else a bootstrap server; where none answers, the leader stays."""
-        request = self.known.metadata_request(topics)
+        request = self.known.metadata_request(sorted(topics))
         for address in self.known.addresses(self._settings.bootstrap()):
             try:
                 response = self._sockets.at(address).request(request)
@@ -184,23 +187,18 @@ class RangeReader:
 
     def first_offset(self) -> int:
         """The first one that the partition's log still has. Raises KafkaError at the timeout."""
-        return patiently(self._settings, self._first_offset, self._forget_leader)
+        wanted = {self._partition: EARLIEST}
+        return looked_up(wanted, self._settings, self.known, self._list_offsets, self._look_up_leaders)[self._partition]
 
-    def _first_offset(self) -> int:
-        address = self.known.leader_address(*self._partition)
-        if address is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self._partition.topic}-{self._partition.partition}")
-        wanted = ListOffsetsTopic(
-            self._partition.topic, [ListOffsetsPartition(self._partition.partition, timestamp=-2)]
-        )
-        response = self._sockets.at(address).request(ListOffsetsRequest(topics=[wanted]))
-        partition = response.topics[0].partitions[0]
-        check(partition.error_code, f"{self._partition.topic}-{self._partition.partition}")
-        return int(partition.offset)
-
-    def _forget_leader(self) -> None:
-        self._sockets.forget(self.known.leader_address(*self._partition))
-        self._look_up_leader([self._partition.topic])
+    def _list_offsets(self, sent: SendListOffsets) -> ListOffsetsResponse:
+        address = self.known.address(sent.node_id)
+        assert address is not None
+        try:
+            response: ListOffsetsResponse = self._sockets.at(address).request(sent.request)
+        except KafkaError:
+            self._sockets.forget(address)
+            raise
+        return response
 
     def _forget(self, node_id: int) -> None:
         self._sockets.forget(self.known.address(node_id))

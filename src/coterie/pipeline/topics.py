@@ -15,13 +15,15 @@ from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.consuming.commit_requests import commit_request
+from coterie.consuming.offset_lookup import SendListOffsets
+from coterie.pipeline.offset_lookups import looked_up
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options import OptionError, SourceOptions
 from coterie.pipeline.planning import OffsetRange, divide
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.list_offsets import ListOffsetsResponse
 
 R = TypeVar("R")
 FETCH_NAMES_UP_TO = 12
@@ -146,24 +148,25 @@ class TopicReader:
 
     def offsets_of(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Offsets for timestamps; -1 is the end, -2 the start."""
-        return self._patiently(lambda: self._offsets_of(wanted))
+        offsets = looked_up(wanted, self._settings, self._known, self._list_offsets, self._refresh)
+        return {(topic, partition): offset for (topic, partition), offset in offsets.items()}
 
-    def _offsets_of(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        by_leader: dict[Address, dict[str, ListOffsetsTopic]] = {}
-        for (topic, partition), timestamp in wanted.items():
-            entry = by_leader.setdefault(self._leader((topic, partition)), {}).setdefault(
-                topic, ListOffsetsTopic(topic)
-            )
-            entry.partitions.append(ListOffsetsPartition(partition, timestamp=timestamp))
-        offsets: dict[TopicPartition, int] = {}
-        isolation = int(self._settings.committed_only)
-        for leader, topics in by_leader.items():
-            response = self._socket(leader).request(ListOffsetsRequest(-1, isolation, list(topics.values())))
-            for answered in response.topics:
-                for p in answered.partitions:
-                    check(p.error_code, f"{answered.name}-{p.partition_index}")
-                    offsets[answered.name, p.partition_index] = p.offset
-        return offsets
+    def _list_offsets(self, sent: SendListOffsets) -> ListOffsetsResponse:
+        try:
+            response: ListOffsetsResponse = self._socket(self._known.address(sent.node_id)).request(sent.request)
+        except KafkaError:
+            self.close()
+            raise
+        return response
+
+    def _refresh(self, topics: frozenset[str]) -> None:
+        try:
+            response = self._socket().request(self._known.metadata_request(sorted(topics)))
+        except KafkaError:
+            self.close()
+            raise
+        check(response.error_code)
+        self._known.metadata_received(response, time.monotonic() * 1000)
 
     def ends(self) -> dict[TopicPartition, int]:
         """The end of every partition that there is now."""

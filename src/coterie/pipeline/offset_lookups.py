@@ -1,0 +1,73 @@
+"""The driver of a lookup of offsets (`consuming/offset_lookup`) over blocking sockets."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from coterie.client.errors import KafkaError
+from coterie.client.retrying import backoff_of
+from coterie.client.settings import ClientSettings
+from coterie.client.types import ByPartition
+from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.fetch_effects import RefreshMetadata
+from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
+from coterie.consuming.record import TopicPartition
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.list_offsets import ListOffsetsResponse
+
+
+def looked_up(
+    timestamps: ByPartition[int],
+    settings: ClientSettings,
+    known: ClusterMetadata,
+    send: Callable[[SendListOffsets], ListOffsetsResponse],
+    refresh: Callable[[frozenset[str]], None],
+) -> dict[TopicPartition, int]:
+    """The offset for each timestamp. ``send`` and ``refresh`` (of topics' metadata, into ``known``) raise KafkaError. Errors
+    that pass are retried for default.api.timeout.ms, but not a topic that no broker knows. Raises KafkaError."""
+    config = LookupConfig(
+        timeout_ms=settings.default_api_timeout_ms,
+        unknown_topic_timeout_ms=0,
+        committed_only=settings.committed_only,
+        backoff=backoff_of(settings),
+    )
+    wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
+    lookup = OffsetLookup(wanted, config, known, _now_ms())
+    errors: dict[ErrorCode, KafkaError] = {}
+    while not lookup.is_done:
+        for effect in lookup.next(_now_ms()):
+            try:
+                if isinstance(effect, SendListOffsets):
+                    lookup.answered(effect, send(effect), _now_ms(), _jitter())
+                else:
+                    refresh(effect.topics)
+                    lookup.metadata_refreshed(effect, _now_ms(), _jitter())
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                errors[error.code] = error
+                _report(lookup, effect, error.code)
+        deadline_ms = lookup.next_deadline_ms()
+        if deadline_ms is not None:
+            time.sleep(max(deadline_ms - _now_ms(), 0) / 1000)
+    if lookup.failure is not None:
+        code, partition = lookup.failure.code, str(lookup.failure)
+        raise errors[code] if code in errors and not partition else KafkaError(code, partition or None)
+    return lookup.offsets
+
+
+def _report(lookup: OffsetLookup, effect: SendListOffsets | RefreshMetadata, code: ErrorCode) -> None:
+    if isinstance(effect, SendListOffsets):
+        lookup.failed(effect, code, _now_ms(), _jitter())
+    else:
+        lookup.metadata_refreshed(effect, _now_ms(), _jitter(), code)
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def _jitter() -> float:
+    return random.uniform(-1, 1)
