@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coterie.conformance.story import StoryResult
 
 ASSIGNOR_CASES = 5_000
+CONSUMER_GROUP_STORIES = 250
 CANNOT_RUN_EXIT = 3
 STEPS_SHOWN = 12
 DIFFERENCES_SHOWN = 20
@@ -164,6 +165,24 @@ def _assignors(options: PartOptions) -> Figures:
     return {"assignors": by_name, "assignor_seconds": seconds, "failed": failed}
 
 
+def _consumer_groups(options: PartOptions) -> Figures:
+    from coterie.conformance.consumer_groups import run_consumer_groups
+
+    report = run_consumer_groups(
+        options.version, CONSUMER_GROUP_STORIES, options.seed, options.folder / "consumer-groups"
+    )
+    for failure in report.failures:
+        write_line(failure, color="red", err=True)
+    figures = {"stories": report.stories, "steps": report.steps, "failed": len(report.failures)}
+    return {"consumer_groups": figures, "failed": len(report.failures)}
+
+
+def _consumer_groups_sentences(figures: Figures) -> list[str]:
+    counts = figures["consumer_groups"]
+    steps = f"{quantity(counts['steps'], 'request')} in {quantity(counts['stories'], 'story', 'stories')}"
+    return [f"  consumer groups (KIP-848): {steps}, {counts['failed']} with another response"]
+
+
 def _assignors_sentences(figures: Figures) -> list[str]:
     lines = [
         f"  assignor {name}: {quantity(a['cases'], 'random group')}, {a['same']} the same, {a['better_balanced']} better "
@@ -286,6 +305,7 @@ def _certify_sentences(figures: Figures) -> list[str]:
 KAFKA_PARTS: dict[str, KafkaPart] = {
     "format": KafkaPart(_format, _format_sentences),
     "assignors": KafkaPart(_assignors, _assignors_sentences, NEWER),
+    "consumer-groups": KafkaPart(_consumer_groups, _consumer_groups_sentences, ("4.3.0",)),
     "client": KafkaPart(_client, _client_sentences, NEWER),
     "requests": KafkaPart(_requests, _requests_sentences),
     "tools": KafkaPart(_tools, _tools_sentences, NEWER),

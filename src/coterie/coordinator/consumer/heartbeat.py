@@ -59,7 +59,8 @@ def _decide(
 ) -> Outcome:
     check_request(request, ctx.api_version, config.consumer_group_assignors)
     if not exists and request.member_epoch != JOIN_GROUP_EPOCH:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group.group_id} not found.")
+        kind = "Group" if request.member_epoch < JOIN_GROUP_EPOCH else "Consumer group"
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group.group_id} not found.")
     if request.member_epoch in (LEAVE_GROUP_EPOCH, LEAVE_GROUP_STATIC_EPOCH):
         return decide_consumer_leave(group, request, ctx, config)
     refuse_full(group, request.member_id, config.consumer_group_max_size)
