@@ -20,7 +20,7 @@ from coterie.cli.demo import _write_results
 from coterie.cli.json_documents import json_documents
 from coterie.client.blocking import BlockingConsumer, BlockingProducer
 from coterie.client.group_explanation import GroupExplanation
-from coterie.console.page import Section
+from coterie.console.page import Markup, Section
 from coterie.demo.checks import Check
 from coterie.laboratory.what_if import WhatIfSetting
 from coterie.pipeline.what_if import MEASURES
@@ -191,7 +191,7 @@ def test_a_group_as_it_was(world: LocalBroker, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("coterie.console.history_page.sections", lambda *_: [Section("Owners", "", "")])
+    monkeypatch.setattr("coterie.console.history_page.sections", lambda *_: [Section("Owners", "", Markup())])
     monkeypatch.setattr("coterie.console.history_page.summary", lambda *_: "")
     printed = outcome(None, f"pipeline report crew --history {tmp_path} --out {tmp_path}")
     assert documented("pipeline report", printed) == {"page": str(tmp_path / "report.html")}

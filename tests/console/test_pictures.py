@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coterie.console.growth_chart import Growth, growth_chart
-from coterie.console.page import Section, page, table
+from coterie.console.page import Markup, Section, page, table
 from coterie.console.report import Rebalance, Report, render
 from coterie.console.svg import (
     LEFT,
@@ -192,7 +192,7 @@ def test_a_page_has_no_markup_of_a_name_and_needs_no_network(name: str, note: st
         name, note, 1.0, [(name, True, note)], 1, [Stretch(0, 0, 1, name)], [Rebalance(1, 0, 1, 1, 1, 1, note)]
     )
     report.events.append((0.5, name))
-    for text in (page(name, note, [Section(name, note, "")]), render(report)):
+    for text in (page(name, note, [Section(name, note, Markup())]), render(report)):
         text.encode()
         assert set(_Cells(text).tags).isdisjoint({"b", "script", "img", "link"})
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)

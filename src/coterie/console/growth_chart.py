@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from coterie.console.page import markup_text
+from coterie.console.page import Markup, markup_text
 from coterie.console.svg import LEFT, PALETTE, RIGHT, WIDTH, caption, short, svg
 from coterie.quantity import quantity
 
@@ -24,7 +24,7 @@ class Growth:
     points: Sequence[tuple[float, float, float, float]]
 
 
-def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequence[int]) -> str:
+def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequence[int]) -> Markup:
     """Sizes to the right, values up, each a tenfold per step."""
     values = [v for curve in curves for _, *spread in curve.points for v in spread if v > 0]
     low = 10 ** math.floor(math.log10(min(values, default=1)))
@@ -38,7 +38,7 @@ def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequenc
     def y(value: float) -> float:
         return BOTTOM - (BOTTOM - TOP) * math.log10(max(value, low) / low) / math.log10(high / low)
 
-    parts = [caption(4, 20, unit, css="small"), caption(x(sizes[-1]), HEIGHT - 6, "members", "end", "small")]
+    parts: list[str] = [caption(4, 20, unit, css="small"), caption(x(sizes[-1]), HEIGHT - 6, "members", "end", "small")]
     value = low
     while value <= high * 1.0001:
         parts.append(

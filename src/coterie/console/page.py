@@ -39,46 +39,54 @@ text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1a1a1a; }
 """
 
 
+class Markup(str):
+    """HTML or SVG. Any other text is escaped where it joins a `Markup`: by `element`, or by `markup_text`."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, a sentence on how to read what follows, and that: SVG or a table's HTML. ``name``: the picture's file."""
+    """A heading, a sentence on how to read what follows, and that: a picture or HTML. ``name``: the picture's file."""
 
     heading: str
     note: str
-    body: str
+    body: Markup
     name: str = ""
 
 
-def markup_text(text: object) -> str:
-    """Any value's text for HTML and SVG: markup escaped, and control characters, which XML forbids, shown as escapes."""
-    return escape(visible(str(text), breaks=True))
+def markup_text(value: object) -> Markup:
+    """Any value's text for HTML and SVG: markup escaped, and control characters, which XML forbids, shown as escapes. What is
+    `Markup` stays as it is."""
+    return value if isinstance(value, Markup) else Markup(escape(visible(str(value), breaks=True)))
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[object]], numbers: frozenset[int] = frozenset()) -> str:
-    """``numbers``: the columns that are set to the right."""
-
-    def cells(row: Sequence[object], tag: str) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if column in numbers else ''}>{markup_text(cell)}</{tag}>"
-            for column, cell in enumerate(row)
-        )
-
-    head = f"<tr>{cells(headers, 'th')}</tr>"
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
-    return f"<table>{head}{body}</table>"
+def element(tag: str, *content: object, css: str = "") -> Markup:
+    """An element of HTML with that class; every part of its content is escaped that is no `Markup`."""
+    attribute = f' class="{markup_text(css)}"' if css else ""
+    return Markup(f"<{tag}{attribute}>{''.join(map(markup_text, content))}</{tag}>")
 
 
-def page(title: str, summary: str, sections: Sequence[Section]) -> str:
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]], numbers: frozenset[int] = frozenset()) -> Markup:
+    """A table of texts, numbers or `Markup`. ``numbers``: the columns that are set to the right. Without headers no head."""
+
+    def line(row: Sequence[object], tag: str) -> Markup:
+        return element("tr", *(element(tag, cell, css="n" if n in numbers else "") for n, cell in enumerate(row)))
+
+    head = [line(headers, "th")] if headers else []
+    return element("table", *head, *(line(row, "td") for row in rows))
+
+
+def page(title: str, summary: str, sections: Sequence[Section]) -> Markup:
     """The whole page."""
-    parts = [f"<h1>{markup_text(title)}</h1><p class='note'>{markup_text(summary)}</p>"]
+    parts = [element("h1", title), element("p", summary, css="note")]
     for s in sections:
-        note = f"<p class='note'>{markup_text(s.note)}</p>" if s.note else ""
-        parts.append(f"<h2>{markup_text(s.heading)}</h2>{note}{s.body}")
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{markup_text(title)}</title><style>{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+        parts += [element("h2", s.heading), *([element("p", s.note, css="note")] if s.note else []), s.body]
+    head = Markup(
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"{element('title', title)}<style>{STYLE}</style>"
     )
+    return Markup(f'<!doctype html><html lang="en">{element("head", head)}{element("body", *parts)}</html>\n')
 
 
 def write_pictures(sections: Sequence[Section], folder: Path) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from coterie.console.page import Section, markup_text, page
+from coterie.console.page import Markup, Section, element, page, table
 from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
 
 _TIMELINE_NOTE = "A dashed line is a rebalance, numbered as in the table below; grey: the partition is unowned."
@@ -42,7 +42,7 @@ class Report:
     table: list[tuple[str, float]] = field(default_factory=list)
 
 
-def render(report: Report) -> str:
+def render(report: Report) -> Markup:
     """The page."""
     marks = [Mark(r.time_s, str(r.number)) for r in report.rebalances]
     rows = [f"partition {p}" for p in range(report.partitions)]
@@ -59,26 +59,18 @@ def render(report: Report) -> str:
     return page(report.title, report.summary, sections)
 
 
-def _checks(checks: Sequence[tuple[str, bool, str]]) -> str:
-    rows = "".join(
-        f"<tr><td>{markup_text(name)}</td><td class='{'right' if right else 'wrong'}'>{'right' if right else 'WRONG'}</td>"
-        f"<td>{markup_text(detail)}</td></tr>"
-        for name, right, detail in checks
-    )
-    return f"<table><tr><th>what</th><th></th><th>figure</th></tr>{rows}</table>"
+def _checks(checks: Sequence[tuple[str, bool, str]]) -> Markup:
+    results = {True: element("span", "right", css="right"), False: element("span", "WRONG", css="wrong")}
+    return table(["what", "", "figure"], [(name, results[right], detail) for name, right, detail in checks])
 
 
-def _rebalances(rebalances: Sequence[Rebalance]) -> str:
-    rows = "".join(
-        f"<tr><td class='n'>{r.number}</td><td class='n'>{r.time_s:.1f} s</td><td class='n'>{r.generation}</td>"
-        f"<td class='n'>{r.members}</td><td class='n'>{r.took_ms:,} ms</td><td class='n'>{r.moved}</td>"
-        f"<td>{markup_text(r.why)}</td></tr>"
+def _rebalances(rebalances: Sequence[Rebalance]) -> Markup:
+    rows = [
+        (r.number, f"{r.time_s:.1f} s", r.generation, r.members, f"{r.took_ms:,} ms", r.moved, r.why)
         for r in rebalances
-    )
-    head = "<tr><th>#</th><th>at</th><th>generation</th><th>members</th><th>took</th><th>moved</th><th>why</th></tr>"
-    return f"<table>{head}{rows}</table>"
+    ]
+    return table(["#", "at", "generation", "members", "took", "moved", "why"], rows, frozenset(range(6)))
 
 
-def _events(events: Sequence[tuple[float, str]]) -> str:
-    rows = "".join(f"<tr><td class='n'>{time_s:.1f} s</td><td>{markup_text(text)}</td></tr>" for time_s, text in events)
-    return f"<table>{rows}</table>"
+def _events(events: Sequence[tuple[float, str]]) -> Markup:
+    return table([], [(f"{time_s:.1f} s", text) for time_s, text in events], frozenset({0}))

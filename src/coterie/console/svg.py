@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.console.page import SVG_STYLE, markup_text
+from coterie.console.page import SVG_STYLE, Markup, markup_text
 
 # Okabe and Ito's palette.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -45,9 +45,9 @@ def _x(time_s: float, end_s: float) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * time_s / max(end_s, 0.001)
 
 
-def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> str:
+def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> Markup:
     """A text; ``anchor`` start, middle or end."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{markup_text(text)}</text>'
+    return Markup(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{markup_text(text)}</text>')
 
 
 def _time_axis(y: float, end_s: float) -> str:
@@ -69,9 +69,9 @@ def _time_text(second: int, step: int) -> str:
 _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 
 
-def svg(height: float, title: str, parts: Sequence[str]) -> str:
+def svg(height: float, title: str, parts: Sequence[str]) -> Markup:
     """A whole picture."""
-    return (
+    return Markup(
         f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{markup_text(title)}" '
         f'xmlns="http://www.w3.org/2000/svg"><title>{markup_text(title)}</title><style>{SVG_STYLE}</style>'
         f"{''.join(parts)}</svg>"
@@ -83,7 +83,9 @@ def colours(names: Sequence[str]) -> dict[str, str]:
     return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(dict.fromkeys(names))}
 
 
-def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str) -> str:
+def timeline(
+    rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str
+) -> Markup:
     """Who owned each row over time; white is nobody."""
     colour = colours([s.name for s in stretches])
     row_height, top = 20, 44 + 20 * ((len(colour) - 1) // OWNERS_PER_LINE if colour else 0)
@@ -114,7 +116,7 @@ def timeline(rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[
     return svg(height, title, parts)
 
 
-def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> str:
+def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> Markup:
     """Curves over time from zero up."""
     colour = colours([line.name for line in lines])
     below = 20 * max((len(lines) - 1) // CURVES_PER_LINE, 0)  # for more lines of names
@@ -142,7 +144,7 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> st
     return svg(height, title, parts)
 
 
-def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
+def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> Markup:
     """Horizontal bars, labelled with name and value."""
     row_height = 22
     longest = max((len(name) for name, _ in values), default=0)
@@ -150,7 +152,7 @@ def bars(values: Sequence[tuple[str, float]], title: str, unit: str) -> str:
     height = len(values) * row_height + 24
     highest = max((abs(v) for _, v in values), default=0) or 1
     whole = all(value == int(value) for _, value in values)
-    parts = [caption(left, 12, unit, css="small")]
+    parts: list[str] = [caption(left, 12, unit, css="small")]
     for index, (name, value) in enumerate(values):
         y = 20 + index * row_height
         width = max(value, 0) / highest * (WIDTH - left - RIGHT - 90)
@@ -176,7 +178,7 @@ class Spread:
     high: float
 
 
-def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: str, columns: int = 2) -> str:
+def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: str, columns: int = 2) -> Markup:
     """A panel per measure (name, unit, bars), all with the same rows: bars coloured by group, with the spread as a line."""
     colour = colours([s.group for _, _, spreads in panels for s in spreads])
     rows = max((len(spreads) for _, _, spreads in panels), default=0)

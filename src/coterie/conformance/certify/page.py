@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from coterie.conformance.certify.recording import NOT_ASKED, NOT_COMPARED
 from coterie.conformance.certify.replay import DIFFERS, HOLDS, NOT_SERVED, Certificate, DifferingResponse, StoryOutcome
 from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.question import written
-from coterie.console.page import Section, page, table
+from coterie.console.page import Markup, Section, element, page, table
 
 SHOWN = 3  # differences of one API
 PARTS_SHOWN = 6  # places in one answer
@@ -53,10 +52,10 @@ def as_html(certificate: Certificate) -> str:
     """The certificate as one HTML page, its pictures and styles inside."""
     sections: list[Section] = []
     for block in blocks(certificate):
-        body = f"<p>{escape(block.text)}</p>" if block.text else ""
-        body += f"<pre>{escape(chr(10).join(block.requests))}</pre>" if block.requests else ""
-        body += table(block.headers, block.rows) if block.rows else ""
-        sections.append(Section(block.heading, "", body))
+        parts = [element("p", block.text)] if block.text else []
+        parts += [element("pre", "\n".join(block.requests))] if block.requests else []
+        parts += [table(block.headers, block.rows)] if block.rows else []
+        sections.append(Section(block.heading, "", Markup("".join(parts))))
     return page(title(certificate), summary(certificate), sections)
 
 
