@@ -10,6 +10,7 @@ import pytest
 
 from coterie.client import Admin, KafkaError, Producer
 from coterie.client.cluster import Cluster
+from coterie.client.errors import ConfigError
 from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import quiet, until
 
@@ -190,3 +191,34 @@ def test_a_topic_that_grows_is_used_whole_after_metadata_max_age_ms(coterie_brok
             assert await one.partitions_for("t") == 8
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(("most", "expected"), [("1", 1), ("5", 5)])
+def test_requests_in_flight_are_bounded(coterie_broker: LocalBroker, most: str, expected: int) -> None:
+    """max.in.flight.requests.per.connection: the setting was not there, and one batch of a partition was in flight."""
+    coterie_broker.create_topic("t", 1)
+
+    async def story() -> None:
+        given = {"max.in.flight.requests.per.connection": most, "batch.size": 50, "linger.ms": 0}
+        async with asyncio.timeout(20), producer(coterie_broker, **given) as one:
+            await (await one.send("t", b"first"))
+            with coterie_broker.hold("Produce", times=10) as rule:
+                deliveries = [await one.send("t", b"%d" % n) for n in range(20)]
+
+                async def held() -> bool:
+                    return len(rule.held) >= expected
+
+                await until(held, f"{expected} requests are in flight")
+                assert len(one._sender.machine.requests_in_flight()) == expected
+            offsets = [(await delivery).offset for delivery in deliveries]
+            assert offsets == list(range(1, 21))
+
+    asyncio.run(story())
+
+
+def test_idempotence_needs_five_in_flight_at_most() -> None:
+    """KafkaProducerTest.testInflightRequestsAndIdempotenceForIdempotentProducers."""
+    many = {"max.in.flight.requests.per.connection": 6}
+    with pytest.raises(ConfigError, match=r"must be at most 5 with enable.idempotence=true, not 6"):
+        Producer(many)
+    Producer(many | {"enable.idempotence": False})

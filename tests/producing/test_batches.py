@@ -132,6 +132,15 @@ def test_a_batch_that_is_given_up_fails_with_its_last_failure() -> None:
     assert one.results() == ["NOT_LEADER_OR_FOLLOWER"]
 
 
+def test_a_batch_without_a_leader_expires_with_that_as_its_failure() -> None:
+    """Also while the first look-up is still out."""
+    one = OneProducer(delivery_timeout_ms=100, **PLAIN)
+    one.leaders.clear()
+    one.send(b"a")
+    one.wait(100)
+    assert one.results() == ["LEADER_NOT_AVAILABLE"]
+
+
 def test_retry_backoff() -> None:
     """RecordAccumulatorTest.testRetryBackoff: the others go on, the next of the partition waits behind it."""
     one = OneProducer(**PLAIN)

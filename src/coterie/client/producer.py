@@ -38,6 +38,7 @@ from coterie.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 RECORD_OVERHEAD_BYTES = 20
+BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN of every broker
 WARN_AFTER_S = 1.0  # a topic that is being made is there sooner
 CLOSED = "this producer is closed; make a new one"
 
@@ -65,6 +66,11 @@ class Producer(Generic[K, V]):
         self._cluster = Cluster(self.settings)
         acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[self.settings.acks]
         idempotent = self.settings.enable_idempotence and acks == -1
+        if idempotent and self.settings.max_in_flight_requests_per_connection > BATCHES_KEPT:
+            raise ConfigError(
+                f"max.in.flight.requests.per.connection must be at most {BATCHES_KEPT} with enable.idempotence=true, not "
+                f"{self.settings.max_in_flight_requests_per_connection}; a broker knows no more batches of a producer again"
+            )
         transactional_id: str | None = self.settings.transactional_id
         self._transactions: TransactionManager | None = None
         if transactional_id is not None:

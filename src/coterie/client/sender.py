@@ -75,6 +75,7 @@ class Sender:
             delivery_timeout_ms=settings.delivery_timeout_ms,
             request_timeout_ms=settings.request_timeout_ms,
             max_request_size=settings.max_request_size,
+            max_in_flight=settings.max_in_flight_requests_per_connection,
             backoff=backoff_of(settings),
             codec=CODEC_BY_NAME[settings.compression_type],
         )

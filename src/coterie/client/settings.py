@@ -205,6 +205,13 @@ class ClientSettings:
         INT, 120_000, "A record that is not acknowledged within this time fails.", at_least(0)
     )
     max_request_size: int = _producer(INT, 1_048_576, "The largest request; a larger record fails.", at_least(0))
+    max_in_flight_requests_per_connection: int = _producer(
+        INT,
+        5,
+        "The most requests to one broker without a response; at most 5 with idempotence. Without idempotence, one batch of a "
+        "partition is in flight at a time.",
+        at_least(1),
+    )
     max_block_ms: int = _producer(
         LONG, 60_000, "How long `send` waits for metadata or for buffer memory before it fails.", at_least(0)
     )

@@ -82,6 +82,7 @@ _Producer = TypedDict(
         "buffer.memory": int,
         "delivery.timeout.ms": int,
         "max.request.size": int,
+        "max.in.flight.requests.per.connection": int,
         "max.block.ms": int,
         "partitioner": Partitioner | None,
         "key.serializer": str | _Serializer | None,

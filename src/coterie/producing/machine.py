@@ -179,8 +179,7 @@ class ProducerMachine:
         """The effects that are due; each is returned once. To be called again once they are carried out, until there
         are none: what is sent depends on the leaders that `ForgetLeaders` removes."""
         for queue, batch in self.accumulator.expired(now_ms):
-            text = f"not acknowledged within delivery.timeout.ms={self.config.delivery_timeout_ms:g}"
-            self._end(queue, batch, batch.last_failure or ProduceFailure.of_code(ErrorCode.REQUEST_TIMED_OUT, text))
+            self._end(queue, batch, batch.last_failure or self._timed_out(queue, batch))
             self._renew_refused(queue)
         if self._stale:
             self._effects += map(ForgetLeaders, sorted(self._stale))
@@ -200,13 +199,9 @@ class ProducerMachine:
         deadline_ms = min(times)
         return None if deadline_ms == FOREVER_MS else deadline_ms
 
-    def unfinished(self) -> list[ProducerBatch]:
-        """Every batch that was appended to and has no end yet."""
-        return list(dict.fromkeys(b.whole for queue in self.accumulator.busy.values() for b in queue.batches))
-
-    def is_waiting_for_response(self) -> bool:
-        """Whether a request is in flight."""
-        return bool(self._requests)
+    def requests_in_flight(self) -> dict[int, int]:
+        """The node id of each by its token."""
+        return {token: node_id for token, (node_id, _) in self._requests.items()}
 
     def _drain(self, now_ms: float) -> None:
         """One request at most for each leader, until each has as many as may be in flight."""
@@ -374,6 +369,13 @@ class ProducerMachine:
         if batch.finish(result):
             self._effects.append(BatchEnded(batch.whole))
         self.accumulator.remove(queue, batch)
+
+    def _timed_out(self, queue: PartitionQueue, batch: ProducerBatch) -> ProduceFailure:
+        """The failure of a batch that expires without another one."""
+        text = f"not acknowledged within delivery.timeout.ms={self.config.delivery_timeout_ms:g}"
+        if not batch.is_in_flight and not self._has_leader(queue):
+            return ProduceFailure.of_code(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {batch.partition[0]}; {text}")
+        return ProduceFailure.of_code(ErrorCode.REQUEST_TIMED_OUT, text)
 
     def _has_leader(self, queue: PartitionQueue) -> bool:
         leader = self._leader_of(*queue.partition)
