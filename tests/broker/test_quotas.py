@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coterie.broker.disk import DiskFileSystem
 from coterie.broker.quotas import ClientQuotas, Component, Entity, Match
 from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages import alter_client_quotas, describe_client_quotas
 from coterie.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -159,3 +162,61 @@ def test_quotas_outlive_the_broker(tmp_path: Path) -> None:
     quotas.alter(ALICE, {PRODUCED: None})
     again = ClientQuotas(DiskFileSystem(tmp_path))
     assert dict(again.describe([], strict=False)) == {ANY_USER: {CONSUMED: 7.0}}
+
+
+# -- beside a model -----------------------------------------------------------------------------------------------------------
+
+names = st.none() | st.sampled_from(["a", "b"])
+entities = st.one_of(
+    names.map(lambda user: (("user", user),)),
+    names.map(lambda client: (("client-id", client),)),
+    st.tuples(names, names).map(lambda both: (("client-id", both[0]), ("user", both[1]))),
+    (st.none() | st.just("10.0.0.1")).map(lambda address: (("ip", address),)),
+)
+values = st.none() | st.integers(1, 9).map(float)
+filters = st.builds(
+    lambda kind, match, name: Component(kind, match, name if match == Match.EXACT else None),
+    st.sampled_from(["user", "client-id"]),
+    st.sampled_from(Match),
+    st.sampled_from(["a", "b", "nobody"]),
+)
+
+
+@given(
+    st.lists(st.tuples(entities, values, values), max_size=12),
+    st.lists(filters, max_size=2, unique_by=lambda c: c.entity_type),
+    st.booleans(),
+)
+def test_alterations_and_filters_beside_a_plain_dictionary(
+    alterations: list[tuple[Entity, float | None, float | None]], components: list[Component], strict: bool
+) -> None:
+    fs, model = MemoryFileSystem(), dict[Entity, dict[str, float]]()
+    for entity, one, other in alterations:
+        keys = (CREATED,) if entity[0][0] == "ip" else (PRODUCED, CONSUMED)
+        changes = dict(zip(keys, (one, other), strict=False))
+        ClientQuotas(fs).alter(entity, changes)  # each finds what the one before it kept
+        after = {key: v for key, v in {**model.pop(entity, {}), **changes}.items() if v is not None}
+        model |= {entity: after} if after else {}
+
+    def wanted(entity: Entity) -> bool:
+        parts = dict(entity)
+        for component in components:
+            if component.entity_type not in parts:
+                return False
+            name = parts[component.entity_type]
+            if component.match_type == Match.DEFAULT and name is not None:
+                return False
+            if component.match_type == Match.EXACT and name != component.name:
+                return False
+        return not strict or len(parts) == len(components)
+
+    expected = {entity: kept for entity, kept in model.items() if wanted(entity)}
+    assert dict(ClientQuotas(fs).describe(components, strict=strict)) == expected
+
+
+def test_a_file_that_holds_no_quotas_is_named_with_a_remedy() -> None:
+    for content in (b"{", b"[1]", b'[{"entity": [["user"]], "values": {}}]', b'[{"values": {}}]'):
+        fs = MemoryFileSystem()
+        fs.write_file("client_quotas.json", content)
+        with pytest.raises(UnreadableFile, match=r"client_quotas\.json.*restore it from a backup"):
+            ClientQuotas(fs)
