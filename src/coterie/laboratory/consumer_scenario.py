@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from coterie.assignors.server_side import TargetMember, TargetTopic, assign_server_range
 from coterie.coordinator.commands import RegexesResolved
 from coterie.coordinator.consumer import events as c
+from coterie.coordinator.consumer.commits import check_fetch
 from coterie.coordinator.consumer.describe import describe_consumer_group
 from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import (
@@ -33,7 +34,7 @@ from coterie.laboratory.consumer_group_checker import EpochChecker, check_consum
 from coterie.laboratory.scenario import ScenarioRun
 from coterie.laboratory.scenario_requests import RequestActor, plain, topic_id_of
 from coterie.wire.declaration import Message
-from coterie.wire.errors import error_of
+from coterie.wire.errors import Refusal, error_of
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 
@@ -221,6 +222,17 @@ class ConsumerScenario(ScenarioRun):
 
     def _topic_name(self, topic_id: bytes) -> str:
         return topic_id.decode().strip(".")
+
+    def _fetch(self, words: list[str], options: dict[str, str]) -> None:
+        """`fetch t-0 member=a-1 epoch=2`: as a member; without, as an admin."""
+        group = self.shard.consumer_groups.get(plain(options.get("group", "g")))
+        if group is not None:
+            try:
+                check_fetch(group, options.get("member"), int(options.get("epoch", -1)))
+            except Refusal as refusal:
+                self.trace.append(refusal.code.name)
+                return
+        super()._fetch(words, options)
 
     def _resolve(self, words: list[str], options: dict[str, str]) -> None:
         topics = {regex: frozenset(names.split("+")) - {"-"} for regex, names in options.items() if regex != "group"}

@@ -1,5 +1,5 @@
-"""The story whose records Apache Kafka 4.3.0 wrote (`tests.coordinator.kafka_records`), replayed by a shard: the same events in the
-same order, but for times, hash values, the ids that a broker makes, and the order of members and partitions in one assignment.
+"""The story whose records Apache Kafka 4.3.0 wrote (`tests.coordinator.kafka_records`), carried out by a shard: the same events
+in the same order, but for times, hash values, ids that a broker makes, and the order of members and partitions in a target.
 """
 
 from __future__ import annotations
