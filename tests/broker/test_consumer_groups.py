@@ -13,7 +13,11 @@ import pytest
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.broker.broker import Broker
+from coterie.broker.explaining import explained
+from coterie.broker.metrics import GroupMetrics
 from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.client import KafkaError
+from coterie.client.blocking import BlockingAdmin
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
@@ -380,3 +384,39 @@ def test_a_group_keeps_its_protocol_by_policy() -> None:
         classic_member(connection)
         assert join(connection, "a").error_code == ErrorCode.GROUP_ID_NOT_FOUND
         connection.close()
+
+
+# -- coterie's own clients and faces -------------------------------------------------------------------------------------------
+
+
+def test_the_admin_client_describes_it(local: LocalBroker, socket: BrokerSocket) -> None:
+    """Also with a partition committed; a member can be removed by its instance id."""
+    join(socket, "a", instance_id="i1", rack_id="r1")
+    assert commit(socket, "a", 2) == 0
+    with BlockingAdmin({"bootstrap.servers": local.bootstrap_servers}) as admin:
+        group = admin.describe_group("g")
+        assert (group.state, group.protocol_type, group.partition_assignor) == ("Stable", "consumer", "uniform")
+        (member,) = group.members
+        assert (member.member_id, member.group_instance_id, member.client_id) == ("a", "i1", "coterie")
+        assert member.assignment.topic_partitions == {("orders", n) for n in range(3)}
+        assert member.subscription is not None
+        assert (member.subscription.topics, member.subscription.generation) == ({"orders"}, 2)
+        assert admin.lag("g")["orders", 0].committed_offset == 5
+        assert admin.remove_members("g", ["i1"]) == {"i1": ErrorCode.NONE}
+        assert admin.describe_group("g").members == ()
+        with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
+            admin.describe_group("missing")
+
+
+def test_metrics_and_the_http_face_have_it(local: LocalBroker, socket: BrokerSocket) -> None:
+    join(socket, "a")
+    assert commit(socket, "a", 2) == 0
+    text = GroupMetrics(local.broker).text().decode()
+    assert 'coterie_group_state{group="g",state="Stable"} 1.0' in text
+    assert 'coterie_group_state{group="g",state="Reconciling"} 0.0' in text
+    assert 'coterie_group_members{group="g"} 1.0' in text
+    group = local.broker.groups.group("g")
+    assert group is not None
+    document = explained(local.broker, group)
+    owners = {p["partition"]: (p["owner"], p["committed"]) for p in document["partitions"]}
+    assert owners == {0: ("a", 5), 1: ("a", None), 2: ("a", None)}

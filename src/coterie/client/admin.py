@@ -11,6 +11,7 @@ from coterie.client.admin_each import Each, NewTopic, only
 from coterie.client.admin_results import (
     cluster_description,
     config_entries,
+    consumer_group_description,
     group_description,
     group_listing,
     topic_descriptions,
@@ -20,6 +21,7 @@ from coterie.client.admin_types import (
     ConfigEntry,
     ConsumerGroupDescription,
     GroupListing,
+    GroupState,
     Node,
     PartitionLag,
     TopicDescription,
@@ -33,13 +35,14 @@ from coterie.client.settings import client_settings
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -244,23 +247,26 @@ class Admin:
         return await self._cluster.request(request, node)
 
     async def describe_group(self, group_id: str) -> ConsumerGroupDescription:
-        """A group with its members, and what each has subscribed to and owns. Raises KafkaError GROUP_ID_NOT_FOUND where there
-        is none (a broker before Kafka 4.0 returns one in state DEAD).
+        """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
+        owns. Raises KafkaError GROUP_ID_NOT_FOUND where there is none (a broker before Kafka 4.0 returns one in state DEAD).
 
         >>> group = await admin.describe_group("billing")
         >>> group.state, group.members
         (<GroupState.EMPTY: 'Empty'>, ())
         """
-        group, node = await self._described(group_id)
-        host, port = self._cluster.address(node) or ("", -1)
-        return group_description(group, Node(node, host, port))
-
-    async def _described(self, group_id: str) -> tuple[DescribedGroup, int]:
         node = await self._find(group_id)
+        host, port = self._cluster.address(node) or ("", -1)
+        coordinator = Node(node, host, port)
         response: DescribeGroupsResponse = await self._cluster.request(DescribeGroupsRequest([group_id]), node)
         group = only(response.groups, f"group {group_id}")
+        missing = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == GroupState.DEAD
+        if missing and (await self._cluster.connection(node)).serves(ConsumerGroupDescribeRequest):
+            of_consumers = await self._cluster.request(ConsumerGroupDescribeRequest([group_id]), node)
+            described = only(of_consumers.groups, f"group {group_id}")
+            if not described.error_code:
+                return consumer_group_description(described, coordinator)
         check(group.error_code, group.error_message)
-        return group, node
+        return group_description(group, coordinator)
 
     async def explain_group(self, group_id: str) -> GroupExplanation:
         """Whom the group waits for, for how long yet, and what happens then. Only a coterie broker serves this: of another
@@ -306,7 +312,8 @@ class Admin:
         their sessions. Returns a code for each: NONE, or UNKNOWN_MEMBER_ID. ``reason`` is for the broker's log. Raises
         KafkaError GROUP_ID_NOT_FOUND."""
         wanted = arguments.names(members, "members")
-        group, node = await self._described(group_id)
+        group = await self.describe_group(group_id)
+        node = group.coordinator.id
         static = {m.group_instance_id for m in group.members if m.group_instance_id}
         identities = [
             MemberIdentity("", m, reason or None) if m in static else MemberIdentity(m, None, reason or None)

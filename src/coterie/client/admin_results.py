@@ -23,6 +23,7 @@ from coterie.client.admin_types import (
 )
 from coterie.client.types import TopicPartition
 from coterie.wire.errors import error_of
+from coterie.wire.messages import consumer_group_describe
 from coterie.wire.messages.describe_cluster import DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -95,6 +96,38 @@ def group_description(group: DescribedGroup, coordinator: Node) -> ConsumerGroup
         group.protocol_data,
         tuple(_member(m, is_consumer=is_consumer) for m in group.members),
         coordinator,
+    )
+
+
+def consumer_group_description(
+    group: consumer_group_describe.DescribedGroup, coordinator: Node
+) -> ConsumerGroupDescription:
+    """A group of the consumer protocol (KIP-848)."""
+    return ConsumerGroupDescription(
+        group.group_id,
+        GroupState(group.group_state),
+        CONSUMER,
+        group.assignor_name,
+        tuple(_member_of_consumers(m) for m in group.members),
+        coordinator,
+    )
+
+
+def _member_of_consumers(member: consumer_group_describe.Member) -> MemberDescription:
+    owned = frozenset(
+        TopicPartition(t.topic_name, partition)
+        for t in member.assignment.topic_partitions
+        for partition in t.partitions
+    )
+    topics = frozenset(member.subscribed_topic_names)
+    subscription = MemberSubscription(topics, owned, member.member_epoch, member.rack_id, None, -1)
+    return MemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        MemberAssignment(owned),
+        subscription,
     )
 
 

@@ -144,7 +144,8 @@ class GroupListing:
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
     """What a consumer sent when it joined: the topics it reads, the partitions it owned, and of which generation (-1 where
-    it did not state one). ``version`` is that of the consumer protocol: from 1 on (Kafka 2.4) members state what they own."""
+    it did not state one). ``version`` is that of the consumer protocol: from 1 on (Kafka 2.4) members state what they own.
+    Of a consumer group's member (KIP-848): topics by name, what it owns now, its epoch as ``generation``, and version -1."""
 
     topics: frozenset[str]
     owned_partitions: frozenset[TopicPartition]

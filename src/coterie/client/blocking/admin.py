@@ -94,8 +94,8 @@ class BlockingAdmin(BlockingClient[Admin]):
         return self._await(self._client.list_groups, states)
 
     def describe_group(self, group_id: str) -> ConsumerGroupDescription:
-        """A group with its members, and what each has subscribed to and owns. Raises KafkaError GROUP_ID_NOT_FOUND where there
-        is none (a broker before Kafka 4.0 returns one in state DEAD)."""
+        """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
+        owns. Raises KafkaError GROUP_ID_NOT_FOUND where there is none (a broker before Kafka 4.0 returns one in state DEAD)."""
         return self._await(self._client.describe_group, group_id)
 
     def explain_group(self, group_id: str) -> GroupExplanation:
