@@ -13,6 +13,7 @@ from coterie.consuming.position import Position
 from coterie.consuming.record import Record
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.node.consumer_story import run_clients_seed
+from coterie.log.producers import Producers
 
 Patch = pytest.MonkeyPatch
 Partition = tuple[str, int]
@@ -67,12 +68,17 @@ def reading_begins_behind_the_committed_offset(patch: Patch) -> None:
     patch.setattr(OwnedOffsets, "looked_up", behind)
 
 
+def a_repeated_batch_is_appended(patch: Patch) -> None:
+    patch.setattr(Producers, "check", lambda producers, header: None)
+
+
 @pytest.mark.parametrize(
     ("defect", "seed", "complaint"),
     [
         (a_record_is_left_out, 1, "was acknowledged and not delivered"),
         (a_record_comes_twice, 0, "polled offsets"),
         (commits_are_ahead, 0, "is committed, delivered was"),
+        (a_repeated_batch_is_appended, 0, "is there twice"),
         (reading_begins_behind_the_committed_offset, 0, "is committed, delivered was"),
     ],
 )

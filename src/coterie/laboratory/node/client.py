@@ -58,6 +58,10 @@ class ClientProcess:
         self._life += 1
         self._connection = None
 
+    def finish(self) -> None:
+        """The end of a story."""
+        self.crash()
+
     def _resume(self, life: int, response: Message | None) -> None:
         if not self.alive or self._life != life:
             return

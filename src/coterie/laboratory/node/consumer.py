@@ -90,6 +90,7 @@ class ConsumerActor(MemberActor):
     ) -> None:
         super().__init__(world, cast(BrokerActor, CoordinatorView(broker)), name, config, topics, ownership)
         self._node_broker, self._delivery, self._fetch_config = broker, checker, fetch
+        self._polled_at_most = POLLED_AT_MOST
 
     def start(self) -> None:
         self._connections: dict[bool, LaboratoryConnection] = {}
@@ -107,7 +108,7 @@ class ConsumerActor(MemberActor):
         """A poll: positions that are missing, a commit that is due, then records."""
         self.commits.look_up_positions()
         self._seek_to_positions()
-        polled = self.fetching.take(self.world.between(1, POLLED_AT_MOST))
+        polled = self.fetching.take(self.world.between(1, self._polled_at_most))
         self._note_positions(polled)
         assert self.fetching.damage_due() is None, f"{self.name} cannot read {self.fetching.damage_due()}"
         self._reset_positions()
@@ -260,5 +261,6 @@ class ConsumerActor(MemberActor):
     def fetch_eagerly(self) -> None:
         """From now on with the limits that a consumer has by default."""
         self._fetch_config = FetchConfig(committed_only=self._fetch_config.committed_only)
+        self._polled_at_most = 10 * POLLED_AT_MOST
         if self.alive:
             self.fetching.config = self._fetch_config

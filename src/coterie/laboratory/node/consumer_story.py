@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coterie.backoff import Backoff
 from coterie.consuming.fetching import FetchConfig
 from coterie.coordinator.state import Phase
 from coterie.laboratory.fuzz import ASSIGNORS, SETTLE_MS, FuzzFailure
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
+from coterie.laboratory.node.producer import ProducingClient
 from coterie.laboratory.node.story import TOPICS, RecordsStory, without_log_lines
 from coterie.laboratory.ownership import Ownership
 from coterie.member.config import MemberConfig
+from coterie.producing.config import ProducingConfig
 from coterie.wire.errors import ErrorCode
 
 LAST_COMMIT_MS = 20_000
@@ -58,6 +61,8 @@ class ConsumersStory(RecordsStory):
         self.kind = rng.choice(KINDS)
         self.ownership = Ownership()
         self.consumers = [self._consumer(number) for number in range(rng.randint(1, 4))]
+        self.producers = [self._producer(number) for number in range(rng.randint(1, 2))]
+        self.writers += self.producers
 
     def _consumer(self, number: int) -> ConsumerActor:
         rng = self.world.random
@@ -85,6 +90,18 @@ class ConsumersStory(RecordsStory):
         consumer.listener_ms = rng.choice([0, 0, 50, 1_000])
         return consumer
 
+    def _producer(self, number: int) -> ProducingClient:
+        rng = self.world.random
+        config = ProducingConfig(
+            batch_size=rng.choice([100, 500, 1_500]),
+            linger_ms=rng.choice([0, 5, 100]),
+            delivery_timeout_ms=rng.choice([5_000, 30_000, 120_000]),
+            request_timeout_ms=rng.choice([500, 3_000]),
+            max_in_flight=rng.choice([1, 2, 5]),
+            backoff=Backoff(rng.choice([1, 100]), 1_000),
+        )
+        return ProducingClient(self.world, self.broker, f"q{number}", self.partitions, self.checker, config)
+
     def run_clients(self, length_ms: int) -> ClientsReport:
         world, broker, end_ms = self.world, self.broker, self.world.now_ms + length_ms
         world.faults.break_probability = world.random.choice([0.0, 0.01, 0.05])
@@ -104,6 +121,8 @@ class ConsumersStory(RecordsStory):
         if self._start_the_failed():
             world.run_until(world.now_ms + SETTLE_MS)
         world.run_until(world.now_ms + LAST_COMMIT_MS)
+        unfinished = [producer.name for producer in self.producers if producer.unfinished()]
+        assert not unfinished, f"batches of {unfinished} have no end"
         committed = self._group_at_rest()
         self.at_rest()
         return ClientsReport(

@@ -101,6 +101,15 @@ class RecordChecker:
             assert known == value, f"{sent.partition}: offset {offset} is of {known!r} and of {value!r}"
             of.sent_at[offset] = sent
 
+    def send_again(self, partition: TopicPartition, values: Values) -> None:
+        """A batch is about to be sent, perhaps not for the first time, and perhaps as a piece of another."""
+        if values not in self._of(partition).sent:
+            self.send(partition, values)
+
+    def acknowledge_record(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """One record, by itself."""
+        self.acknowledge(SentBatch(partition, (value,)), offset)
+
     def refuse(self, sent: SentBatch) -> None:
         """The producer will not send it again, and every time that it did it was refused."""
         sent.outcome = Acknowledgement.REFUSED
@@ -150,7 +159,7 @@ class RecordChecker:
 
     def check_log(self, partition: TopicPartition, log: PartitionLog) -> None:
         """Reads the whole log. Raises AssertionError."""
-        known, seen = self._of(partition), set[Values]()
+        known, seen = self._of(partition), set[bytes]()
         sequences: dict[tuple[int, int], int] = {}
         next_offset: int | None = None
         contents: dict[int, bytes] = {}
@@ -164,12 +173,13 @@ class RecordChecker:
             if header.is_control:
                 continue
             assert values in known.sent, f"{name}: at offset {header.base_offset} is no batch that was sent: {values!r}"
-            assert values not in seen, f"{name}: {values!r} is there twice, again at offset {header.base_offset}"
+            twice = seen.intersection(values)
+            assert not twice, f"{name}: {sorted(twice)} is there twice, again at offset {header.base_offset}"
             sent = known.sent[values]
             assert sent.outcome != Acknowledgement.REFUSED, (
                 f"{name}: {sent} was refused, and is at offset {header.base_offset}"
             )
-            seen.add(values)
+            seen.update(values)
             contents.update(enumerate(values, header.base_offset))
             if header.producer_id >= 0:
                 before = sequences.get((header.producer_id, header.producer_epoch))

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.node.broker import LaboratoryBroker
-from coterie.laboratory.node.client import ClientProcess
 from coterie.laboratory.node.readers import RecordDeleter, RecordReader
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.node.writers import IdempotentWriter, PlainWriter, TransactionalWriter
@@ -60,6 +60,20 @@ def without_log_lines() -> Iterator[None]:
             logger.setLevel(level)
 
 
+class StoryProcess(Protocol):
+    """A client of a story."""
+
+    name: str
+
+    def start(self) -> None:
+        """Nothing where it is alive."""
+
+    def crash(self) -> None: ...
+
+    def finish(self) -> None:
+        """The end of the story's faults: no new work begins."""
+
+
 class RecordsStory:
     """The processes of one seed."""
 
@@ -74,13 +88,13 @@ class RecordsStory:
         partitions: list[TopicPartition] = [(topic, n) for topic, count in TOPICS.items() for n in range(count)]
         self.partitions = partitions
         common = (partitions, self.checker)
-        self.writers: list[ClientProcess] = [PlainWriter(world, self.broker, "p", *common)]
+        self.writers: list[StoryProcess] = [PlainWriter(world, self.broker, "p", *common)]
         self.writers += [IdempotentWriter(world, self.broker, f"i{n}", *common) for n in range(rng.randint(1, 2))]
         names = rng.sample(["x", "x", "y", "z"], rng.randint(0, 3))
         self.writers += [
             TransactionalWriter(world, self.broker, f"x{n}", *common, name) for n, name in enumerate(names)
         ]
-        self.readers: list[ClientProcess] = [
+        self.readers: list[StoryProcess] = [
             RecordReader(world, self.broker, f"r{n}", *common, committed=bool(n)) for n in range(2)
         ]
         if rng.random() < 0.5:
@@ -113,7 +127,7 @@ class RecordsStory:
         self.broker.disk.mend()
         self.broker.slow_sync_ms = 0
         for client in (*self.writers, *self.readers):
-            client.crash()
+            client.finish()
 
     def _one_fault(self) -> None:
         world, rng, broker = self.world, self.world.random, self.broker

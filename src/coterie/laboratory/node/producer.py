@@ -1,0 +1,203 @@
+"""An idempotent producer in the laboratory: the machine of `coterie.producing` against the broker's own handlers, with up to
+five requests in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from coterie.cluster_metadata import ClusterMetadata
+from coterie.laboratory.node.broker import LaboratoryBroker
+from coterie.laboratory.node.connection import LaboratoryConnection
+from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
+from coterie.laboratory.world import World
+from coterie.producing.batch import ProduceFailure
+from coterie.producing.config import ProducingConfig
+from coterie.producing.effects import (
+    AddPartitions,
+    BatchEnded,
+    Effect,
+    ForgetLeaders,
+    GetProducerId,
+    LookUpLeaders,
+    SendProduce,
+)
+from coterie.producing.machine import ProducerMachine
+from coterie.records.batch import batches, decode_records
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.metadata import MetadataResponse
+from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
+
+LOST = ProduceFailure.of_code(ErrorCode.NETWORK_EXCEPTION)
+METADATA_MAX_AGE_MS = 300_000
+PRODUCE_VERSION, INIT_VERSION, METADATA_VERSION = 12, 5, 12
+RECORD_BYTES = 40
+
+
+class ProducingClient:
+    """Appends records at random times until `finish`. Each life has a name of its own, and numbers its records."""
+
+    def __init__(
+        self,
+        world: World,
+        broker: LaboratoryBroker,
+        name: str,
+        partitions: Sequence[TopicPartition],
+        checker: RecordChecker,
+        config: ProducingConfig,
+    ) -> None:
+        self.world, self.broker, self.name, self.config = world, broker, name, config
+        self._partitions, self._checker = partitions, checker
+        self.alive = False
+        self.failed = 0
+        self._is_appending = False
+        self._life = self._appended = 0
+        self._armed_ms = -1.0
+
+    def start(self) -> None:
+        if self.alive:
+            return
+        self.alive = self._is_appending = True
+        self._life += 1
+        self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
+        self._connections: dict[int, LaboratoryConnection] = {}
+        self.machine = ProducerMachine(self.config, self._known.leader)
+        self._append_later()
+
+    def crash(self) -> None:
+        """What is in memory is gone; what is under way may still arrive."""
+        self.alive = self._is_appending = False
+        self._life += 1
+
+    def finish(self) -> None:
+        """Appends no more; what was appended ends."""
+        self._is_appending = False
+        if self.alive:
+            self.machine.flush()
+            self._act(lambda: None)
+
+    def unfinished(self) -> int:
+        """The number of batches without an end."""
+        return len(self.machine.unfinished()) if self.alive else 0
+
+    def _append_later(self) -> None:
+        def append() -> None:
+            for _ in range(self.world.between(1, 5)):
+                self._append(self.world.random.choice(self._partitions))
+            self._append_later()
+
+        self._after(self.world.between(1, 600), lambda: append() if self._is_appending else None)
+
+    def _append(self, partition: TopicPartition) -> None:
+        if self.machine.accumulator.has_room(RECORD_BYTES):
+            value = f"{self.name}l{self._life}.{self._appended}".encode()
+            self._appended += 1
+            self.machine.append(partition, (self.world.now_ms, None, value, ()), RECORD_BYTES, self.world.now_ms)
+
+    # -- the machine ----------------------------------------------------------------------------------------------------
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        life = self._life
+        self.world.after(delay_ms, lambda: self._act(action) if self._life == life else None)
+
+    def _act(self, action: Callable[[], None]) -> None:
+        """Runs an input and carries out the effects."""
+        if not self.alive:
+            return
+        action()
+        while effects := self.machine.next(self.world.now_ms):
+            for effect in effects:
+                self._carry_out(effect)
+        self._arm()
+
+    def _arm(self) -> None:
+        now_ms, due_ms = self.world.now_ms, self.machine.next_deadline_ms(self.world.now_ms)
+        if due_ms is None or now_ms < self._armed_ms <= due_ms:
+            return
+        self._armed_ms = max(due_ms, now_ms)
+        self._after(max(int(-(-due_ms // 1)) - now_ms, 0), lambda: None)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case SendProduce():
+                self._send(effect)
+            case ForgetLeaders(topic):
+                self._known.forget_topic(topic)
+            case LookUpLeaders(topics):
+                self._look_up(topics)
+            case GetProducerId():
+                self._get_producer_id()
+            case BatchEnded(batch):
+                for index, item in enumerate(batch.items):
+                    result = batch.result_of(index)
+                    if isinstance(result, ProduceFailure):
+                        self.failed += 1
+                    elif result[0] >= 0:  # of a repeated batch the broker may not know the offset any more
+                        self._checker.acknowledge_record(batch.partition, result[0], item[2] or b"")
+            case AddPartitions():
+                raise AssertionError("this producer has no transaction")
+
+    def _jitter(self) -> float:
+        return self.world.random.uniform(-1, 1)
+
+    def _look_up(self, topics: frozenset[str]) -> None:
+        def received(response: Message | None) -> None:
+            errors = dict.fromkeys(topics, LOST)
+            if isinstance(response, MetadataResponse):
+                self._known.metadata_received(response, self.world.now_ms)
+                errors = {}
+            self.machine.leaders_looked_up(errors, self.world.now_ms, self._jitter())
+
+        self._request(1, self._known.metadata_request(sorted(topics)), METADATA_VERSION, received)
+
+    def _get_producer_id(self) -> None:
+        def received(response: Message | None) -> None:
+            now_ms = self.world.now_ms
+            if not isinstance(response, InitProducerIdResponse):
+                self.machine.not_identified(LOST, now_ms, self._jitter())
+            elif response.error_code:
+                failure = ProduceFailure.of_code(error_of(response.error_code))
+                self.machine.not_identified(failure, now_ms, self._jitter())
+            else:
+                self.machine.identified((response.producer_id, response.producer_epoch), now_ms)
+
+        self._request(1, InitProducerIdRequest(None, 60_000), INIT_VERSION, received)
+
+    def _send(self, effect: SendProduce) -> None:
+        self._note_sent(effect.request)
+
+        def received(response: Message | None) -> None:
+            now_ms = self.world.now_ms
+            if isinstance(response, ProduceResponse):
+                self.machine.produced(effect.token, response, now_ms, self._jitter())
+            else:
+                self.machine.request_failed(effect.token, LOST, now_ms, self._jitter())
+
+        self._request(0, effect.request, PRODUCE_VERSION, received)
+
+    def _note_sent(self, request: ProduceRequest) -> None:
+        """Of each batch, whether it is sent for the first time or again."""
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                records = data.records or b""
+                for position, header in batches(records):
+                    values = tuple(record.value or b"" for record in decode_records(records, position, header))
+                    self._checker.send_again((topic.name, data.index), values)
+
+    def _request(self, number: int, request: Message, version: int, received: Callable[[Message | None], None]) -> None:
+        """On the connection of that number; None is received where it breaks, or the broker is down."""
+        life = self._life
+
+        def ended(response: Message | None) -> None:
+            if self._life == life:
+                self._act(lambda: received(response))
+
+        if not self.broker.up:
+            self.world.after(self.world.faults.notice_ms, lambda: ended(None))
+            return
+        connection = self._connections.get(number)
+        if connection is None or connection.broken:
+            connection = self._connections[number] = LaboratoryConnection(self.world, self.broker, self.name)
+        connection.send(request, version, ended, self.config.request_timeout_ms)
