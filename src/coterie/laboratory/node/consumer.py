@@ -72,6 +72,9 @@ class CoordinatorView:
         loaded = self._broker.node.groups.loaded_groups()
         return {group.group_id: group for group in loaded if isinstance(group, Group)}
 
+    def group(self, group_id: str) -> Group | None:
+        return self.groups.get(group_id)
+
 
 class ConsumerActor(MemberActor):
     """Polls what it owns, from the committed offsets on, or from the log's start where there are none; one connection to the
