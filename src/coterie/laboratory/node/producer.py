@@ -79,8 +79,8 @@ class ProducingClient:
             self._act(lambda: None)
 
     def unfinished(self) -> int:
-        """The number of batches without an end."""
-        return len(self.machine.unfinished()) if self.alive else 0
+        """The number of partitions with a batch that has no end."""
+        return len(self.machine.accumulator.busy) if self.alive else 0
 
     def _append_later(self) -> None:
         def append() -> None:
