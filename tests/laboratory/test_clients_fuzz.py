@@ -17,6 +17,7 @@ from coterie.log.producers import Producers
 
 Patch = pytest.MonkeyPatch
 Partition = tuple[str, int]
+SEEDS_FOR_A_DEFECT = 10
 
 
 def test_fresh_seeds() -> None:
@@ -73,16 +74,17 @@ def a_repeated_batch_is_appended(patch: Patch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("defect", "seed", "complaint"),
+    ("defect", "complaint"),
     [
-        (a_record_is_left_out, 1, "was acknowledged and not delivered"),
-        (a_record_comes_twice, 0, "polled offsets"),
-        (commits_are_ahead, 0, "is committed, delivered was"),
-        (a_repeated_batch_is_appended, 1, "is there twice"),
-        (reading_begins_behind_the_committed_offset, 0, "is committed, delivered was"),
+        (a_record_is_left_out, "was acknowledged and not delivered"),
+        (a_record_comes_twice, "polled offsets"),
+        (commits_are_ahead, "is committed, delivered was"),
+        (a_repeated_batch_is_appended, "is there twice|after number"),
+        (reading_begins_behind_the_committed_offset, "is committed, delivered was|was acknowledged and not delivered"),
     ],
 )
-def test_a_defect_is_found(monkeypatch: Patch, defect: Callable[[Patch], None], seed: int, complaint: str) -> None:
+def test_a_defect_is_found(monkeypatch: Patch, defect: Callable[[Patch], None], complaint: str) -> None:
     defect(monkeypatch)
     with pytest.raises(FuzzFailure, match=complaint):
-        run_clients_seed(seed, minutes=1)
+        for seed in range(SEEDS_FOR_A_DEFECT):
+            run_clients_seed(seed, minutes=1)
