@@ -73,6 +73,11 @@ def a_repeated_batch_is_appended(patch: Patch) -> None:
     patch.setattr(Producers, "check", lambda producers, header: None)
 
 
+def run_seeds(seeds: range) -> None:
+    for seed in seeds:
+        run_clients_seed(seed, minutes=1)
+
+
 @pytest.mark.parametrize(
     ("defect", "complaint"),
     [
@@ -86,5 +91,4 @@ def a_repeated_batch_is_appended(patch: Patch) -> None:
 def test_a_defect_is_found(monkeypatch: Patch, defect: Callable[[Patch], None], complaint: str) -> None:
     defect(monkeypatch)
     with pytest.raises(FuzzFailure, match=complaint):
-        for seed in range(SEEDS_FOR_A_DEFECT):
-            run_clients_seed(seed, minutes=1)
+        run_seeds(range(SEEDS_FOR_A_DEFECT))
