@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -166,52 +167,51 @@ def test_quotas_outlive_the_broker(tmp_path: Path) -> None:
 
 # -- beside a model -----------------------------------------------------------------------------------------------------------
 
-names = st.none() | st.sampled_from(["a", "b"])
+names = st.sampled_from([None, "a"])
 entities = st.one_of(
     names.map(lambda user: (("user", user),)),
     names.map(lambda client: (("client-id", client),)),
     st.tuples(names, names).map(lambda both: (("client-id", both[0]), ("user", both[1]))),
     (st.none() | st.just("10.0.0.1")).map(lambda address: (("ip", address),)),
 )
-values = st.none() | st.integers(1, 9).map(float)
-filters = st.builds(
-    lambda kind, match, name: Component(kind, match, name if match == Match.EXACT else None),
-    st.sampled_from(["user", "client-id"]),
-    st.sampled_from(Match),
-    st.sampled_from(["a", "b", "nobody"]),
-)
+rates = st.dictionaries(st.sampled_from([0, 1]), st.none() | st.integers(1, 9).map(float))
+FILTERS = [
+    [None, *(Component(kind, *match) for match in ((0, "a"), (0, "nobody"), (1, None), (2, None)))]
+    for kind in ("user", "client-id")
+]
 
 
-@given(
-    st.lists(st.tuples(entities, values, values), max_size=12),
-    st.lists(filters, max_size=2, unique_by=lambda c: c.entity_type),
-    st.booleans(),
-)
-def test_alterations_and_filters_beside_a_plain_dictionary(
-    alterations: list[tuple[Entity, float | None, float | None]], components: list[Component], strict: bool
+def wanted(entity: Entity, components: list[Component], *, strict: bool) -> bool:
+    parts = dict(entity)
+    for component in components:
+        if component.entity_type not in parts:
+            return False
+        name = parts[component.entity_type]
+        if component.match_type == Match.DEFAULT and name is not None:
+            return False
+        if component.match_type == Match.EXACT and name != component.name:
+            return False
+    return not strict or len(parts) == len(components)
+
+
+@given(st.lists(st.tuples(entities, rates), max_size=20))
+def test_alterations_and_every_filter_beside_a_plain_dictionary(
+    alterations: list[tuple[Entity, dict[int, float | None]]],
 ) -> None:
     fs, model = MemoryFileSystem(), dict[Entity, dict[str, float]]()
-    for entity, one, other in alterations:
-        keys = (CREATED,) if entity[0][0] == "ip" else (PRODUCED, CONSUMED)
-        changes = dict(zip(keys, (one, other), strict=False))
+    for entity, chosen in alterations:
+        keys = (CREATED, CREATED) if entity[0][0] == "ip" else (PRODUCED, CONSUMED)
+        changes = {keys[n]: value for n, value in chosen.items()}
         ClientQuotas(fs).alter(entity, changes)  # each finds what the one before it kept
         after = {key: v for key, v in {**model.pop(entity, {}), **changes}.items() if v is not None}
         model |= {entity: after} if after else {}
 
-    def wanted(entity: Entity) -> bool:
-        parts = dict(entity)
-        for component in components:
-            if component.entity_type not in parts:
-                return False
-            name = parts[component.entity_type]
-            if component.match_type == Match.DEFAULT and name is not None:
-                return False
-            if component.match_type == Match.EXACT and name != component.name:
-                return False
-        return not strict or len(parts) == len(components)
-
-    expected = {entity: kept for entity, kept in model.items() if wanted(entity)}
-    assert dict(ClientQuotas(fs).describe(components, strict=strict)) == expected
+    kept = ClientQuotas(fs)
+    for chosen_filters in itertools.product(*FILTERS):
+        components = [component for component in chosen_filters if component is not None]
+        for strict in (False, True):
+            expected = {entity: model[entity] for entity in model if wanted(entity, components, strict=strict)}
+            assert dict(kept.describe(components, strict=strict)) == expected
 
 
 def test_a_file_that_holds_no_quotas_is_named_with_a_remedy() -> None:
