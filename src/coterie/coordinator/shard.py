@@ -7,12 +7,11 @@ do instead: nothing needs undoing.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.join import join_refused
@@ -22,7 +21,8 @@ from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMemberState
-from coterie.coordinator.dispatch import AnyGroup, apply, decide, kind_for, restart_session, settle_group, timed
+from coterie.coordinator.deadlines import Deadlines
+from coterie.coordinator.dispatch import AnyGroup, apply, decide, kind_for, restart_session, settle_group
 from coterie.coordinator.offsets.replay import OffsetEvent
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import refuse
@@ -45,15 +45,6 @@ class Decision:
     records: list[StoredRecord] = field(default_factory=list)
     refused: Callable[[ErrorCode], Message] | None = None
     token: Any = None
-
-
-class Timed(Protocol):
-    """What has a deadline: a member, a reservation, a member's timers."""
-
-    queued_ms: int
-
-    @property
-    def deadline_ms(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +98,7 @@ class Shard:
         self._verify = verify
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
-        self._heap: list[tuple[int, str, str]] = []
+        self._deadlines = Deadlines(self.group)
         self._keys = KeyReader()
         self._in_transaction: dict[int, _OpenTransaction] = {}  # by producer id
 
@@ -197,14 +188,12 @@ class Shard:
                     steps.append(Step(group.group_id, event, before, group.phase, group.generation))
             decision.group = group
             if isinstance(group, Group):
-                self._queue_group(group)
+                self._deadlines.queue_group(group)
             self._forget_if_gone(group)
         for member_id, deadline_ms in outcome.deadlines:
             restart_session(group, member_id, deadline_ms)
         for member_id in (*limited, *(member_id for member_id, _ in outcome.deadlines)):
-            holder = timed(group, member_id)
-            if holder is not None and (holder.queued_ms < 0 or holder.deadline_ms < holder.queued_ms):
-                self._queue(group.group_id, member_id, holder)
+            self._deadlines.queue_earlier(group, member_id)
         return steps
 
     def end_transaction(self, producer_id: int, committed: bool, now_ms: int) -> list[str]:
@@ -238,56 +227,23 @@ class Shard:
         return None if outcome is None else self._decision(group, outcome, now_ms)
 
     # -- deadlines -----------------------------------------------------------------------------------------------
-    # Lazy: a heartbeat stores a number; the heap holds one entry per member, looked at when it comes up.
 
     def _watch(self, group: AnyGroup, event: e.Event) -> None:
         if isinstance(group, ConsumerGroup):
             return  # its members' sessions begin with the decision's deadlines
         if isinstance(event, e.MemberJoined | e.StaticMemberReplaced):
-            self._queue(group.group_id, event.member.member_id, event.member)
+            self._deadlines.queue(group.group_id, event.member.member_id, event.member)
         elif isinstance(event, e.MemberIdReserved):
-            self._queue(group.group_id, event.member_id, group.reservations[event.member_id])
-
-    def _queue(self, group_id: str, member_id: str, holder: Timed) -> None:
-        holder.queued_ms = holder.deadline_ms
-        heapq.heappush(self._heap, (holder.deadline_ms, group_id, member_id))
-
-    def _queue_group(self, group: Group) -> None:
-        deadline_ms = group.next_deadline_ms()
-        if deadline_ms is not None and (group.queued_ms < 0 or deadline_ms < group.queued_ms):
-            group.queued_ms = deadline_ms
-            heapq.heappush(self._heap, (deadline_ms, group.group_id, ""))
+            self._deadlines.queue(group.group_id, event.member_id, group.reservations[event.member_id])
 
     def next_deadline_ms(self) -> int | None:
         """When to call `expired` next; may be early, never late."""
-        return self._heap[0][0] if self._heap else None
+        return self._deadlines.next_ms()
 
     def expired(self, now_ms: int) -> Generator[DeadlineExpired, None, None]:
         """Commands for the deadlines that have passed; each must be submitted before the next is requested. May be closed
         before its end: the others come with the next call."""
-        while self._heap and self._heap[0][0] <= now_ms:
-            _, group_id, member_id = heapq.heappop(self._heap)
-            group = self.group(group_id)
-            if group is None:
-                continue
-            if not member_id:
-                if isinstance(group, ConsumerGroup):
-                    continue  # it was a classic one
-                group.queued_ms = -1
-                try:
-                    if (group.next_deadline_ms() or now_ms + 1) <= now_ms:
-                        yield DeadlineExpired(group_id)
-                finally:
-                    self._queue_group(group)
-                continue
-            holder = timed(group, member_id)
-            if holder is None:
-                continue
-            if holder.deadline_ms > now_ms:
-                self._queue(group_id, member_id, holder)
-                continue
-            holder.queued_ms = -1
-            yield DeadlineExpired(group_id, member_id)
+        return self._deadlines.expired(now_ms)
 
     # -- loading and leaving ---------------------------------------------------------------------------------------
 
@@ -376,7 +332,7 @@ class Shard:
         for group in self.groups.values():
             for member in group.members.values():
                 member.deadline_ms = now_ms + member.session_timeout_ms
-                self._queue(group.group_id, member.member_id, member)
+                self._deadlines.queue(group.group_id, member.member_id, member)
             if len(group.members) > self.config.group_max_size:
                 outcome = Outcome([e.RebalanceWanted(Cause("group_max_size"))])
                 oversize.append(Decision(group, now_ms, outcome))
@@ -390,7 +346,7 @@ class Shard:
             timers.session_ms = now_ms + self._config_of(group.group_id).consumer_group_session_timeout_ms
             revokes = member.current.state == ConsumerMemberState.UNREVOKED_PARTITIONS
             timers.rebalance_ms = now_ms + member.subscription.rebalance_timeout_ms if revokes else None
-            self._queue(group.group_id, member_id, timers)
+            self._deadlines.queue(group.group_id, member_id, timers)
 
     def unload(self) -> list[Reply]:
         """The partition moves away: waiting requests receive NOT_COORDINATOR, and the state is dropped."""
@@ -403,7 +359,7 @@ class Shard:
         self.groups.clear()
         self.consumer_groups.clear()
         self._in_transaction.clear()
-        self._heap.clear()
+        self._deadlines.clear()
         return replies
 
     def _forget_if_gone(self, group: AnyGroup) -> None:
