@@ -55,7 +55,7 @@ class AutoCommit:
         token = self._schedule.commit_now(self._consumed, now_ms(), timeout_s * 1000)
         if token is not None:
             with contextlib.suppress(KafkaError):
-                await self._committer.follow(token)
+                await self._committer.follow(token, timeout_s)
 
 
 def _ignore(offsets: dict[TopicPartition, int], error: Exception | None) -> None:

@@ -4,6 +4,7 @@ this carries it out on the event loop."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -45,6 +46,7 @@ class Committer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._async_commits: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = float("inf")
         self._closed = False
         self._stable_only = cluster.settings.committed_only
 
@@ -83,16 +85,21 @@ class Committer:
     async def commit(self, offsets: Offsets, timeout_s: float) -> None:
         """Returns once the commit is made. Raises CommitFailedError, RebalanceInProgressError or another KafkaError."""
         self.group_id()
-        await self.follow(self.machine.commit(offsets, now_ms(), timeout_s * 1000))
+        await self.follow(self.machine.commit(offsets, now_ms(), timeout_s * 1000), timeout_s)
 
     def commit_async(self, offsets: Offsets, callback: Callback | None) -> asyncio.Task[None]:
         """Tried once. The task raises what `commit` would; with a callback that is called with the error instead."""
         return self.follow_async(self.machine.commit_async(offsets), offsets, callback)
 
-    async def follow(self, token: int) -> None:
-        """Waits for a commit that was begun with the machine, and raises its error."""
-        result = self._result(token)
+    async def follow(self, token: int, timeout_s: float) -> None:
+        """Waits for a synchronous commit that was begun with the machine, and raises its error."""
+        result, send = self._begin(token)
         try:
+            if send is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(timeout_s):
+                        await self._send(send)
+                self._pump()
             await self._ended(token, result)
         except asyncio.CancelledError:
             self._cancel(token)
@@ -100,7 +107,7 @@ class Committer:
 
     def follow_async(self, token: int, offsets: Offsets, callback: Callback | None) -> asyncio.Task[None]:
         """As `commit_async`, for a commit that was begun with the machine."""
-        task = asyncio.create_task(self._report(token, self._result(token), offsets, callback))
+        task = asyncio.create_task(self._report(token, *self._begin(token), offsets, callback))
         self._async_commits.add(task)
         task.add_done_callback(lambda t: self._cancel(token) if t.cancelled() else t.exception())
         task.add_done_callback(self._async_commits.discard)
@@ -112,11 +119,18 @@ class Committer:
             await asyncio.wait(self._async_commits)
 
     async def _report(
-        self, token: int, result: asyncio.Future[CommitEnded], offsets: Offsets, callback: Callback | None
+        self,
+        token: int,
+        result: asyncio.Future[CommitEnded],
+        send: SendCommit | None,
+        offsets: Offsets,
+        callback: Callback | None,
     ) -> None:
         error: KafkaError | None = None
         try:
             self.group_id()
+            if send is not None:
+                await self._send(send)
             await self._ended(token, result)
         except KafkaError as failed:
             if callback is None:
@@ -130,10 +144,11 @@ class Committer:
 
     # -- driving the machine ------------------------------------------------------------------------------------------
 
-    def _result(self, token: int) -> asyncio.Future[CommitEnded]:
+    def _begin(self, token: int) -> tuple[asyncio.Future[CommitEnded], SendCommit | None]:
+        """The result to be, and the commit's first request, if that may go out at once: it is sent by the task that waits for
+        the result, which spares a task."""
         result = self._results[token] = asyncio.get_running_loop().create_future()
-        self._pump()
-        return result
+        return result, self._pump(token)
 
     async def _ended(self, token: int, result: asyncio.Future[CommitEnded]) -> None:
         """Raises the error with which the commit ended."""
@@ -160,12 +175,16 @@ class Committer:
         self.machine.cancel(token)
         self._pump()
 
-    def _pump(self) -> None:
-        """Carries the machine's effects out, and comes back at its deadline."""
+    def _pump(self, own: int | None = None) -> SendCommit | None:
+        """Carries the machine's effects out, and comes back at its deadline. The request of the commit ``own`` is returned,
+        unless the commit has ended with it."""
+        send: SendCommit | None = None
         if self._closed or self._group_id is None:
-            return
+            return None
         for effect in self.machine.next(now_ms()):
             match effect:
+                case SendCommit() if effect.token == own and own in self.machine:
+                    send = effect
                 case SendCommit():
                     self._task(self._send(effect))
                 case LookUpCoordinator():
@@ -176,12 +195,22 @@ class Committer:
                     result = self._results.get(effect.token)
                     if result is not None and not result.done():
                         result.set_result(effect)
+        due_ms = self.machine.next_deadline_ms()
+        if due_ms is not None and due_ms < self._timer_due_ms:
+            self._arm(due_ms)
+        return send
+
+    def _arm(self, due_ms: float) -> None:
+        """A timer that is set for earlier stays, and looks again then: most commits end long before their deadline."""
         if self._timer is not None:
             self._timer.cancel()
-        due_ms = self.machine.next_deadline_ms()
-        if due_ms is not None:
-            wait_s = max(due_ms - now_ms(), 0) / 1000
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._pump)
+        wait_s = max(due_ms - now_ms(), 0) / 1000
+        self._timer_due_ms = due_ms
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._fire)
+
+    def _fire(self) -> None:
+        self._timer_due_ms = float("inf")
+        self._pump()
 
     def _task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -116,6 +116,10 @@ class Commits:
         self._deadlines_ms.pop(token, None)
         self._waiting = deque(commit for commit in self._waiting if commit.token != token)
 
+    def __contains__(self, token: int) -> bool:
+        """Whether the commit is under way, in flight."""
+        return token in self._under_way
+
     def coordinator_looked_up(self, code: ErrorCode, now_ms: float, jitter: float, *, is_final: bool = False) -> None:
         """NONE: the coordinator is in the cluster's metadata. An error ends the commits that were tried once, and is one
         failed attempt of a synchronous commit; ``is_final``: the last, since no other can succeed, whatever the code."""
