@@ -144,3 +144,16 @@ def test_a_write_that_fails_half_way_leaves_nothing() -> None:
     assert code(story.request(produce(b"two", 1), 9)) == ErrorCode.NONE
     story.power_cut()
     assert story.end_offset() == 2
+
+
+def test_what_a_process_left_unsynced_is_on_the_disk_before_a_repeated_batch_is_acknowledged() -> None:
+    """The process dies between the append and its sync; the producer sends again to the next process; the machine goes down."""
+    story = Story()
+    story.broker.slow_sync_ms = SLOW_MS
+    assert not story.send(produce(b"one", 0), 9)
+    story.broker.crash(power=False)
+    story.broker.slow_sync_ms = 0
+    story.run(10_000)
+    assert code(story.request(produce(b"one", 0), 9)) == ErrorCode.NONE
+    story.power_cut()
+    assert story.end_offset() == 1, "an acknowledged record is gone"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from coterie.log.appended import Appended
-from coterie.log.config import LogConfig
+from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
 from coterie.log.loading import ClosedLog, SegmentLoader, checksum_of_aborted
@@ -86,6 +86,8 @@ class PartitionLog:
             start_offset = 0
         log.log_start_offset = max(start_offset, log.segments[0].base_offset)
         log._load_producers(loader.trusted, closed)
+        if existed and not clean and config.flush_messages < NO_LIMIT:
+            log.sync()  # what the process before wrote may not be on the disk, and a repeated batch is acknowledged at once
         return log
 
     def _load_producers(self, trusted: bool, closed: ClosedLog | None = None) -> None:
