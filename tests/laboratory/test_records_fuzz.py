@@ -19,6 +19,7 @@ from coterie.log.reading import read_committed
 from coterie.log.transactions import Aborted
 
 Patch = pytest.MonkeyPatch
+SEEDS_FOR_A_DEFECT = 30
 
 
 def test_fresh_seeds() -> None:
@@ -78,22 +79,25 @@ def an_offset_is_left_out(patch: Patch) -> None:
     patch.setattr(PartitionLog, "append", leave_out)
 
 
+def run_seeds(seeds: range) -> None:
+    for seed in seeds:
+        run_records_seed(seed, minutes=2)
+
+
 @pytest.mark.parametrize(
-    ("defect", "seed", "complaint"),
+    ("defect", "complaint"),
     [
-        (no_response_waits_for_a_sync, 0, "was acknowledged at"),
-        (a_failed_sync_counts_as_done, 5, "follows"),
-        (a_full_segment_that_cannot_be_synced_is_no_fault, 7, "follows"),
-        (transactions_are_not_synced, 0, "is visible"),
-        (a_repeated_batch_is_appended, 0, "is there twice"),
-        (aborted_transactions_are_not_listed, 0, "should not"),
-        (deleted_records_come_back, 1, "was deleted until"),
-        (an_offset_is_left_out, 0, "follows"),
+        (no_response_waits_for_a_sync, "was acknowledged at"),
+        (a_failed_sync_counts_as_done, "follows|was acknowledged at"),
+        (a_full_segment_that_cannot_be_synced_is_no_fault, "follows|was acknowledged at"),
+        (transactions_are_not_synced, "is visible|in part|open for ever"),
+        (a_repeated_batch_is_appended, "is there twice"),
+        (aborted_transactions_are_not_listed, "should not"),
+        (deleted_records_come_back, "was deleted until"),
+        (an_offset_is_left_out, "follows"),
     ],
 )
-def test_a_defect_is_found(
-    monkeypatch: pytest.MonkeyPatch, defect: Callable[[Patch], None], seed: int, complaint: str
-) -> None:
+def test_a_defect_is_found(monkeypatch: Patch, defect: Callable[[Patch], None], complaint: str) -> None:
     defect(monkeypatch)
     with pytest.raises(FuzzFailure, match=complaint):
-        run_records_seed(seed, minutes=2)
+        run_seeds(range(SEEDS_FOR_A_DEFECT))
