@@ -32,8 +32,7 @@ def handle_consumer_group_heartbeat(
     broker: GroupServices, request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> Message | Pending:
     if not _is_enabled(broker):
-        code = ErrorCode.UNSUPPORTED_VERSION
-        return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.text)
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return submit(broker.groups, request, call)
 
 
@@ -56,13 +55,13 @@ def _describe(broker: GroupServices, request: ConsumerGroupDescribeRequest) -> G
 
 def _described(broker: GroupServices, group_id: str) -> DescribedGroup:
     if not _is_enabled(broker):
-        return DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text, group_id)
+        return DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, group_id=group_id)
     if not group_id:
-        return DescribedGroup(ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text, group_id)
+        return DescribedGroup(ErrorCode.INVALID_GROUP_ID, group_id=group_id)
     try:
         group = broker.groups.group(group_id)
     except Refusal as refusal:
-        return DescribedGroup(refusal.code, refusal.code.text, group_id)
+        return DescribedGroup(refusal.code, group_id=group_id)
     config = broker.groups.config_of(group_id)
     image = broker.groups.topics_view.image()
     return describe_consumer_group(group, group_id, image, config.consumer_group_assignors)
