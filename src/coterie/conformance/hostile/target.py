@@ -22,6 +22,7 @@ SETTINGS = {
     "coterie.connections.max.stalled.ms": "5000",
     "connections.max.idle.ms": "60000",
     "max.connections": "12000",
+    "log.roll.ms": str(2**63 - 1),  # timestamps that lie begin segments, each with its descriptor, as in Apache Kafka
 }
 SAMPLE_EVERY_S = 0.02
 
