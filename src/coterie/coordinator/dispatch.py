@@ -7,6 +7,7 @@ from typing import get_args
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.expire import decide_member_expired
+from coterie.coordinator.classic.group_record import group_store_error
 from coterie.coordinator.classic.heartbeat import decide_heartbeat
 from coterie.coordinator.classic.join import decide_join
 from coterie.coordinator.classic.leave import decide_leave
@@ -49,6 +50,7 @@ from coterie.coordinator.offsets.delete import (
 from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
 from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
+from coterie.coordinator.refusals import response_with
 from coterie.coordinator.state import Cause, Group, Member, Phase, Reservation
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -62,6 +64,7 @@ from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 AnyGroup = Group | ConsumerGroup
+_OF_MEMBERS = (ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest)
 _OFFSET_EVENTS = get_args(OffsetEvent)
 _CONSUMER_EVENTS = get_args(ConsumerEvent)
 
@@ -86,9 +89,22 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
             outcome.replies.append(Reply(ctx.token, answer))
             return outcome
         case _ if isinstance(group, ConsumerGroup):
-            return _decide_consumer(group, exists, command, ctx, config)
+            return _mapping_store_errors(_decide_consumer(group, exists, command, ctx, config), command, ctx)
+        case ConsumerGroupHeartbeatRequest():
+            return _mapping_store_errors(_become_consumer(group, exists, command, ctx, config), command, ctx)
         case _:
             return _decide_classic(group, exists, command, ctx, config)
+
+
+def _mapping_store_errors(outcome: Outcome, command: Command, ctx: Context) -> Outcome:
+    """The response of a member whose records could not be appended has Kafka's error for that."""
+    if outcome.on_append_error is None and isinstance(command, _OF_MEMBERS):
+
+        def failed(code: ErrorCode) -> Outcome:
+            return Outcome(replies=[Reply(ctx.token, response_with(command, group_store_error(code)))])
+
+        outcome.on_append_error = failed
+    return outcome
 
 
 def _decide_classic(group: Group, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
@@ -101,8 +117,6 @@ def _decide_classic(group: Group, exists: bool, command: Command, ctx: Context, 
             return decide_sync(group, command, ctx)
         case LeaveGroupRequest():
             return decide_leave(group, command, ctx, config)
-        case ConsumerGroupHeartbeatRequest():
-            return _become_consumer(group, exists, command, ctx, config)
         case DeadlineExpired() if command.member_id:
             return decide_member_expired(group, command.member_id, ctx, at_once=command.at_once)
         case ExpireOffsets():

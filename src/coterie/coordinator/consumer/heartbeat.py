@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from coterie.coordinator.classic.group_record import group_store_error
 from coterie.coordinator.consumer.leave import decide_consumer_leave
 from coterie.coordinator.consumer.member_checks import (
     check_epoch,
@@ -43,20 +42,6 @@ def decide_consumer_heartbeat(
     group: ConsumerGroup, exists: bool, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Everything that one heartbeat does. Raises Refusal."""
-    outcome = _decide(group, exists, request, ctx, config)
-
-    def failed(code: ErrorCode) -> Outcome:
-        stored = group_store_error(code)
-        response = ConsumerGroupHeartbeatResponse(error_code=stored, error_message=stored.text)
-        return Outcome(replies=[Reply(ctx.token, response)])
-
-    outcome.on_append_error = failed
-    return outcome
-
-
-def _decide(
-    group: ConsumerGroup, exists: bool, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
-) -> Outcome:
     check_request(request, ctx.api_version, config.consumer_group_assignors)
     if not exists and request.member_epoch != JOIN_GROUP_EPOCH:
         kind = "Group" if request.member_epoch < JOIN_GROUP_EPOCH else "Consumer group"
