@@ -195,3 +195,12 @@ def test_it_ends_with_every_offset_or_with_an_error_that_was_returned(seed: int,
         assert lookup.offsets == expected
     else:
         assert lookup.failure.code == LASTING or driven.now_ms >= CONFIG.unknown_topic_timeout_ms
+
+
+def test_after_a_lost_connection_the_leader_is_looked_up() -> None:
+    driven = Driven({T0: END, U0: END})
+    driven.lookup.failed(*driven.sent(), ErrorCode.NETWORK_EXCEPTION, driven.now_ms, 0.0)
+    driven.cluster.move(T0, 2)
+    driven.wait()
+    assert driven.refresh() == {"t", "u"}
+    assert {sent.node_id: sent.partitions for sent in driven.sent()} == {1: {U0}, 2: {T0}}
