@@ -250,6 +250,16 @@ def test_records_of_aborted_transactions_are_passed_over() -> None:
     assert driven.machine.positions[T0].offset == 6
 
 
+def test_batches_as_they_are_stored_are_all_handed_out() -> None:
+    driven = Driven({T0: 0}, committed_only=True, as_stored=True)
+    log = driven.cluster.logs[T0]
+    log.transaction(1, 2, committed=False)
+    log.plain(1)
+    driven.respond(driven.sent())
+    ((_, stored),) = driven.machine.take_batches(1_000_000).values()
+    assert [batch.header.base_offset for batch in stored] == [0, 2, 3]
+
+
 def test_a_partition_that_fails_for_longer_than_the_timeout_is_reported() -> None:
     driven = Driven({T0: 0}, timeout_ms=250)
     driven.cluster.errors[T0] += [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 9
@@ -327,3 +337,14 @@ def test_after_a_lost_connection_the_session_begins_anew() -> None:
     driven.wait()
     driven.refresh()
     assert driven.sent().request.session_epoch == 0
+
+
+def test_an_offset_out_of_range_ends_the_row_of_failures() -> None:
+    driven = Driven({T0: 7})
+    driven.cluster.errors[T0].append(ErrorCode.UNKNOWN_SERVER_ERROR)
+    driven.respond(driven.sent())
+    driven.wait()
+    driven.respond(driven.sent())
+    assert driven.machine.resets_due() == [T0]
+    assert driven.machine.positions[T0].retries is None
+    assert driven.machine.next_deadline_ms() is None

@@ -157,6 +157,8 @@ class FetchingStories(RuleBasedStateMachine):
                     assert position.fetch_offset > before[tp]
             elif REMEDIES[code] in (FetchRemedy.FIND_LEADER, FetchRemedy.RETRY):
                 self._failed(tp)
+            elif REMEDIES[code] is FetchRemedy.RESET and position.state is FetchState.AWAIT_RESET:
+                self._succeeded(tp)
             elif REMEDIES[code] is FetchRemedy.REPORT:
                 assert position.refused
 

@@ -26,8 +26,9 @@ Deserialize = Callable[[Record[Any, Any]], Record[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class FetchConfig:
-    """Kafka's fetch settings. ``incremental``: by fetch sessions (KIP-227). ``timeout_ms``: a partition that fails for longer
-    is reported and not fetched again."""
+    """Kafka's fetch settings. ``incremental``: by fetch sessions (KIP-227). ``as_stored``: every batch is handed out, also
+    control batches and batches of aborted transactions. ``timeout_ms``: a partition that fails for longer is reported and
+    not fetched again."""
 
     min_bytes: int = 1
     max_bytes: int = 52_428_800
@@ -38,6 +39,7 @@ class FetchConfig:
     check_crcs: bool = True
     rack_id: str = ""
     incremental: bool = True
+    as_stored: bool = False
     backoff: Backoff = field(default_factory=Backoff)
     timeout_ms: float = float("inf")
 
@@ -275,6 +277,7 @@ class Fetching:
             case FetchRemedy.RESET:
                 if position.fetch_offset != sent.wanted[where][0] or position.state is not FetchState.FETCHING:
                     return False  # testFetchOffsetOutOfRange...: the error is of an older position
+                _succeeded(position)
                 position.state = FetchState.AWAIT_RESET
             case FetchRemedy.REPORT:
                 self._report(where, position, code)
@@ -286,7 +289,13 @@ class Fetching:
     def _store(self, position: Position, data: PartitionData) -> bool:
         self.bytes_fetched += len(data.records or b"")
         try:
-            position.store(data, committed_only=self.config.committed_only, check_crcs=self.config.check_crcs)
+            config = self.config
+            position.store(
+                data,
+                committed_only=config.committed_only and not config.as_stored,
+                check_crcs=config.check_crcs,
+                control_batches=config.as_stored,
+            )
         except Exception as error:  # any that the bytes made a decoder raise
             position.damaged(Unreadable(position.fetch_offset, position.fetch_offset + 1, error))
         return position.is_buffered() or position.state is FetchState.DAMAGED

@@ -89,7 +89,9 @@ class Position:
         """Whether the next record is decoded already."""
         return self._next < len(self._records)
 
-    def store(self, data: PartitionData, *, committed_only: bool, check_crcs: bool) -> None:
+    def store(
+        self, data: PartitionData, *, committed_only: bool, check_crcs: bool, control_batches: bool = False
+    ) -> None:
         """Takes a partition's part of an answer. Raises BatchError, CompressionError for a damaged batch; those before it
         are stored then, and ``fetch_offset`` is where it would be read."""
         self.high_watermark, self.last_stable_offset = data.high_watermark, data.last_stable_offset
@@ -102,7 +104,7 @@ class Position:
                 continue
             if check_crcs:
                 check_crc(raw, at, header)
-            skipped = header.is_control
+            skipped = header.is_control and not control_batches
             if committed_only:
                 skipped = self._is_aborted(raw, at, header, aborted) or skipped
             self.stored.append(Stored(raw, at, header, skipped))
@@ -166,13 +168,12 @@ class Position:
         times = TimestampType.LOG_APPEND_TIME if header.attributes & TIMESTAMP_TYPE_BIT else TimestampType.CREATE_TIME
         return decode_rows(batch.data, batch.at, header, Record, self.partition, (times, header.leader_epoch))
 
-    def take_batches(self, limit_bytes: int, *, with_skipped: bool = False) -> Iterator[Stored]:
-        """Whole batches instead of records; the first may begin before the position. ``with_skipped``: also control batches and
-        batches of aborted transactions."""
+    def take_batches(self, limit_bytes: int) -> Iterator[Stored]:
+        """Whole batches instead of records; the first may begin before the position."""
         while self.stored and limit_bytes > 0:
             batch = self.stored.popleft()
             self.buffered_bytes -= batch.header.size
             limit_bytes -= batch.header.size
-            if with_skipped or not batch.skipped:
+            if not batch.skipped:
                 yield batch
             self.offset = batch.header.last_offset + 1

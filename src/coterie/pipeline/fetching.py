@@ -34,7 +34,7 @@ def read_range(
 ) -> Iterator[Columns]:
     """The range's records, a fetch at a time. Faults that pass are waited out for default.api.timeout.ms. Raises KafkaError,
     DataLossError; CorruptBatchError at once for a batch that cannot be read."""
-    reader, begin = RangeReader(r, settings, _opened(settings), check_crcs=settings.check_crcs), r.start
+    reader, begin = RangeReader(r, settings, _opened(settings)), r.start
     while begin < r.end:
         try:
             for stored in reader.batches():
@@ -80,8 +80,8 @@ def _corrupt(r: OffsetRange, offset: int, next_offset: int, error: Exception) ->
 def fetched(r: OffsetRange, settings: ClientSettings) -> Iterator[bytes]:
     """The range's batches as they are stored, control batches too, a fetch at a time; the last may run past the range, and
     the first begin before it. Raises KafkaError; faults that pass are waited out as in `read_range`."""
-    reader = RangeReader(r, settings, _opened(settings), check_crcs=False)
-    for stored in reader.batches(with_skipped=True):
+    reader = RangeReader(r, settings, _opened(settings), as_stored=True)
+    for stored in reader.batches():
         if stored:
             last = stored[-1]
             yield last.data[stored[0].at : last.at + last.header.size]

@@ -24,12 +24,15 @@ def looked_up(
     known: ClusterMetadata,
     send: Callable[[SendListOffsets], ListOffsetsResponse],
     refresh: Callable[[frozenset[str]], None],
+    *,
+    unknown_topic_timeout_ms: int = 0,
 ) -> dict[TopicPartition, int]:
     """The offset for each timestamp. ``send`` and ``refresh`` (of topics' metadata, into ``known``) raise KafkaError. Errors
-    that pass are retried for default.api.timeout.ms, but not a topic that no broker knows. Raises KafkaError."""
+    that pass are retried for default.api.timeout.ms, a topic that no broker knows no longer than its own timeout. Raises
+    KafkaError."""
     config = LookupConfig(
         timeout_ms=settings.default_api_timeout_ms,
-        unknown_topic_timeout_ms=0,
+        unknown_topic_timeout_ms=unknown_topic_timeout_ms,
         committed_only=settings.committed_only,
         backoff=backoff_of(settings),
     )

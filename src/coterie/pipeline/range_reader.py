@@ -52,9 +52,9 @@ class Sockets:
 
 class RangeReader:
     """``settings``' isolation.level and timeouts hold; errors that pass are retried for default.api.timeout.ms.
-    ``check_crcs``: of each batch."""
+    ``as_stored``: all batches, control batches too, and their checksums are not verified."""
 
-    def __init__(self, r: OffsetRange, settings: ClientSettings, sockets: Sockets, *, check_crcs: bool) -> None:
+    def __init__(self, r: OffsetRange, settings: ClientSettings, sockets: Sockets, *, as_stored: bool = False) -> None:
         self._end, self._settings, self._sockets = r.end, settings, sockets
         self._partition = TopicPartition(r.topic, r.partition)
         self.known = ClusterMetadata(settings.metadata_max_age_ms)
@@ -65,8 +65,9 @@ class RangeReader:
             max_partition_bytes=FETCH_BYTES,
             buffer_bytes=0,
             committed_only=settings.committed_only,
-            check_crcs=check_crcs,
+            check_crcs=settings.check_crcs and not as_stored,
             incremental=False,
+            as_stored=as_stored,
             backoff=backoff_of(settings),
             timeout_ms=settings.default_api_timeout_ms,
         )
@@ -84,7 +85,7 @@ class RangeReader:
         """The next batch is the one there."""
         self._machine.seek(self._partition, offset)
 
-    def batches(self, *, with_skipped: bool = False) -> Iterator[list[Stored]]:
+    def batches(self) -> Iterator[list[Stored]]:
         """What each response holds; the first batch may begin before the range, the last end behind it. Ends before the range
         does where the log has no more for this reader. Raises KafkaError; OffsetOutOfRangeError where the log has no such
         offset, CorruptBatchError."""
@@ -100,7 +101,7 @@ class RangeReader:
                         return  # compaction has taken the rest
                     self._machine.empty(self._partition, _now_ms(), _jitter())
                     continue
-                stored = list(self.position.take_batches(2 * FETCH_BYTES, with_skipped=with_skipped))
+                stored = list(self.position.take_batches(2 * FETCH_BYTES))
                 if self.position.damage is None and self.position.fetch_offset < self._end:
                     self._carry_out()
                 yield stored
@@ -122,13 +123,16 @@ class RangeReader:
     def _until_sent(self) -> None:
         """Pauses where the machine does. Raises KafkaError that no retry mends, or at the timeout."""
         while self._under_way is None:
-            self._carry_out()
+            if self._carry_out():
+                continue
             deadline_ms = self._machine.next_deadline_ms()
-            if self._under_way is None and deadline_ms is not None:
-                time.sleep(max(deadline_ms - _now_ms(), 0) / 1000)
+            assert deadline_ms is not None, "nothing is under way and nothing is due"
+            time.sleep(max(deadline_ms - _now_ms(), 0) / 1000)
 
-    def _carry_out(self) -> None:
-        for effect in self._machine.next(_now_ms()):
+    def _carry_out(self) -> bool:
+        """Whether anything was due."""
+        effects = self._machine.next(_now_ms())
+        for effect in effects:
             match effect:
                 case SendFetch():
                     self._send(effect)
@@ -137,6 +141,7 @@ class RangeReader:
                 case PartitionFailed(partition, code):
                     text = f"{partition.topic}-{partition.partition} at {self.position.fetch_offset}"
                     raise KafkaError(code, text)
+        return bool(effects)
 
     def _send(self, sent: SendFetch) -> None:
         address = self.known.address(sent.node_id)
@@ -187,8 +192,16 @@ class RangeReader:
 
     def first_offset(self) -> int:
         """The first one that the partition's log still has. Raises KafkaError at the timeout."""
-        wanted = {self._partition: EARLIEST}
-        return looked_up(wanted, self._settings, self.known, self._list_offsets, self._look_up_leaders)[self._partition]
+        timeout_ms = self._settings.default_api_timeout_ms
+        offsets = looked_up(
+            {self._partition: EARLIEST},
+            self._settings,
+            self.known,
+            self._list_offsets,
+            self._look_up_leaders,
+            unknown_topic_timeout_ms=timeout_ms,
+        )
+        return offsets[self._partition]
 
     def _list_offsets(self, sent: SendListOffsets) -> ListOffsetsResponse:
         address = self.known.address(sent.node_id)
