@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coterie.backoff import Retries
+from coterie.backoff import Backoff, Retries
 from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer
 from coterie.client.cluster import Cluster
 from coterie.client.settings import client_settings
@@ -39,7 +39,7 @@ MACHINES = ("coterie.consuming.",)  # they keep their pauses by themselves: a te
 def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What clients sleep, without jitter and without the time; and the pauses of machines, which are waited for."""
     pauses_ms: list[float] = []
-    sleep, sleep_thread, failed = asyncio.sleep, time.sleep, Retries.failed
+    sleep, sleep_thread, failed, backoff = asyncio.sleep, time.sleep, Retries.failed, Backoff.pause_ms
 
     def is_ours(rooms: tuple[str, ...] = OURS) -> bool:
         return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(rooms)
@@ -47,6 +47,12 @@ def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def machine_failed(self: Retries, *args: float) -> float | None:
         pause_ms = failed(self, *args)
         if is_ours(MACHINES) and pause_ms is not None:
+            pauses_ms.append(pause_ms)
+        return pause_ms
+
+    def producer_pauses(self: Backoff, *args: Any) -> int:
+        pause_ms = backoff(self, *args)
+        if is_ours(("coterie.producing.machine",)):
             pauses_ms.append(pause_ms)
         return pause_ms
 
@@ -65,6 +71,7 @@ def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(asyncio, "sleep", pause)
     monkeypatch.setattr(time, "sleep", pause_thread)
     monkeypatch.setattr(Retries, "failed", machine_failed)
+    monkeypatch.setattr(Backoff, "pause_ms", producer_pauses)
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
     return pauses_ms
 
