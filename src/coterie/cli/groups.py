@@ -20,6 +20,7 @@ from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupEvent, GroupRow
+    from coterie.client import MemberDescription
     from coterie.client.lint import Advice
 
 # The events of the journal that `groups history` shows without --all: the generations, what ends a group, and the restart
@@ -91,7 +92,8 @@ def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: 
         show(description, True, [], [])
         return
     members = quantity(len(description["members"]), "member")
-    write_line(f"{group}: {description['state']}, assignor {description['protocol'] or '-'}, {members}")
+    epoch = f"consumer protocol, epoch {description['group_epoch']}, " if "group_epoch" in description else ""
+    write_line(f"{group}: {description['state']}, {epoch}assignor {description['protocol'] or '-'}, {members}")
     rows = [
         (p["topic"], p["partition"], p["committed"], p["end"], p["lag"], p["owner"], p["host"])
         for p in description["partitions"]
@@ -154,25 +156,33 @@ async def describe_group(group: str, bootstrap_server: str) -> GroupDocument:
                 "host": owner.host if owner else None,
             }
         )
-    members: list[DescribedMember] = [
-        {
-            "member_id": m.member_id,
-            "group_instance_id": m.group_instance_id,
-            "client_id": m.client_id,
-            "host": m.host,
-            "partitions": len(m.assignment.topic_partitions),
-        }
-        for m in described.members
-    ]
-    return {
+    document: GroupDocument = {
         "group": group,
         "state": described.state,
         "protocol_type": described.protocol_type,
         "protocol": described.partition_assignor,
-        "members": members,
+        "members": [_described_member(m) for m in described.members],
         "partitions": partitions,
         "lag": total_lag(partitions),
     }
+    if described.group_epoch is not None and described.target_assignment_epoch is not None:
+        document["group_epoch"] = described.group_epoch
+        document["target_assignment_epoch"] = described.target_assignment_epoch
+    return document
+
+
+def _described_member(member: MemberDescription) -> DescribedMember:
+    described: DescribedMember = {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "partitions": len(member.assignment.topic_partitions),
+    }
+    if member.member_epoch is not None and member.target_assignment is not None:
+        described["member_epoch"] = member.member_epoch
+        described["target_partitions"] = len(member.target_assignment.topic_partitions)
+    return described
 
 
 @groups.command()

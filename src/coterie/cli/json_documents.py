@@ -33,13 +33,16 @@ class GroupRow(TypedDict):
 
 
 class DescribedMember(TypedDict):
-    """A member; ``partitions`` is the number that it owns."""
+    """A member; ``partitions`` is the number that it owns. Only of the consumer protocol (KIP-848): the member epoch, and the
+    number of partitions that it shall own."""
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     host: str
     partitions: int
+    member_epoch: NotRequired[int]
+    target_partitions: NotRequired[int]
 
 
 class ZooKeeperMember(TypedDict):
@@ -65,12 +68,15 @@ class DescribedPartition(TypedDict):
 
 class GroupDocument(TypedDict):
     """A group with its members. ``protocol`` is the assignor in force, "" while there is none; ``lag`` is the sum over the
-    partitions, null where no partition's is known."""
+    partitions, null where no partition's is known. Only of the consumer protocol (KIP-848): the group's epoch, and that of the
+    target assignment, which is behind until the broker has computed it."""
 
     group: str
     state: str
     protocol_type: str
     protocol: str
+    group_epoch: NotRequired[int]
+    target_assignment_epoch: NotRequired[int]
     members: list[DescribedMember] | list[ZooKeeperMember]
     partitions: list[DescribedPartition]
     lag: int | None

@@ -32,6 +32,7 @@ from coterie.wire.messages.metadata import MetadataResponse
 from coterie.wire.primitives import WireError
 
 CONSUMER = "consumer"
+CONSUMER_MEMBER = 1  # a member that uses the consumer protocol; 0: the classic one (KIP-1099)
 NO_TOPIC_ID = bytes(16)
 
 
@@ -110,15 +111,14 @@ def consumer_group_description(
         group.assignor_name,
         tuple(_member_of_consumers(m) for m in group.members),
         coordinator,
+        GroupType.CONSUMER,
+        group.group_epoch,
+        group.assignment_epoch,
     )
 
 
 def _member_of_consumers(member: consumer_group_describe.Member) -> MemberDescription:
-    owned = frozenset(
-        TopicPartition(t.topic_name, partition)
-        for t in member.assignment.topic_partitions
-        for partition in t.partitions
-    )
+    owned = _partitions(member.assignment)
     topics = frozenset(member.subscribed_topic_names)
     subscription = MemberSubscription(topics, owned, member.member_epoch, member.rack_id, None, -1)
     return MemberDescription(
@@ -128,6 +128,15 @@ def _member_of_consumers(member: consumer_group_describe.Member) -> MemberDescri
         member.client_host,
         MemberAssignment(owned),
         subscription,
+        member_epoch=member.member_epoch,
+        target_assignment=MemberAssignment(_partitions(member.target_assignment)),
+        upgraded=None if member.member_type < 0 else member.member_type == CONSUMER_MEMBER,
+    )
+
+
+def _partitions(assignment: consumer_group_describe.Assignment) -> frozenset[TopicPartition]:
+    return frozenset(
+        TopicPartition(t.topic_name, partition) for t in assignment.topic_partitions for partition in t.partitions
     )
 
 

@@ -166,7 +166,11 @@ class MemberAssignment:
 class MemberDescription:
     """A member. ``host`` is its address as the broker sees it. ``subscription`` is None where the group is not Stable, or its
     protocol type is not "consumer"; the bytes as they are on the wire stay in ``member_metadata`` and ``member_assignment``
-    for other protocol types (Kafka Connect)."""
+    for other protocol types (Kafka Connect).
+
+    Only of a group of type CONSUMER (KIP-848): ``member_epoch``, which is its generation there, and ``target_assignment``, what
+    the broker wants it to own; ``assignment`` is what it may use now. ``upgraded``: whether it uses the consumer protocol; None
+    where the broker does not report it (before Kafka 4.0)."""
 
     member_id: str
     group_instance_id: str | None
@@ -176,11 +180,16 @@ class MemberDescription:
     subscription: MemberSubscription | None = None
     member_metadata: bytes = b""
     member_assignment: bytes = b""
+    member_epoch: int | None = None
+    target_assignment: MemberAssignment | None = None
+    upgraded: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A group with its members. ``partition_assignor`` is the assignor in force, "" while there is none."""
+    """A group with its members. ``partition_assignor`` is the assignor in force, "" while there is none. ``group_epoch`` and
+    ``target_assignment_epoch`` exist only where ``type`` is CONSUMER (KIP-848): the second is behind until the broker has
+    computed the assignment of the first."""
 
     group_id: str
     state: GroupState
@@ -188,6 +197,9 @@ class ConsumerGroupDescription:
     partition_assignor: str
     members: tuple[MemberDescription, ...]
     coordinator: Node
+    type: GroupType = GroupType.CLASSIC
+    group_epoch: int | None = None
+    target_assignment_epoch: int | None = None
 
     @property
     def is_simple_consumer_group(self) -> bool:

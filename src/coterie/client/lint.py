@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.assignors import COOPERATIVE_ASSIGNORS, is_cooperative
-from coterie.client.admin_types import ConsumerGroupDescription, GroupState, MemberDescription
+from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType, MemberDescription
 from coterie.quantity import quantity
 
 COOPERATIVE = " or ".join(COOPERATIVE_ASSIGNORS)
@@ -34,6 +34,8 @@ def lint_group(
 ) -> list[Advice]:
     """``listed``: the assignors that each member lists, by member id, where the broker tells; ``join_version``: the newest
     JoinGroup that broker and client share."""
+    if group.type is GroupType.CONSUMER:
+        return [Advice(change, True, _BROKER_ASSIGNS) for change in (FIRST, SECOND)] + [_static(group, STATIC_FROM)]
     if group.protocol_type != "consumer":
         text = f"its members are of type {group.protocol_type or '(none)'}, which assigns in its own way"
         return [Advice(change, False, text) for change in (FIRST, SECOND, STATIC)]
@@ -45,6 +47,7 @@ def lint_group(
 
 FIRST = f"list {COOPERATIVE} beside the present assignor (first rolling bounce)"
 SECOND = f"list {COOPERATIVE} alone (second rolling bounce)"
+_BROKER_ASSIGNS = "done: in the consumer protocol the broker assigns, and only partitions that move are revoked"
 STATIC = "give every member a group.instance.id (dynamic to static)"
 
 

@@ -1,0 +1,155 @@
+"""Groups of the consumer protocol (KIP-848), made by confluent-kafka, as Admin and the commands show them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer as ConfluentConsumer
+
+from coterie.cli import main
+from coterie.client import Admin, ConsumerGroupDescription, ErrorCode, GroupState, GroupType, KafkaError
+from coterie.client.lint import STATIC
+from coterie.testing import LocalBroker
+
+PATIENCE_S = 30.0
+QUICK = {
+    "group.consumer.min.heartbeat.interval.ms": 50,
+    "group.consumer.heartbeat.interval.ms": 50,
+    "group.consumer.assignment.interval.ms": 0,
+}
+
+
+@pytest.fixture
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker(QUICK) as running:
+        running.create_topic("t", 6)
+        running.produce("t", *(b"%d" % n for n in range(60)))
+        yield running
+
+
+class Crew:
+    """Consumers of confluent-kafka that poll in turn. ``seen``: the records, by partition and offset."""
+
+    def __init__(self, broker: LocalBroker) -> None:
+        self.broker = broker
+        self.consumers: list[ConfluentConsumer] = []
+        self.seen: list[tuple[int, int]] = []
+
+    def join(self, **settings: str) -> ConfluentConsumer:
+        basic = {"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "g", "group.protocol": "consumer"}
+        consumer = ConfluentConsumer(basic | {"auto.offset.reset": "earliest"} | settings)
+        consumer.subscribe(["t"])
+        self.consumers.append(consumer)
+        return consumer
+
+    def poll_until(self, condition: Callable[[], bool]) -> None:
+        ends_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < ends_s, [c.assignment() for c in self.consumers]
+            for consumer in self.consumers:
+                message = consumer.poll(0.02)
+                if message is not None:
+                    assert message.error() is None, message.error()
+                    self.seen.append((message.partition(), message.offset()))
+
+    def sizes(self) -> list[int]:
+        return sorted(len(consumer.assignment()) for consumer in self.consumers)
+
+    def leave(self, consumer: ConfluentConsumer) -> None:
+        self.consumers.remove(consumer)
+        consumer.close()
+
+
+@pytest.fixture
+def crew(broker: LocalBroker) -> Iterator[Crew]:
+    members = Crew(broker)
+    yield members
+    for consumer in members.consumers:
+        consumer.close()
+
+
+def describe(broker: LocalBroker) -> ConsumerGroupDescription:
+    async def ask() -> ConsumerGroupDescription:
+        async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+            return await admin.describe_group("g")
+
+    return asyncio.run(ask())
+
+
+def coterie(broker: LocalBroker, *command: str) -> str:
+    result = CliRunner().invoke(main, [*command, "--bootstrap-server", broker.bootstrap_servers])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_members_come_and_go_and_every_record_is_read_once(broker: LocalBroker, crew: Crew) -> None:
+    first = crew.join()
+    crew.poll_until(lambda: crew.sizes() == [6])
+    crew.join()
+    crew.poll_until(lambda: crew.sizes() == [3, 3])
+    crew.join()
+    crew.poll_until(lambda: crew.sizes() == [2, 2, 2] and len(set(crew.seen)) == 60)
+    crew.leave(first)
+    crew.poll_until(lambda: crew.sizes() == [3, 3])
+    broker.produce("t", *(b"%d" % n for n in range(60)))
+    crew.poll_until(lambda: len(set(crew.seen)) == 120)
+
+
+def test_a_group_is_described_with_its_epochs(broker: LocalBroker, crew: Crew) -> None:
+    crew.join(**{"client.id": "one", "group.instance.id": "first"})
+    crew.poll_until(lambda: crew.sizes() == [6])
+    before = describe(broker).group_epoch
+    crew.join(**{"client.id": "two"})
+    crew.poll_until(lambda: crew.sizes() == [3, 3] and describe(broker).state is GroupState.STABLE)
+    group = describe(broker)
+    assert (group.type, group.protocol_type, group.partition_assignor) == (GroupType.CONSUMER, "consumer", "uniform")
+    assert before is not None
+    epoch = before + 1
+    assert group.group_epoch == group.target_assignment_epoch == epoch
+    assert sorted((m.client_id, m.group_instance_id, m.member_epoch) for m in group.members) == [
+        ("one", "first", epoch),
+        ("two", None, epoch),
+    ]
+    assert all(m.assignment == m.target_assignment and m.upgraded for m in group.members)
+    assert sorted(tp.partition for tp in group.owners) == list(range(6))
+
+
+def test_the_commands_show_it(broker: LocalBroker, crew: Crew) -> None:
+    crew.join(**{"client.id": "one"})
+    crew.poll_until(lambda: crew.sizes() == [6] and describe(broker).state is GroupState.STABLE)
+    epoch = describe(broker).group_epoch
+    line = coterie(broker, "groups", "describe", "g").partition("\n")[0]
+    assert line == f"g: Stable, consumer protocol, epoch {epoch}, assignor uniform, 1 member"
+    document = json.loads(coterie(broker, "groups", "describe", "g", "--json"))
+    assert (document["group_epoch"], document["target_assignment_epoch"]) == (epoch, epoch)
+    assert [(m["member_epoch"], m["partitions"], m["target_partitions"]) for m in document["members"]] == [
+        (epoch, 6, 6)
+    ]
+    assert "g " in coterie(broker, "groups", "list")
+    assert "each of 1 member has its partitions" in coterie(broker, "groups", "why", "g")
+    advice = coterie(broker, "groups", "lint", "g")
+    assert advice.count("the broker assigns") == 2
+    assert STATIC in advice
+    coterie(broker, "groups", "history", "g")
+
+
+def test_members_are_removed_by_name(broker: LocalBroker, crew: Crew) -> None:
+    crew.join(**{"group.instance.id": "first"})
+    crew.poll_until(lambda: crew.sizes() == [6])
+
+    async def remove() -> dict[str, ErrorCode]:
+        async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+            return await admin.remove_members("g", ["first", "none"])
+
+    assert asyncio.run(remove()) == {"first": ErrorCode.NONE, "none": ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+def test_a_group_that_does_not_exist(broker: LocalBroker) -> None:
+    with pytest.raises(KafkaError) as caught:
+        describe(broker)
+    assert caught.value.code == ErrorCode.GROUP_ID_NOT_FOUND
