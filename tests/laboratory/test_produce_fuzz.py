@@ -104,7 +104,7 @@ def sent_at_once(self: PartitionQueue, now_ms: float, most_in_flight: int) -> Pr
         (Accumulator, "_deadline_ms", late, "after its delivery timeout"),
         (Accumulator, "remove", buffer_kept, "of its buffer in use"),
         (ProducerMachine, "request_failed", lost_is_good, "was acknowledged and is not in"),
-        (PartitionQueue, "next_to_send", sent_at_once, "was acknowledged and is not in"),
+        (PartitionQueue, "next_to_send", sent_at_once, "behind record"),
     ],
 )
 def test_without_a_rule_a_promise_is_broken_within_a_few_seeds(

@@ -30,7 +30,7 @@ def test_linger() -> None:
     one.append()
     one.run()
     assert not one.sent
-    assert one.machine.next_deadline_ms(one.now_ms) == 10
+    assert one.machine.next_deadline_ms() == 10
     one.wait(9)
     assert not one.sent
     one.wait(1)
@@ -44,6 +44,21 @@ def test_append_large() -> None:
     one.append(b"next")
     one.run()
     assert values(one) == [[b"large"]]
+
+
+def test_what_lingers_goes_with_a_batch_that_is_due_for_the_same_leader() -> None:
+    """RecordAccumulator.drain takes every partition of a node that is ready; fewer requests carry more."""
+    one = OneProducer(linger_ms=10)
+    one.append(b"first", 0)
+    one.append(b"elsewhere", 0, "u")
+    one.now_ms = 5
+    one.append(b"lingers", 1)
+    one.append(b"lingers too", 1)
+    one.wait(5)
+    assert [values(one, n) for n in range(len(one.sent))] == [
+        [[b"first"], [b"lingers", b"lingers too"]],
+        [[b"elsewhere"]],
+    ]
 
 
 def test_flush() -> None:
@@ -114,13 +129,13 @@ def test_expired_batches() -> None:
     response afterwards changes nothing."""
     one = OneProducer(delivery_timeout_ms=100, **PLAIN)
     one.send(b"sent", b"waiting")
-    assert one.machine.next_deadline_ms(0) == 100
+    assert one.machine.next_deadline_ms() == 100
     one.wait(100)
     assert one.results() == ["REQUEST_TIMED_OUT", "REQUEST_TIMED_OUT"]
     assert one.machine.accumulator.buffered_bytes == 0
     one.answer(offset=5)
     assert len(one.results()) == 2
-    assert one.machine.next_deadline_ms(one.now_ms) is None
+    assert one.machine.next_deadline_ms() is None
 
 
 def test_a_batch_that_is_given_up_fails_with_its_last_failure() -> None:
@@ -148,7 +163,7 @@ def test_retry_backoff() -> None:
     one.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
     one.send(b"other", partition=1)
     assert values(one) == [[b"other"]]
-    assert one.machine.next_deadline_ms(one.now_ms) == 10
+    assert one.machine.next_deadline_ms() == 10
     one.wait()
     assert values(one) == [[b"a"]]
     one.answer(offset=0)

@@ -1,7 +1,7 @@
 """The producer: batches per partition, compressed, idempotent, retried in order; transactional where it has an id.
 
-One batch of a partition is in flight at a time, so order holds over retries; a retried batch keeps its sequence
-number, and the broker drops what it has already.
+Several batches of a partition may be in flight, and order holds over retries: a retried batch keeps its sequence number, so the
+broker drops a repeated one and refuses one that comes too early. Without idempotence one batch of a partition is in flight.
 
     async with Producer({"transactional.id": "mover"}) as producer:
         await producer.init_transactions()

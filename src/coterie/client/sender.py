@@ -139,7 +139,7 @@ class Sender:
             while effects := machine.next(_now_ms()):
                 for effect in effects:
                     self._carry_out(effect)
-            due_ms = machine.next_deadline_ms(_now_ms())
+            due_ms = machine.next_deadline_ms()
         except Exception as error:
             for effect in machine.fail_waiting(failure_of(error)):
                 self._carry_out(effect)

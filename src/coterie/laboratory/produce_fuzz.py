@@ -55,7 +55,7 @@ class _Story:
     def _config(self) -> ProducingConfig:
         rng = self.world.random
         return ProducingConfig(
-            is_idempotent=rng.random() < 0.8,
+            is_idempotent=rng.random() < 0.7,
             batch_size=rng.choice([100, 500, 1_500]),
             linger_ms=rng.choice([0, 5, 100]),
             buffer_memory=rng.choice([2_000, 100_000]),

@@ -142,7 +142,7 @@ class SendingActor:
         self._arm()
 
     def _arm(self) -> None:
-        due_ms = self.machine.next_deadline_ms(self.world.now_ms)
+        due_ms = self.machine.next_deadline_ms()
         if due_ms is None or (self._armed_ms is not None and self.world.now_ms < self._armed_ms <= due_ms):
             return
         self._armed_ms, life = due_ms, self._life

@@ -15,13 +15,17 @@ FOREVER_MS = float("inf")
 class Accumulator:
     """``batch_closed(topic)`` is called when a batch takes no more records: the next record without key may go to another
     partition (KIP-480). ``busy`` are the partitions with something to send or in flight, the longest unserved first;
-    ``buffered_bytes`` counts against buffer.memory."""
+    ``buffered_bytes`` counts against buffer.memory. ``due_ms``: when a batch is due, may be retried, or expires, as far as
+    known; ``is_changed``: something may be due already."""
 
     def __init__(self, config: ProducingConfig, batch_closed: BatchClosed) -> None:
         self.buffered_bytes = 0
         self.busy: dict[TopicPartition, PartitionQueue] = {}
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._config, self._batch_closed = config, batch_closed
+        self.due_ms = FOREVER_MS
+        self.is_changed = False
+        self._linger_ms = config.linger_ms
         self._batch_size, self._buffer_memory = config.batch_size, config.buffer_memory
 
     def append(self, partition: TopicPartition, item: Item, size: int, now_ms: float) -> tuple[ProducerBatch, int]:
@@ -38,6 +42,8 @@ class Accumulator:
             batch = queue.open = ProducerBatch(partition, now_ms)
             queue.batches.append(batch)
             self.busy[partition] = queue
+            if now_ms + self._linger_ms < self.due_ms:
+                self.due_ms = now_ms + self._linger_ms
         items = batch.items
         items.append(item)
         batch.size += size
@@ -52,10 +58,12 @@ class Accumulator:
         """The open batch takes no more records."""
         if queue.open is not None:
             queue.open, queue.is_ready = None, False
+            self.is_changed = True
             self._batch_closed(queue.partition[0])
 
     def flush(self) -> None:
         """No batch waits for linger.ms."""
+        self.is_changed = True
         for queue in self.busy.values():
             queue.is_ready = queue.open is not None
 

@@ -140,6 +140,7 @@ class ProducerMachine:
 
     def leaders_looked_up(self, errors: Mapping[str, ProduceFailure], now_ms: float, jitter: float) -> None:
         """After `LookUpLeaders`: ``leader_of`` returns what is known now. ``errors``: by topic without leaders."""
+        self.accumulator.is_changed = True
         topics, self._leaderless = self._leaderless, set()
         is_waiting = False
         for queue in list(self.accumulator.busy.values()):
@@ -151,11 +152,13 @@ class ProducerMachine:
 
     def identified(self, producer: ProducerIdAndEpoch, now_ms: float) -> None:
         """After `GetProducerId`."""
+        self.accumulator.is_changed = True
         self.identity.current = producer
         self._producer_id.ended(False, now_ms, 0.0)
 
     def not_identified(self, failure: ProduceFailure, now_ms: float, jitter: float) -> None:
         """After `GetProducerId`. A failure that is not retriable fails what waits for the id."""
+        self.accumulator.is_changed = True
         for queue in list(self.accumulator.busy.values()):
             if queue.batches and queue.batches[0].sequence < 0:
                 self._note(queue, failure)
@@ -163,10 +166,12 @@ class ProducerMachine:
 
     def partitions_added(self) -> None:
         """After `AddPartitions`: ``has`` of the transaction is true of them."""
+        self.accumulator.is_changed = True
         self._adding = frozenset()
 
     def partitions_refused(self, failure: ProduceFailure, now_ms: float, jitter: float) -> None:
         """After `AddPartitions`."""
+        self.accumulator.is_changed = True
         partitions, self._adding = self._adding, frozenset()
         for partition in partitions:
             queue = self.accumulator.queue(partition)
@@ -177,26 +182,32 @@ class ProducerMachine:
 
     def next(self, now_ms: float) -> list[Effect]:
         """The effects that are due; each is returned once. To be called again once they are carried out, until there
-        are none: what is sent depends on the leaders that `ForgetLeaders` removes."""
-        for queue, batch in self.accumulator.expired(now_ms):
+        are none: what is sent depends on the leaders that `ForgetLeaders` removes. Without a change, and before the deadline,
+        nothing is looked at."""
+        accumulator = self.accumulator
+        if not accumulator.is_changed and now_ms < accumulator.due_ms:
+            return self._taken()
+        for queue, batch in accumulator.expired(now_ms):
             self._end(queue, batch, batch.last_failure or self._timed_out(queue, batch))
             self._renew_refused(queue)
         if self._stale:
             self._effects += map(ForgetLeaders, sorted(self._stale))
             self._stale.clear()
+            accumulator.is_changed = True
         else:
             self._drain(now_ms)
+            accumulator.is_changed = False
+            repeated = [i.retry_at_ms for i in (self._leaders, self._producer_id) if now_ms < i.retry_at_ms]
+            accumulator.due_ms = min([accumulator.next_deadline_ms(now_ms), *repeated])
         return self._taken()
 
     def _taken(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
 
-    def next_deadline_ms(self, now_ms: float) -> float | None:
+    def next_deadline_ms(self) -> float | None:
         """When to call `next` without an input; None: never."""
-        times = [self.accumulator.next_deadline_ms(now_ms)]
-        times += [i.retry_at_ms for i in (self._leaders, self._producer_id) if now_ms < i.retry_at_ms]
-        deadline_ms = min(times)
+        deadline_ms = self.accumulator.due_ms
         return None if deadline_ms == FOREVER_MS else deadline_ms
 
     def requests_in_flight(self) -> dict[int, int]:
@@ -219,24 +230,34 @@ class ProducerMachine:
             self._effects.append(LookUpLeaders(frozenset(self._leaderless)))
 
     def _ready(self, now_ms: float) -> tuple[dict[int, list[PartitionQueue]], list[TopicPartition]]:
-        """The partitions with a batch to send by leader, and the partitions that the transaction lacks."""
-        by_leader: dict[int, list[PartitionQueue]] = {}
+        """The partitions with a batch to send by leader, and the partitions that the transaction lacks. Where a batch is due,
+        its leader gets what the others have as well (RecordAccumulator.drain)."""
+        by_leader: dict[int, list[tuple[PartitionQueue, ProducerBatch]]] = {}
+        due: set[int] = set()
         unadded: list[TopicPartition] = []
         config, transaction = self.config, self._transaction
         window = config.max_in_flight if config.is_idempotent else 1
         for queue in self.accumulator.busy.values():
             batch = queue.next_to_send(now_ms, window)
-            if batch is None or not queue.is_due(batch, now_ms, config.linger_ms):
+            if batch is None:
                 continue
+            is_due = queue.is_due(batch, now_ms, config.linger_ms)
             leader = self._leader_of(*queue.partition)
             if leader is None or leader < 0:
-                if not self._leaders.is_out:
+                if is_due and not self._leaders.is_out:
                     self._leaderless.add(queue.partition[0])
             elif transaction is not None and not transaction.has(queue.partition):
-                unadded.append(queue.partition)
-            elif self._in_flight.get(leader, 0) < config.max_in_flight and self._may_number(queue, batch, now_ms):
-                by_leader.setdefault(leader, []).append(queue)
-        return by_leader, unadded
+                if is_due:
+                    unadded.append(queue.partition)
+            elif self._in_flight.get(leader, 0) < config.max_in_flight:
+                by_leader.setdefault(leader, []).append((queue, batch))
+                if is_due:
+                    due.add(leader)
+        ready = {
+            leader: [queue for queue, batch in by_leader[leader] if self._may_number(queue, batch, now_ms)]
+            for leader in due
+        }
+        return {leader: queues for leader, queues in ready.items() if queues}, unadded
 
     def _send(self, node_id: int, queues: Iterable[PartitionQueue], now_ms: float) -> None:
         """The next batch of each partition, up to max.request.size; one batch is sent whatever its size."""
@@ -288,6 +309,7 @@ class ProducerMachine:
     # -- results ----------------------------------------------------------------------------------------------------------
 
     def _returned(self, token: int) -> list[ProducerBatch]:
+        self.accumulator.is_changed = True
         node_id, batches = self._requests.pop(token)
         self._in_flight[node_id] -= 1
         for batch in batches:

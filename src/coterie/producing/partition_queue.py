@@ -37,12 +37,14 @@ class PartitionQueue:
         """The batch that goes next, None where it has to wait for something to end, or for its pause. ``most_in_flight``: of
         new batches, where the broker checks their numbers; counted from the first without an end, since the broker knows
         only the last five of a producer again."""
-        batch = self.candidate()
+        if not self.batches:
+            return None
+        first = self.batches[0]
+        batch = first if not self.in_flight and not first.is_refused else self.candidate()
         if batch is None or batch.retry_at_ms > now_ms:
             return None
         if not self.in_flight:
             return batch
-        first = self.batches[0]
         if batch is first:  # what is in flight has expired, and its result is not known
             return None
         if batch.was_sent or not self.sequence.is_acknowledged or any(b.is_refused for b in self.batches):

@@ -113,7 +113,7 @@ class ProducingClient:
         self._arm()
 
     def _arm(self) -> None:
-        now_ms, due_ms = self.world.now_ms, self.machine.next_deadline_ms(self.world.now_ms)
+        now_ms, due_ms = self.world.now_ms, self.machine.next_deadline_ms()
         if due_ms is None or now_ms < self._armed_ms <= due_ms:
             return
         self._armed_ms = max(due_ms, now_ms)
