@@ -23,6 +23,7 @@ from coterie.pipeline.fetching import fetched, read_range
 from coterie.pipeline.options import source_options
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
+from coterie.producing.machine import ProducerMachine
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
@@ -106,11 +107,6 @@ async def partitions(broker: LocalBroker) -> object:
         return await producer.partitions_for("t")
 
 
-async def send(broker: LocalBroker) -> object:
-    async with Producer({"bootstrap.servers": broker.bootstrap_servers, **SETTINGS}) as producer:
-        return await producer.send_and_wait("t", b"v", partition=0)
-
-
 async def transaction(broker: LocalBroker) -> object:
     more = {"transactional.id": "x"}
     async with Producer({"bootstrap.servers": broker.bootstrap_servers, **SETTINGS, **more}) as producer:
@@ -147,7 +143,6 @@ STORIES: dict[str, tuple[Story, str, ErrorCode]] = {
     "offsets": (ends, "ListOffsets", ErrorCode.LEADER_NOT_AVAILABLE),
     "fetcher": (poll, "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER),
     "producer": (partitions, "Metadata", ErrorCode.LEADER_NOT_AVAILABLE),
-    "sender": (send, "Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER),
     "transactions": (transaction, "InitProducerId", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     "driver": (driver, "ListOffsets", ErrorCode.NOT_LEADER_OR_FOLLOWER),
     "task": (task, "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -175,8 +170,44 @@ def test_pauses_double_up_to_the_maximum(coterie_broker: LocalBroker, pauses_ms:
     assert pauses_ms == PAUSES_MS
 
 
+@pytest.fixture
+def producer_pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long a producer's machine waits after each response and each look-up of leaders that failed, without jitter."""
+    monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
+    pauses_ms: list[float] = []
+
+    def observed(original: Callable[..., None]) -> Callable[..., None]:
+        def after(machine: ProducerMachine, argument: Any, *others: Any) -> None:
+            original(machine, argument, *others)
+            now_ms = others[-2]
+            due_ms = machine.next_deadline_ms(now_ms)
+            if due_ms is not None and due_ms - now_ms <= max(PAUSES_MS):  # else a batch's delivery timeout
+                pauses_ms.append(round(due_ms - now_ms))
+
+        return after
+
+    for name in ("produced", "leaders_looked_up"):
+        monkeypatch.setattr(ProducerMachine, name, observed(getattr(ProducerMachine, name)))
+    return pauses_ms
+
+
+def test_the_pauses_of_a_batch_double_up_to_the_maximum(
+    coterie_broker: LocalBroker, producer_pauses_ms: list[float]
+) -> None:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=len(PAUSES_MS))
+
+    async def story() -> None:
+        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "linger.ms": 0, **SETTINGS}
+        async with asyncio.timeout(20), Producer(given) as producer:
+            await producer.send_and_wait("t", b"v", partition=0)
+
+    asyncio.run(story())
+    assert producer_pauses_ms == PAUSES_MS
+
+
 def test_the_lookup_of_a_leader_pauses_longer_each_time(
-    coterie_broker: LocalBroker, pauses_ms: list[float], monkeypatch: pytest.MonkeyPatch
+    coterie_broker: LocalBroker, producer_pauses_ms: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refresh, failures = Cluster.refresh, 0
 
@@ -197,7 +228,7 @@ def test_the_lookup_of_a_leader_pauses_longer_each_time(
                 monkeypatch.setattr(Cluster, "refresh", failing)
                 producer._cluster.forget("t")
                 await producer.send_and_wait("t", b"v", partition=0)
-                assert pauses_ms == PAUSES_MS * (row + 1), "a lookup that succeeds ends the row"
+                assert producer_pauses_ms == PAUSES_MS * (row + 1), "a lookup that succeeds ends the row"
 
     asyncio.run(story())
 
