@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from coterie.assignors.blobs import encode_subscription
+from coterie.assignors.blobs import decode_assignment, encode_subscription
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.kafka import running
@@ -131,7 +131,7 @@ class Story:
 
     def _next(self) -> Any:
         rng = self.rng
-        kind = rng.choices(["join", "beat", "leave", "away", "commit", "describe", "classic"], [3, 9, 1, 1, 3, 2, 3])[0]
+        kind = rng.choices(["join", "beat", "leave", "away", "commit", "describe", "classic"], [3, 9, 1, 1, 3, 2, 6])[0]
         name = rng.choice("abcd")
         member_id = self.ids.get(name, f"{name}-1")
         match kind:
@@ -178,7 +178,7 @@ class Story:
         group = self.here.shard.consumer_groups.get(self.group)
         if group is None or not group.members:
             return ConsumerGroupDescribeRequest([self.group])
-        member_id = self.rng.choice([*self.classic, ""])
+        member_id = self.rng.choice([*self.classic, *self.classic, ""])
         generation = self.classic.get(member_id, 0)
         kind = self.rng.choice(["join", "sync", "beat", "leave"] if member_id else ["join"])
         if kind == "join":
@@ -226,7 +226,7 @@ def comparable(response: Any) -> Any:
         case JoinGroupResponse():
             return response.error_code, response.generation_id, response.protocol_name or "", response.member_id
         case SyncGroupResponse():
-            return response.error_code, response.assignment
+            return response.error_code, response.assignment[:2], sorted(decode_assignment(response.assignment))
         case LeaveGroupResponse():
             return response.error_code, [(m.member_id, m.error_code) for m in response.members]
         case OffsetCommitResponse():
