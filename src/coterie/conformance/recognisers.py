@@ -41,7 +41,6 @@ NOT_SERVED = {
         (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82), "inside KRaft: its quorum and controllers"
     ),
     **dict.fromkeys((17, 36), "logging in: planned, with the listeners that would need it"),
-    **dict.fromkeys((68, 69), "the next generation of groups (KIP-848): planned"),
     **dict.fromkeys((76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92), "share groups (KIP-932)"),
     **dict.fromkeys((88, 89), "streams groups (KIP-1071)"),
 }

@@ -27,6 +27,8 @@ SHRUNK = 10  # kinds of difference that are made short
 SHRINK_S = 120.0  # all of them together
 # Where Kafka 4 has another default, both sides have it.
 _DEFAULTS_OF_4 = {"log.message.timestamp.after.max.ms": "3600000"}
+# Where Kafka 3.9 serves the consumer protocol of groups only by a setting, neither side does.
+_BEFORE_4 = {"group.coordinator.rebalance.protocols": "classic"}
 # Producer id 0, a field's default, belongs to no story's producer.
 _FIRST_PRODUCER = Story("first producer", [Question("init", "InitProducerId", 1, {"transactional_id": None})])
 PROGRESS_EVERY_S = 5.0
@@ -59,6 +61,8 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
         theirs |= _DEFAULTS_OF_4
     else:
         ours["coterie.group.pending.leave.rebalance.enable"] = "false"
+        ours |= _BEFORE_4
+        theirs |= _BEFORE_4 if version.startswith("3.") else {}
     return ours, theirs
 
 
