@@ -57,6 +57,7 @@ class Story:
         self.knows_of_it = False  # the coordinator, of the open transaction
         self.is_end_sent = False
         self.identity = (-1, -1)
+        self.is_end_answered = False
         self.is_spoiled = False  # the open transaction, by what failed in it
 
     def step(self, move: str, number: int) -> None:
@@ -66,6 +67,7 @@ class Story:
                 self.open[machine.init(now_ms)] = move
             case "begin" if machine.allows(S.READY):
                 machine.begin()
+                self.is_end_answered = False
                 self.added, self.knows_of_it, self.is_end_sent, self.is_spoiled = set(), False, False, False
             case "add" if machine.allows(S.IN_TRANSACTION, S.ABORTABLE_ERROR):
                 token = machine.add([("t", number % 3), ("t", number % 4)], now_ms)
@@ -114,6 +116,8 @@ class Story:
                 self.knows_of_it = True
             case AddOffsetsToTxnRequest():
                 self.knows_of_it = True
+            case EndTxnRequest():
+                self.is_end_answered = True
             case InitProducerIdRequest():
                 assert isinstance(answer, InitProducerIdResponse)
                 self.identity = answer.producer_id, answer.producer_epoch
@@ -157,6 +161,8 @@ class Story:
             assert not self.machine.error
         elif call in ("commit", "abort"):
             assert state in (S.ABORTABLE_ERROR, S.FATAL_ERROR, S.UNINITIALIZED)
+        if call in ("commit", "abort") and not code:
+            assert self.is_end_answered or not self.knows_of_it, "the coordinator's transaction stays open"
         if call == "commit" and not code:
             assert not self.is_spoiled, "a transaction is committed without something of it"
         if call == "offsets" and code:
