@@ -348,3 +348,15 @@ def test_an_offset_out_of_range_ends_the_row_of_failures() -> None:
     assert driven.machine.resets_due() == [T0]
     assert driven.machine.positions[T0].retries is None
     assert driven.machine.next_deadline_ms() is None
+
+
+def test_a_request_that_fails_as_a_whole_means_what_its_code_means_for_a_partition() -> None:
+    """Kafka's consumer repeats it after UNKNOWN_SERVER_ERROR (FetchSessionHandler.handleResponse)."""
+    driven = Driven({T0: 0})
+    response = FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    driven.machine.answered(driven.sent(), response, driven.now_ms, 0.0)
+    driven.wait()
+    driven.refresh()
+    response = FetchResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    driven.machine.answered(driven.sent(), response, driven.now_ms, 0.0)
+    assert driven.failure() == PartitionFailed(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)

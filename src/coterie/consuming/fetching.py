@@ -232,7 +232,7 @@ class Fetching:
             position = self._current(sent, where)
             if position is None:
                 continue
-            if code.retriable:
+            if remedy(code) is not FetchRemedy.REPORT:
                 self._back_off(where, position, code, now_ms, jitter, leader_due=True)
             else:
                 self._report(where, position, code)
