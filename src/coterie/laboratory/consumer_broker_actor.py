@@ -66,10 +66,14 @@ class ConsumerBrokerActor(BrokerActor):
         super()._kept(decision, steps)
 
     def _check_commit(self, decision: Decision, group: ConsumerGroup) -> None:
-        """A commit that is accepted is never one of a partition that another member has."""
+        """A commit that is accepted is never one of a partition that another member has. A member of the classic protocol may
+        send an old commit again in its new generation, and Kafka takes that."""
         if self._commit is None:
             return
         request, _ = self._commit
+        member = group.members.get(request.member_id)
+        if member is not None and member.subscription.classic is not None:
+            return
         for event in decision.outcome.events:
             if isinstance(event, OffsetStored):
                 partition = (topic_id_of(event.topic), event.partition)
