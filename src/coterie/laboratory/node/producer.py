@@ -134,7 +134,7 @@ class ProducingClient:
                     result = batch.result_of(index)
                     if isinstance(result, ProduceFailure):
                         self.failed += 1
-                    elif result[0] >= 0:  # of a repeated batch the broker may not know the offset any more
+                    else:
                         self._checker.acknowledge_record(batch.partition, result[0], item[2] or b"")
             case AddPartitions():
                 raise AssertionError("this producer has no transaction")

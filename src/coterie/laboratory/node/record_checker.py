@@ -58,6 +58,7 @@ class _Partition:
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     sent_at: dict[int, SentBatch] = field(default_factory=dict)  # of what is acknowledged
     observed: dict[int, bytes] = field(default_factory=dict)
+    acknowledged_anywhere: set[bytes] = field(default_factory=set)
     delete_requested: int = 0
     deleted_until: int = 0
 
@@ -107,7 +108,11 @@ class RecordChecker:
             self.send(partition, values)
 
     def acknowledge_record(self, partition: TopicPartition, offset: int, value: bytes) -> None:
-        """One record, by itself."""
+        """One record, by itself. ``offset`` -1: a later acknowledgement shows that it is in the log, at an offset that
+        the producer does not learn."""
+        if offset < 0:
+            self._of(partition).acknowledged_anywhere.add(value)
+            return
         self.acknowledge(SentBatch(partition, (value,)), offset)
 
     def refuse(self, sent: SentBatch) -> None:
@@ -195,6 +200,8 @@ class RecordChecker:
             for offset, value in promised.items():
                 there = contents.get(offset)
                 assert there == value or offset < start, f"{name}: {value!r} was {what} at {offset}, where {there!r} is"
+        lost = set() if known.delete_requested else known.acknowledged_anywhere - seen
+        assert not lost, f"{name}: {sorted(lost)} were acknowledged, and are nowhere"
         assert start >= known.deleted_until, f"{name}: begins at {start}, and was deleted until {known.deleted_until}"
         assert start <= known.delete_requested, f"{name}: begins at {start}, deleted was {known.delete_requested}"
 
