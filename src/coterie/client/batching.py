@@ -10,8 +10,10 @@ from typing import Any
 
 from coterie.client.errors import KafkaError, unexpected
 from coterie.client.types import RecordMetadata
-from coterie.producing.batch import ProduceFailure, ProducerBatch
+from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch
 
+# The one result of all records of a batch; None where they differ, or failed: `ProducerBatch.result_of` has it.
+BatchFuture = asyncio.Future[Acknowledged | None]
 DeliveryCallback = Callable[[RecordMetadata, KafkaError | None], object]
 
 logger = logging.getLogger(__name__)
@@ -22,41 +24,41 @@ class Delivery:
 
     __slots__ = ("_batch", "_done", "_index")
 
-    def __init__(self, batch: ProducerBatch, index: int, done: asyncio.Future[None]) -> None:
+    def __init__(self, batch: ProducerBatch, index: int, done: BatchFuture) -> None:
         self._batch, self._index, self._done = batch, index, done
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         # Shielded: the other records of the batch share the future, and a caller that is cancelled must not end it.
         done = self._done
-        if not done.done():
-            yield from asyncio.shield(done).__await__()
-        result = self._result()
-        if isinstance(result, KafkaError):
-            raise result
-        return result
+        return self._metadata(done.result() if done.done() else (yield from asyncio.shield(done).__await__()))
 
-    def _result(self) -> RecordMetadata | KafkaError:
+    def _metadata(self, acknowledged: Acknowledged | None) -> RecordMetadata:
+        """Raises KafkaError."""
         batch, index = self._batch, self._index
-        result = batch.result_of(index)
-        if isinstance(result, ProduceFailure):
-            return error_of_failure(result)
-        offset, append_time_ms = result
         topic, partition = batch.partition
-        return RecordMetadata(topic, partition, offset, batch.items[index][0] if append_time_ms < 0 else append_time_ms)
+        if acknowledged is None:
+            result = batch.result_of(index)
+            if isinstance(result, ProduceFailure):
+                raise error_of_failure(result)
+            offset, append_time_ms = result
+        else:
+            base_offset, append_time_ms = acknowledged
+            offset = base_offset + index if base_offset >= 0 else -1
+        timestamp_ms = append_time_ms if append_time_ms >= 0 else batch.items[index][0]
+        return RecordMetadata(topic, partition, offset, timestamp_ms)
 
     def to_future(self) -> Future[RecordMetadata]:
         """For another thread."""
         future: Future[RecordMetadata] = Future()
 
-        def settle(done: asyncio.Future[None]) -> None:
+        def settle(done: BatchFuture) -> None:
             if done.cancelled():
                 future.set_exception(asyncio.CancelledError())
                 return
-            result = self._result()
-            if isinstance(result, KafkaError):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+            try:
+                future.set_result(self._metadata(done.result()))
+            except KafkaError as error:
+                future.set_exception(error)
 
         future.set_running_or_notify_cancel()  # nobody takes a record back that is in its batch
         self._done.add_done_callback(settle)
@@ -66,16 +68,17 @@ class Delivery:
         """Calls ``callback(metadata, error or None)`` once the result is known; after an error, offset and timestamp are -1.
         What it raises is logged."""
 
-        def report(done: asyncio.Future[None]) -> None:
+        def report(done: BatchFuture) -> None:
             if done.cancelled():
                 return
             topic, partition = self._batch.partition
+            metadata, failed = RecordMetadata(topic, partition, -1, -1), None
             try:
-                result = self._result()
-                if isinstance(result, KafkaError):
-                    callback(RecordMetadata(topic, partition, -1, -1), result)
-                else:
-                    callback(result, None)
+                metadata = self._metadata(done.result())
+            except KafkaError as error:
+                failed = error
+            try:
+                callback(metadata, failed)
             except Exception:
                 logger.exception("on_delivery of a record of %s-%d raised", topic, partition)
 

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coterie.client.batching import Delivery, error_of_failure, failure_of
+from coterie.client.batching import BatchFuture, Delivery, error_of_failure, failure_of
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.client.retrying import backoff_of
 from coterie.client.transactions import TransactionManager
 from coterie.client.types import TopicPartition
-from coterie.producing.batch import Item, ProduceFailure, ProducerBatch, ProducerIdAndEpoch
+from coterie.producing.batch import Acknowledged, Item, ProduceFailure, ProducerBatch, ProducerIdAndEpoch
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (
     AddPartitions,
@@ -86,7 +86,7 @@ class Sender:
             None if transactions is None else _Transaction(transactions),
         )
         self.has_room, self._append = self.machine.accumulator.has_room, self.machine.append
-        self._results: dict[ProducerBatch, asyncio.Future[None]] = {}
+        self._results: dict[ProducerBatch, BatchFuture] = {}
         self._room = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._is_awake = False
@@ -188,7 +188,8 @@ class Sender:
                     self._transactions.failed(error_of_failure(result))
         done = self._results.pop(batch)
         if not done.done():
-            done.set_result(None)
+            first = batch.results[0][1]
+            done.set_result(first if isinstance(first, Acknowledged) and len(batch.results) == 1 else None)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

@@ -134,14 +134,14 @@ class ProducerBatch:
 
     def result_of(self, index: int) -> tuple[int, int] | ProduceFailure:
         """Offset and time of the append (ms, -1: its own) of a record, or its failure. Only of a whole batch at its end."""
-        results = self.results
-        first, result = results[0]
-        if len(results) > 1:
-            first, result = max((entry for entry in results if entry[0] <= index), key=_first_of)
-        if isinstance(result, ProduceFailure):
-            return result.of_record(index - first)
-        base_offset, log_append_time_ms = result
-        return (-1 if base_offset < 0 else base_offset + index - first), log_append_time_ms
+        first, result = self.results[0]
+        if len(self.results) > 1:
+            first, result = max((entry for entry in self.results if entry[0] <= index), key=_first_of)
+        if type(result) is Acknowledged:
+            base_offset, log_append_time_ms = result
+            return (base_offset + index - first if base_offset >= 0 else -1), log_append_time_ms
+        assert isinstance(result, ProduceFailure)
+        return result.of_record(index - first)
 
 
 def _first_of(entry: tuple[int, BatchResult]) -> int:
