@@ -72,8 +72,8 @@ class LaboratoryBroker:
             for name, count in self._topics.items():
                 if name not in self.node.topics.by_name:
                     finish(self.node.topics.creating(name, count, {}))
-        except OSError:
-            self.crash(power=False)
+        except OSError as error:  # perhaps of a sync
+            self._disk_failed(error)
             return
         except ProcessEnded:
             self.crash()
