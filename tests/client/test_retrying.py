@@ -175,19 +175,15 @@ def producer_pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long a producer's machine waits after each response and each look-up of leaders that failed, without jitter."""
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
     pauses_ms: list[float] = []
+    pause_ms = Backoff.pause_ms
 
-    def observed(original: Callable[..., None]) -> Callable[..., None]:
-        def after(machine: ProducerMachine, argument: Any, *others: Any) -> None:
-            original(machine, argument, *others)
-            now_ms = others[-2]
-            due_ms = machine.next_deadline_ms(now_ms)
-            if due_ms is not None and due_ms - now_ms <= max(PAUSES_MS):  # else a batch's delivery timeout
-                pauses_ms.append(round(due_ms - now_ms))
+    def observed(self: Backoff, *args: Any) -> int:
+        paused_ms = pause_ms(self, *args)
+        if sys._getframe(1).f_globals.get("__name__") == ProducerMachine.__module__:
+            pauses_ms.append(paused_ms)
+        return paused_ms
 
-        return after
-
-    for name in ("produced", "leaders_looked_up"):
-        monkeypatch.setattr(ProducerMachine, name, observed(getattr(ProducerMachine, name)))
+    monkeypatch.setattr(Backoff, "pause_ms", observed)
     return pauses_ms
 
 
