@@ -44,7 +44,6 @@ SLEEPS = {
     "client/test_records.py": 1,  # the pace of a reader
     "coordinator/kafka_records.py": 1,  # recorded from Apache Kafka
     "docs/page_runner.py": 2,  # commands of a page
-    "pipeline/test_ends.py": 1,  # the end of another process's child
     "rocketmq/server.py": 1,  # the long poll of a RocketMQ broker
     "zookeeper/worker.py": 1,  # how often a process reports
 }

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from click.testing import CliRunner
 
 from coterie.cli import main
 from coterie.testing import LocalBroker
+from tests.awaiting import until_in_thread
 
 PATIENCE_S = 120
 
@@ -105,8 +105,9 @@ def stderr_of_daemon(module: str, imported: str, where: Path) -> str:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(process.stdout.read(length))
             worker = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
-        while Path(f"/proc/{worker}").exists():  # the worker's exit is the event; the daemon says nothing of it
-            time.sleep(0.01)
+        until_in_thread(
+            lambda: not Path(f"/proc/{worker}").exists(), "the exit of the worker"
+        )  # the daemon reports none
         process.stdin.close()  # ends the daemon
         return process.stderr.read().decode()
 

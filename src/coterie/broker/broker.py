@@ -22,7 +22,7 @@ from coterie.broker.flusher import sync_in_thread
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.memory import RequestMemory
 from coterie.broker.node import BrokerNode
-from coterie.broker.server import Connection
+from coterie.broker.server import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.unserved import UnservedRequests
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
@@ -53,12 +53,12 @@ class Broker(BrokerNode):
         self.max_request_bytes: int = self.settings.current.socket_request_max_bytes
         self.max_elements: int = self.settings.current.coterie_request_max_elements
         self.request_memory = RequestMemory(self.settings.current.queued_max_request_bytes)
-        self.holding: set[Connection] = set()  # connections that may hold bytes of these two
+        self.holding: set[AcceptedConnection] = set()  # connections that may hold bytes of these two
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self.failure: OSError | None = None
         self.failed: asyncio.Event = asyncio.Event()
         self.unserved = UnservedRequests()
-        self._connections: set[Connection] = set()
+        self._connections: set[AcceptedConnection] = set()
         self._server: asyncio.Server | None = None
         self._http: HttpServer | None = None
         self._registration: Registration | None = None
@@ -79,7 +79,7 @@ class Broker(BrokerNode):
         self._report_findings()
         self._descriptors = DescriptorReserve(self.loop, self.log_lines)
         try:
-            self._server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+            self._server = await self.loop.create_server(lambda: AcceptedConnection(self), host, port, backlog=1024)
         except OSError as error:
             raise CannotListen(error.errno, error.strerror) from error
         self._start_periodic_tasks()
@@ -172,7 +172,7 @@ class Broker(BrokerNode):
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
-    def connected(self, connection: Connection) -> bool:
+    def connected(self, connection: AcceptedConnection) -> bool:
         """False when there are max.connections already."""
         if len(self._connections) >= self.settings.current.max_connections:
             self.log_lines.warning("refusing a connection: there are max.connections already")
@@ -180,11 +180,11 @@ class Broker(BrokerNode):
         self._connections.add(connection)
         return True
 
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[AcceptedConnection]:
         """The open connections."""
         return list(self._connections)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: AcceptedConnection) -> None:
         self._connections.discard(connection)
         self.holding.discard(connection)
 

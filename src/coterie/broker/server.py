@@ -48,17 +48,17 @@ class Owner(Services, Protocol):
     handlers: dict[int, Handler]
     unserved: UnservedRequests
     request_memory: RequestMemory
-    holding: set[Connection]
+    holding: set[AcceptedConnection]
     max_request_bytes: int
     max_elements: int
 
-    def connected(self, connection: Connection) -> bool:
+    def connected(self, connection: AcceptedConnection) -> bool:
         """False when there are max.connections already."""
 
-    def disconnected(self, connection: Connection) -> None: ...
+    def disconnected(self, connection: AcceptedConnection) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class AcceptedConnection(asyncio.Protocol):
     """One client's connection, of a broker or of a part of one (`Owner`)."""
 
     def __init__(self, broker: Owner) -> None:
