@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from coterie.broker.flusher import Flusher, Synced, sync_in_thread
 from coterie.log.filesystem import File, MemoryFile
+from coterie.log.flushing import Flushing
 from tests.awaiting import until
 
 LOGS = 3
@@ -24,13 +25,15 @@ class Log:
 
     def __init__(self) -> None:
         self.segments = [SimpleNamespace(file=MemoryFile())]
-        self.unflushed_messages = 0
+        self.flushing = Flushing()
+        self.end_offset = 0
 
     def append(self) -> int:
         """The size that must be on the disk."""
         file = self.segments[-1].file
         file.append(b"x")
-        self.unflushed_messages += 1
+        self.end_offset += 1
+        self.flushing.appended(self.end_offset - 1, self.end_offset, 1, 0)
         return int(file.size())
 
 
@@ -109,6 +112,7 @@ def test_every_response_follows_a_sync_that_began_after_its_append(
         if not at.failures:
             behind = [log for log in at.logs if log.segments[-1].file.synced < log.segments[-1].file.size()]
             syncing = [log for log in at.logs if at.flusher.is_syncing(log)]  # type: ignore[arg-type]
+            assert all(log.flushing.high_watermark(log.end_offset) <= log.segments[-1].file.synced for log in at.logs)
             assert {id(log) for log, _ in at.waiting.values()} <= {id(log) for log in syncing}
             assert {id(log) for log in behind} <= {id(log) for log in syncing}
     assert at.answered == sorted(at.answered), "in the order of the requests"
@@ -117,7 +121,7 @@ def test_every_response_follows_a_sync_that_began_after_its_append(
         assert at.disk.syncs == fails, "no sync after the failed one"
     else:
         assert not at.waiting
-        assert not any(at.flusher.is_syncing(log) or log.unflushed_messages for log in at.logs)  # type: ignore[arg-type]
+        assert not any(at.flusher.is_syncing(log) or log.flushing.messages for log in at.logs)  # type: ignore[arg-type]
 
 
 def test_requests_share_the_next_sync() -> None:

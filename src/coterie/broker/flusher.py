@@ -77,15 +77,20 @@ class Flusher:
         dirty, waiting = self._dirty, self._waiting
         self._syncing, self._dirty, self._waiting = dirty, {}, []
         for log in dirty:
-            log.unflushed_messages = 0
-        self._sync([log.segments[-1].file for log in dirty], partial(self._end, waiting))
+            log.flushing.begin()
+        ends = [(log, log.end_offset) for log in dirty]
+        self._sync([log.segments[-1].file for log in dirty], partial(self._end, ends, waiting))
 
-    def _end(self, waiting: list[Callable[[], None]], error: OSError | None) -> None:
+    def _end(
+        self, ends: list[tuple[PartitionLog, int]], waiting: list[Callable[[], None]], error: OSError | None
+    ) -> None:
         self._syncing = {}
         if error is not None:
             self.fail(error)
         if self._is_over:
             return
+        for log, end_offset in ends:
+            log.flushing.synced(end_offset)
         for then in waiting:
             then()
         if self._dirty:

@@ -169,5 +169,6 @@ class BrokerNode:
         """flush.ms: a log is synced when its oldest unsynced record is that old."""
         now_ms = self.clock.now_ms()
         for log in self.topics.every_log():
-            if log.unflushed_messages and now_ms - log.unflushed_since_ms >= log.config.flush_ms:
+            flushing = log.flushing
+            if flushing.is_held or (flushing.messages and now_ms - flushing.since_ms >= log.config.flush_ms):
                 self.flusher.after_sync(log)

@@ -63,14 +63,21 @@ class Partition:
     log: PartitionLog
     watchers: dict[Callable[[], None], None] = field(default_factory=dict)  # in the order of their requests
 
+    def __post_init__(self) -> None:
+        self.log.flushing.on_visible = self._call_watchers
+
     def appended(self) -> None:
-        """Calls every watcher."""
+        """Calls every watcher, unless readers wait for a sync, which calls them then."""
+        if not self.log.flushing.is_held:
+            self._call_watchers()
+
+    def _call_watchers(self) -> None:
         for watcher in list(self.watchers):
             watcher()
 
     def sync_due(self) -> bool:
         """Whether flush.messages requires an fsync before the latest append is acknowledged."""
-        return self.log.unflushed_messages >= self.log.config.flush_messages
+        return self.log.flushing.messages >= self.log.config.flush_messages
 
     def sync_if_due(self) -> None:
         """At once. Raises OSError."""

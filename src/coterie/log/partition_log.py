@@ -1,7 +1,7 @@
 """A partition's log: append, read, find by time, truncate by retention, recover after a crash.
 
 Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the bytes.
-Single writer, no replicas: the high watermark is the end of the log.
+Single writer, no replicas: the high watermark is the end of the log, or of what is synced where that is required.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from coterie.log.appended import Appended
 from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
+from coterie.log.flushing import Flushing
 from coterie.log.loading import ClosedLog, SegmentLoader, checksum_of_aborted
 from coterie.log.producer_files import drop_aborted, load_kept, write_aborted, write_snapshot
 from coterie.log.producers import Producers
@@ -45,8 +46,7 @@ class PartitionLog:
         self.transactions = PartitionTransactions()
         self.segments: list[Segment] = []
         self.log_start_offset = 0
-        self.unflushed_messages = 0
-        self.unflushed_since_ms = 0  # when the oldest of them was appended
+        self.flushing = Flushing()
         self.appended_bytes = 0  # of batches, since the log was opened
         self.cleaned_until = 0  # compaction has seen everything before this offset
         self.fs = fs
@@ -135,12 +135,17 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """Records before it belong to no open transaction; not below the log's start (Kafka's UnifiedLog)."""
-        return max(self.log_start_offset, self.transactions.last_stable_offset(self.end_offset))
+        return max(self.log_start_offset, self.transactions.last_stable_offset(self.high_watermark))
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record will get; also the high watermark."""
+        """The offset that the next record will get."""
         return self.segments[-1].next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Readers get what is before it: all but what has to be synced first."""
+        return self.flushing.high_watermark(self.end_offset)
 
     @property
     def size(self) -> int:
@@ -192,9 +197,7 @@ class PartitionLog:
             segment.first_append_ms = now_ms
         base = self.end_offset
         segment.append(batch, header, self.config.index_interval_bytes, now_ms)
-        if not self.unflushed_messages:
-            self.unflushed_since_ms = now_ms
-        self.unflushed_messages += self.end_offset - base
+        self.flushing.appended(base, self.end_offset, self.config.flush_messages, now_ms)
         self.appended_bytes += len(batch)
 
     def _roll_if_due(self, incoming: BatchHeader, now_ms: int) -> None:
@@ -203,17 +206,9 @@ class PartitionLog:
             return
         full = active.size + incoming.size > self.config.segment_bytes
         wide = active.next_offset - active.base_offset > 2**31 - 1_000_000
-        if full or wide or self._age_ms(active, incoming, now_ms) > self.config.roll_ms:
+        if full or wide or active.age_ms(incoming.max_timestamp, now_ms) > self.config.roll_ms:
             self._sync(active)
             self._start_segment(active.next_offset)
-
-    @staticmethod
-    def _age_ms(active: Segment, incoming: BatchHeader, now_ms: int) -> int:
-        """By the batches' timestamps; where the first has none, since the first append of this process (Kafka's
-        LogSegment.timeWaitedForRoll)."""
-        if active.first_timestamp >= 0:
-            return incoming.max_timestamp - active.first_timestamp
-        return now_ms - active.first_append_ms if active.first_append_ms >= 0 else 0
 
     def _start_segment(self, base_offset: int) -> None:
         """A new active segment; the one before is closed to appends."""
@@ -366,8 +361,8 @@ class PartitionLog:
         if self.config.cleanup_compact and not self.config.cleanup_delete:
             raise Refusal(ErrorCode.POLICY_VIOLATION, "a topic that is only compacted keeps its records")
         if before_offset == -1:
-            before_offset = self.end_offset
-        if not 0 <= before_offset <= self.end_offset:
+            before_offset = self.high_watermark
+        if not 0 <= before_offset <= self.high_watermark:
             raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log_start_offset = max(self.log_start_offset, before_offset)
         self._drop_segments_below_start()
@@ -412,8 +407,9 @@ class PartitionLog:
 
     def sync(self) -> None:
         """Returns once all that was appended is on the disk."""
-        self.unflushed_messages = 0
+        self.flushing.begin()
         self._sync(self.segments[-1])
+        self.flushing.synced(self.end_offset)
 
     def _sync(self, segment: Segment) -> None:
         try:

@@ -13,17 +13,29 @@ from coterie.records.down_conversion import OVERSIZED, CannotConvert, to_message
 from coterie.wire.errors import ErrorCode, Refusal
 
 
+def read_visible(log: PartitionLog, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
+    """As `PartitionLog.read`, but nothing from the high watermark on."""
+    records = log.read(offset, max_bytes, at_least_one=at_least_one)
+    return _before(records, log.high_watermark, offset)[0] if log.flushing.is_held else records
+
+
 def read_committed(
     log: PartitionLog, offset: int, max_bytes: int, *, at_least_one: bool
 ) -> tuple[bytes, list[Aborted]]:
     """As `PartitionLog.read`, but nothing from the first open transaction on; and which of the rest were aborted."""
-    records, stable, upper = log.read(offset, max_bytes, at_least_one=at_least_one), log.last_stable_offset, offset
-    for position, header in batches(records):
-        if header.last_offset >= stable:  # the log may begin, and be stable, within the batch
-            records = records[:position]
-            break
-        upper = header.last_offset + 1
+    records = log.read(offset, max_bytes, at_least_one=at_least_one)
+    records, upper = _before(records, log.last_stable_offset, offset)
     return records, log.transactions.aborted_between(offset, upper)
+
+
+def _before(records: bytes, limit: int, offset: int) -> tuple[bytes, int]:
+    """The batches that end before the offset ``limit``, and the offset behind them; ``offset`` where there are none."""
+    upper = offset
+    for position, header in batches(records):
+        if header.last_offset >= limit:  # the log may begin, and be stable, within the batch
+            return records[:position], upper
+        upper = header.last_offset + 1
+    return records, upper
 
 
 def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int, *, at_least_one: bool) -> bytes:
@@ -33,7 +45,7 @@ def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int,
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
     next_offset = offset
     while True:
-        data = log.read(next_offset, max_bytes, at_least_one=at_least_one)
+        data = read_visible(log, next_offset, max_bytes, at_least_one=at_least_one)
         last = max((header.last_offset for _, header in batches(data)), default=None)
         if last is None:
             return data
@@ -51,7 +63,9 @@ def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int,
 def cut_short(log: PartitionLog, offset: int, max_bytes: int) -> bytes:
     """The response of Fetch 0 to 2, whose limit also holds for the first batch, in place of a larger one: a message that is cut
     short; nothing where no batch is larger."""
-    if max_bytes > 0 and any(header.size > max_bytes for _, header in batches(log.read(offset, 1))):
+    if max_bytes > 0 and any(
+        header.size > max_bytes for _, header in batches(read_visible(log, offset, 1, at_least_one=True))
+    ):
         return OVERSIZED
     return b""
 
@@ -64,7 +78,7 @@ def offsets_before(log: PartitionLog, timestamp: int, limit: int, now_ms: int) -
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"max_num_offsets is {limit}")
     known = [(max(s.base_offset, log.log_start_offset), s.modified_ms) for s in log.segments]
     if log.segments[-1].size:
-        known.append((log.end_offset, now_ms))
+        known.append((log.high_watermark, now_ms))
     if timestamp == EARLIEST_TIMESTAMP:
         known = known[:1]
     elif timestamp != LATEST_TIMESTAMP:

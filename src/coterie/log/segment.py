@@ -237,6 +237,13 @@ class Segment:
             self._first_timestamp = read_header(self.file.read(0, HEADER_BYTES)).max_timestamp
         return -1 if self._first_timestamp is None else self._first_timestamp
 
+    def age_ms(self, timestamp: int, now_ms: int) -> int:
+        """At a batch with that largest timestamp: since the first batch's, or where that has none, since the first append of
+        this process (Kafka's LogSegment.timeWaitedForRoll)."""
+        if self.first_timestamp >= 0:
+            return timestamp - self.first_timestamp
+        return now_ms - self.first_append_ms if self.first_append_ms >= 0 else 0
+
     @property
     def newest_ms(self) -> int:
         """The largest timestamp; where no record has one, when the file last changed (Kafka's LogSegment.largestTimestamp)."""

@@ -55,8 +55,8 @@ class PartitionTransactions:
         return entry
 
     def last_stable_offset(self, end_offset: int) -> int:
-        """Before it every transaction is decided."""
-        return min(self.open.values(), default=end_offset)
+        """Before it every transaction is decided; at most ``end_offset``."""
+        return min(end_offset, *self.open.values()) if self.open else end_offset
 
     def aborted_between(self, first: int, last: int) -> list[Aborted]:
         """Aborted transactions with records from offset ``first`` up to, not including, ``last``."""

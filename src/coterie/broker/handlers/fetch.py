@@ -13,7 +13,7 @@ from coterie.broker.services import FetchServices
 from coterie.broker.topic import Partition
 from coterie.broker.topics import Topics
 from coterie.log.partition_log import PartitionLog
-from coterie.log.reading import cut_short, read_committed, read_message_set
+from coterie.log.reading import cut_short, read_committed, read_message_set, read_visible
 from coterie.records.compression import ZSTD
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, PartitionData
@@ -227,7 +227,8 @@ def _read_log(
         records, transactions = read_committed(log, offset, limit, at_least_one=first)
         aborted = [AbortedTransaction(t.producer_id, t.first_offset) for t in transactions]
     else:
-        records = log.read(offset, limit, at_least_one=first)
-    data = PartitionData(wanted.partition, ErrorCode.NONE, log.end_offset, log.last_stable_offset, log.log_start_offset)
+        records = read_visible(log, offset, limit, at_least_one=first)
+    watermarks = log.high_watermark, log.last_stable_offset, log.log_start_offset
+    data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
     data.records, data.aborted_transactions = records, aborted
     return data

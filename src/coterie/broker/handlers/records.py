@@ -88,6 +88,8 @@ def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) 
             )
         response.responses.append(topic_response)
     if request.acks == 0:
+        for log in produce.to_sync:
+            broker.flusher.after_sync(log)
         _check_unacknowledged(response)
         return None
     return response if not produce.to_sync else _after_sync(broker.flusher, produce.to_sync, response)
@@ -246,16 +248,21 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
 
 def _offset(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int]:
     if timestamp == LATEST_TIMESTAMP:
-        return log.last_stable_offset if isolation_level else log.end_offset, -1
+        return log.last_stable_offset if isolation_level else log.high_watermark, -1
     if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):
         return log.log_start_offset, -1
     if timestamp == MAX_TIMESTAMP:
-        return log.max_timestamp_offset()
+        return _visible(log, log.max_timestamp_offset())
     if timestamp == _LATEST_TIERED:
         return -1, -1
     if timestamp < 0:
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-    return log.offset_for_timestamp(timestamp) or (-1, -1)
+    return _visible(log, log.offset_for_timestamp(timestamp))
+
+
+def _visible(log: PartitionLog, of_record: tuple[int, int] | None) -> tuple[int, int]:
+    """A record's offset and timestamp; -1 where there is none that readers get (Kafka's Partition.fetchOffsetForTimestamp)."""
+    return (-1, -1) if of_record is None or of_record[0] >= log.high_watermark else of_record
 
 
 def handle_offset_for_leader_epoch(

@@ -50,14 +50,13 @@ class DeliveryChecker:
         for offset, value in polled:
             self.records.observe(partition, offset, value)
             producer, number = value.decode().split(".")
-            if producer != PLAIN and self.records.reads_are_durable:
+            if producer != PLAIN:
                 assert last.get(producer, -1) < int(number), f"{name}: {value!r} after number {last[producer]}"
                 last[producer] = int(number)
         self.deliveries += len(polled)
         self.delivered_offsets.setdefault(partition, set()).update(offsets)
         self.delivered_until[partition] = max(self.delivered_until.get(partition, 0), after)
-        if self.records.reads_are_durable:
-            self._check_complete(name, partition, range(max(before, self._start(partition)), after), set(offsets))
+        self._check_complete(name, partition, range(max(before, self._start(partition)), after), set(offsets))
 
     def check_committed(self, committed: Mapping[TopicPartition, int]) -> None:
         """``committed``: the group's offsets. Raises AssertionError."""
@@ -65,9 +64,8 @@ class DeliveryChecker:
             name = f"{partition[0]}-{partition[1]}"
             until = max(self.delivered_until.get(partition, 0), self.records.delete_requested(partition))
             assert offset <= until, f"{name}: {offset} is committed, delivered was up to {until}"
-            if self.records.reads_are_durable:
-                delivered = self.delivered_offsets.get(partition, set())
-                self._check_complete(name, partition, range(self._start(partition), offset), delivered)
+            delivered = self.delivered_offsets.get(partition, set())
+            self._check_complete(name, partition, range(self._start(partition), offset), delivered)
 
     def _start(self, partition: TopicPartition) -> int:
         return self.records.delete_requested(partition)

@@ -64,11 +64,10 @@ class _Partition:
 
 
 class RecordChecker:
-    """What clients sent, with what they know of it. ``reads_are_durable``: whether what was read stays, acknowledged or not;
-    a machine that goes down may take what was read before it was synced."""
+    """What clients sent, with what they know of it. What was read stays, acknowledged or not, also where power fails: readers
+    get nothing before it is synced."""
 
-    def __init__(self, *, reads_are_durable: bool) -> None:
-        self.reads_are_durable = reads_are_durable
+    def __init__(self) -> None:
         self.partitions: dict[TopicPartition, _Partition] = {}
         self.transactions: list[SentTransaction] = []
         self.acknowledged = self.refused = self.batches_checked = 0
@@ -126,8 +125,6 @@ class RecordChecker:
 
     def observe(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """A reader got this record."""
-        if not self.reads_are_durable:
-            return
         before = self._of(partition).observed.setdefault(offset, value)
         assert before == value, f"{partition}: at offset {offset} a reader gets {value!r}, and got {before!r} before"
 

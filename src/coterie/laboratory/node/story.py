@@ -82,7 +82,7 @@ class RecordsStory:
         self.world = world = World(seed)
         rng = world.random
         durability = rng.choice([Durability.PROCESS, Durability.POWER])
-        self.checker = RecordChecker(reads_are_durable=durability == Durability.PROCESS)
+        self.checker = RecordChecker()
         self.broker = LaboratoryBroker(world, durability, TOPICS)
         self.broker.loaded = self._check_logs
         partitions: list[TopicPartition] = [(topic, n) for topic, count in TOPICS.items() for n in range(count)]
