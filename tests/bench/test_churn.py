@@ -38,7 +38,7 @@ def test_a_client_that_is_never_closed_is_seen(tmp_path: Path, monkeypatch: pyte
         return levels
 
     levels = asyncio.run(run())
-    assert levels[-1].tasks > levels[0].tasks, levels
+    assert levels[-1].descriptors > levels[0].descriptors, levels
 
 
 @pytest.mark.parametrize(

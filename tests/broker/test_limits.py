@@ -27,6 +27,9 @@ def test_each_bound_among_the_settings_is_in_the_table() -> None:
     """What bounds clients has max in its name; the others bound the broker's own work, or topics."""
     others = {
         "group.max.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
         "transaction.max.timeout.ms",
         "log.message.timestamp.difference.max.ms",
         "log.message.timestamp.before.max.ms",

@@ -129,6 +129,7 @@ LIMITS = (
         kafka="the SyncGroup fails with an unknown error",
     ),
     Limit("members of a group", "group.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
+    Limit("members of a group of the consumer protocol", "group.consumer.max.size", beyond="GROUP_MAX_SIZE_REACHED"),
     Limit("bytes of a committed offset's metadata", "offset.metadata.max.bytes", beyond="OFFSET_METADATA_TOO_LARGE"),
     Limit("bytes of a batch", "message.max.bytes", beyond="MESSAGE_TOO_LARGE"),
     Limit(
