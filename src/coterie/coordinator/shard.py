@@ -192,7 +192,9 @@ class Shard:
             self._forget_if_gone(group)
         for member_id, deadline_ms in outcome.deadlines:
             restart_session(group, member_id, deadline_ms)
-        for member_id in (*limited, *(member_id for member_id, _ in outcome.deadlines)):
+        for member_id in limited:
+            self._deadlines.queue_earlier(group, member_id)
+        for member_id, _ in outcome.deadlines:
             self._deadlines.queue_earlier(group, member_id)
         return steps
 
