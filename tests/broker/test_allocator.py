@@ -15,7 +15,7 @@ PAGES_OF_A_REQUEST = 900_000 // 4096
 
 
 def page_faults(pid: int) -> int:
-    """So far, those that no disk was read for (proc(5), minflt)."""
+    """Minor page faults since the start of the process (proc(5), minflt)."""
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[7])
 
 

@@ -1,4 +1,4 @@
-"""Seeds of groups of the consumer protocol: those that failed once stay, and a few fresh ones beside them."""
+"""Seeds of groups of the consumer protocol: every one that has failed, and a few fresh ones."""
 
 from __future__ import annotations
 

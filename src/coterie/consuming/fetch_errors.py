@@ -13,7 +13,7 @@ class FetchRemedy(Enum):
     FIND_LEADER = "fetch again after a pause, from the leader that new metadata names"
     RETRY = "fetch again after a pause"
     RESET = "the position is reset by auto.offset.reset"
-    REPORT = "the caller of poll is told; each further poll tries again"
+    REPORT = "poll raises the error; each further poll tries again"
 
 
 _E = ErrorCode

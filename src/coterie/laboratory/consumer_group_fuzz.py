@@ -15,7 +15,7 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.consumer_member_actor import GROUP, ConsumerMemberActor
-from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.member_actor import MemberActor
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
@@ -43,10 +43,8 @@ class ConsumerFuzzReport:
 
 def run_consumer_seed(seed: int, minutes: float = 4.0) -> ConsumerFuzzReport:
     """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
-    try:
+    with naming_seed(seed):
         return _ConsumerStory(seed).run(int(minutes * 60_000))
-    except AssertionError as error:
-        raise FuzzFailure(f"seed {seed}: {error}") from error
 
 
 class _ConsumerStory:

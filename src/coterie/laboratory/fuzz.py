@@ -7,7 +7,8 @@ a bound, every living member in it, every partition owned by exactly one of them
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from coterie.coordinator.outcome import CoordinatorConfig
@@ -50,12 +51,19 @@ class FuzzFailure(AssertionError):
     """A checker's complaint, with the seed that brings it back."""
 
 
-def run_seed(seed: int, minutes: float = 5.0) -> FuzzReport:
-    """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
+@contextmanager
+def naming_seed(seed: int) -> Iterator[None]:
+    """Raises FuzzFailure in the place of a checker's AssertionError."""
     try:
-        return _Story(seed).run(int(minutes * 60_000))
+        yield
     except AssertionError as error:
         raise FuzzFailure(f"seed {seed}: {error}") from error
+
+
+def run_seed(seed: int, minutes: float = 5.0) -> FuzzReport:
+    """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
+    with naming_seed(seed):
+        return _Story(seed).run(int(minutes * 60_000))
 
 
 def shrunk_scenario(seed: int, minutes: float) -> tuple[list[str], bool]:

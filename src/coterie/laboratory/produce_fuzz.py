@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from coterie.backoff import Backoff
 from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.produce_cluster import NODES, ProduceCluster
 from coterie.laboratory.sending_actor import SendingActor
 from coterie.laboratory.world import World
@@ -34,10 +34,8 @@ class ProduceReport:
 
 def run_produce_seed(seed: int, minutes: float = 2.0) -> ProduceReport:
     """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
-    try:
+    with naming_seed(seed):
         return _Story(seed).run(int(minutes * 60_000))
-    except AssertionError as error:
-        raise FuzzFailure(f"seed {seed}: {error}") from error
 
 
 class _Story:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.transactions.state import OPEN
 from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.producer_actor import Offsets, ProducerActor
 from coterie.laboratory.transaction_checker import GROUP
 from coterie.laboratory.transactional_broker import TransactionalBroker
@@ -35,10 +35,8 @@ class TransactionReport:
 
 def run_transaction_seed(seed: int, minutes: float = 5.0) -> TransactionReport:
     """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
-    try:
+    with naming_seed(seed):
         return _Story(seed).run(int(minutes * 60_000))
-    except AssertionError as error:
-        raise FuzzFailure(f"seed {seed}: {error}") from error
 
 
 class _Story:

@@ -17,6 +17,7 @@ import google_crc32c
 
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report
+from coterie.log.leader_epochs import LeaderEpochs
 from coterie.log.recovery import SET_ASIDE, recover, survey
 from coterie.log.segment import DELETED, Segment, segment_name
 from coterie.records.batch import BatchHeader
@@ -71,10 +72,12 @@ class SegmentLoader:
     contiguous: bool = False
     trusted: bool = True
     _names: list[str] = field(default_factory=list)
+    _epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
 
     def load(self) -> list[Segment]:
         """The segments in order. Raises OSError, or UnreadableFile."""
         names = self._names = self._finish_what_was_begun()
+        self._epochs = LeaderEpochs.of_log(self.fs, self.directory, names)
         bases = sorted(int(n[:-4]) for n in names if n.endswith(".log") and n[:-4].isdigit())
         lost = self._drop_orphans(names, set(bases)) | self._report_missing(bases)
         segments: list[Segment] = []
@@ -94,7 +97,7 @@ class SegmentLoader:
             segment = Segment(self.fs, self.directory, base)
             problem = (
                 self._changed_since_close(segment)
-                or segment.load(bound, self._names)
+                or segment.load(bound, self._names, self._epochs)
                 or self._differs(segment, bound, is_cut)
             )
             if problem is None:

@@ -60,7 +60,7 @@ class Segment:
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
-    def load(self, bound: int | None, names: Container[str]) -> str | None:
+    def load(self, bound: int | None, names: Container[str], epochs: LeaderEpochs) -> str | None:
         """Trusts the index files, where they are among the directory's ``names``, as far as they fit, and reads what follows
         the last entry; returns what does not fit, or None. ``bound``: the next segment's base offset."""
         problem = self.index.load(self.size, names)
@@ -80,7 +80,7 @@ class Segment:
         if bound is not None and self.next_offset > bound:
             return f"the last batch reaches offset {self.next_offset - 1}, but the next segment begins at {bound}"
         self._loaded_size = self.size
-        self._epochs = LeaderEpochs.of_log(self._fs, self.stem.rpartition("/")[0], names)
+        self._epochs = epochs
         self._verified = bytearray(len(positions) + 1)
         self.unverified = len(self._verified)
         if self.size - start <= WINDOW_BYTES and not self._verify_slot(len(positions)):

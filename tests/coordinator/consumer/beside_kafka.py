@@ -1,4 +1,4 @@
-"""Random stories of one group told to Apache Kafka 4.3.0 and to a shard here, response by response.
+"""Random requests of one group, sent to Apache Kafka 4.3.0 and to a shard here, response by response.
 
 `python -m tests.coordinator.consumer.beside_kafka [FIRST_SEED [STORIES]]` starts Kafka, whose jars `coterie.conformance.kafka`
 has, and prints each difference with the steps before it; the exit status is 1 if there is any. Members are of the consumer

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.connection import LaboratoryConnection
+from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 
@@ -33,10 +34,19 @@ Steps = Generator[Request | Sleep, Any, None]
 
 
 class ClientProcess:
-    """One request at a time; a subclass is its `_process`, which starts anew with each life."""
+    """One request at a time; a subclass is its `_process`, which starts anew with each life. ``checker`` gets what it knows of
+    the records of ``partitions``."""
 
-    def __init__(self, world: World, broker: LaboratoryBroker, name: str) -> None:
+    def __init__(
+        self,
+        world: World,
+        broker: LaboratoryBroker,
+        name: str,
+        partitions: Sequence[TopicPartition],
+        checker: RecordChecker,
+    ) -> None:
         self.world, self.broker, self.name = world, broker, name
+        self.partitions, self.checker = partitions, checker
         self.alive = False
         self._life = 0
         self._connection: LaboratoryConnection | None = None

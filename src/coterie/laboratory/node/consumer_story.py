@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from coterie.backoff import Backoff
 from coterie.consuming.fetching import FetchConfig
 from coterie.coordinator.state import Phase
-from coterie.laboratory.fuzz import ASSIGNORS, SETTLE_MS, FuzzFailure
+from coterie.laboratory.fuzz import ASSIGNORS, SETTLE_MS, naming_seed
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
@@ -43,11 +43,8 @@ class ClientsReport:
 
 def run_clients_seed(seed: int, minutes: float = 5.0) -> ClientsReport:
     """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
-    try:
-        with without_log_lines():
-            return ConsumersStory(seed).run_clients(int(minutes * 60_000))
-    except AssertionError as error:
-        raise FuzzFailure(f"seed {seed}: {error}") from error
+    with naming_seed(seed), without_log_lines():
+        return ConsumersStory(seed).run_clients(int(minutes * 60_000))
 
 
 class ConsumersStory(RecordsStory):

@@ -35,8 +35,8 @@ class RecordReader(ClientProcess):
         committed: bool,
         eager: bool = False,
     ) -> None:
-        super().__init__(world, broker, name)
-        self._partitions, self._checker, self._committed = partitions, checker, committed
+        super().__init__(world, broker, name, partitions, checker)
+        self._committed = committed
         self._sizes = (10_000,) if eager else (1, 500, 10_000)
         self.positions: dict[TopicPartition, int] = {}
         self.values: dict[TopicPartition, list[bytes]] = {}
@@ -47,7 +47,7 @@ class RecordReader(ClientProcess):
         self.values.clear()
         self.high_watermarks.clear()
         while True:
-            for topic, index in self._partitions:
+            for topic, index in self.partitions:
                 if (topic, index) not in self.positions:
                     wanted = ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=EARLIEST)])
                     response = yield Request(ListOffsetsRequest(topics=[wanted]), 5)
@@ -84,7 +84,7 @@ class RecordReader(ClientProcess):
         self.high_watermarks[partition] = data.high_watermark
         for offset, value in self._visible(partition, data):
             self.values[partition].append(value)
-            self._checker.observe(partition, offset, value)
+            self.checker.observe(partition, offset, value)
 
     def _visible(self, partition: TopicPartition, data: PartitionData) -> Iterator[tuple[int, bytes]]:
         """The records from the position on, as a consumer returns them, and the next position."""
@@ -106,35 +106,24 @@ class RecordReader(ClientProcess):
 
     def is_done(self) -> bool:
         """Whether everything was read."""
-        return all(self.positions.get(p, -1) >= self.high_watermarks.get(p, 2**62) for p in self._partitions)
+        return all(self.positions.get(p, -1) >= self.high_watermarks.get(p, 2**62) for p in self.partitions)
 
 
 class RecordDeleter(ClientProcess):
     """Deletes the older records of a partition now and then, up to an offset that exists."""
 
-    def __init__(
-        self,
-        world: World,
-        broker: LaboratoryBroker,
-        name: str,
-        partitions: Sequence[TopicPartition],
-        checker: RecordChecker,
-    ) -> None:
-        super().__init__(world, broker, name)
-        self._partitions, self._checker = partitions, checker
-
     def _process(self) -> Steps:
         rng = self.world.random
         while True:
             yield Sleep(rng.randint(1_000, 60_000))
-            topic, index = rng.choice(self._partitions)
-            offset = self._checker.acknowledged_offset(rng, (topic, index))
+            topic, index = rng.choice(self.partitions)
+            offset = self.checker.acknowledged_offset(rng, (topic, index))
             if offset is None:
                 continue
-            self._checker.request_delete((topic, index), offset)
+            self.checker.request_delete((topic, index), offset)
             wanted = DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)])
             response = yield Request(DeleteRecordsRequest([wanted], 5_000), rng.randint(0, 2))
             if response is not None:
                 result = response.topics[0].partitions[0]
                 if not result.error_code:
-                    self._checker.deleted((topic, index), result.low_watermark)
+                    self.checker.deleted((topic, index), result.low_watermark)

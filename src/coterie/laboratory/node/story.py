@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.readers import RecordDeleter, RecordReader
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
@@ -39,11 +39,8 @@ class RecordsReport:
 
 def run_records_seed(seed: int, minutes: float = 5.0) -> RecordsReport:
     """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
-    try:
-        with without_log_lines():
-            return RecordsStory(seed).run(int(minutes * 60_000))
-    except AssertionError as error:
-        raise FuzzFailure(f"seed {seed}: {error}") from error
+    with naming_seed(seed), without_log_lines():
+        return RecordsStory(seed).run(int(minutes * 60_000))
 
 
 @contextmanager

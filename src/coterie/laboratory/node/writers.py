@@ -56,25 +56,14 @@ class Writer(ClientProcess):
     """``transactional_id``: of a subclass that has transactions."""
 
     transactional_id: str | None = None
-
-    def __init__(
-        self,
-        world: World,
-        broker: LaboratoryBroker,
-        name: str,
-        partitions: Sequence[TopicPartition],
-        checker: RecordChecker,
-    ) -> None:
-        super().__init__(world, broker, name)
-        self.checker, self._partitions = checker, partitions
-        self._made = 0
+    _made = 0  # values
 
     def _batches(
         self, identity: ProducerIdentity | None, transaction: SentTransaction | None = None
     ) -> dict[TopicPartition, _Batch]:
         """New batches for some partitions."""
         rng = self.world.random
-        chosen = rng.sample(self._partitions, rng.randint(1, len(self._partitions)))
+        chosen = rng.sample(self.partitions, rng.randint(1, len(self.partitions)))
         return {partition: self._batch(partition, identity, transaction) for partition in sorted(chosen)}
 
     def _batch(
