@@ -1,20 +1,14 @@
-"""The words of the house (docs/contributing/words.md) as far as a machine can hold them.
-
-Present occurrences of banned words are listed by file in tests/words_present.json. A count may only fall;
-`python -m tests.test_words` lowers the list to what is left, and never raises it.
-"""
+"""The words of the house (docs/contributing/words.md) as far as a machine can hold them."""
 
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PRESENT = ROOT / "tests" / "words_present.json"
 BANNED_NAMES = frozenset({"said", "told", "place", "found"})
 BANNED_WORDS = re.compile(r"\b(whoever|what came of it|those that)\b", re.I)
 AMERICAN = re.compile(
@@ -38,8 +32,6 @@ OF_SEVERAL_SCHEMAS = {
         "ElectLeadersRequest",
     ),
 }
-
-Counts = dict[str, dict[str, int]]  # file -> word -> occurrences
 
 
 def sources() -> list[Path]:
@@ -96,30 +88,13 @@ def repeated_class_names() -> dict[str, list[str]]:
     return {n: paths for n, paths in sorted(modules.items()) if len(paths) > len(OF_SEVERAL_SCHEMAS.get(n, (n,)))}
 
 
-def lowered(allowed: Counts, now: dict[str, Counter[str]]) -> Counts:
-    """What is left of the list: no count above the one allowed, and none above the present one."""
-    left = {
-        path: {word: min(count, now.get(path, Counter())[word]) for word, count in words.items()}
-        for path, words in allowed.items()
-    }
-    return {path: kept for path, words in left.items() if (kept := {w: n for w, n in words.items() if n})}
+def test_no_banned_word_is_used() -> None:
+    used = [f"{path}: {word} {count} times" for path, words in present().items() for word, count in words.items()]
+    assert not used, "docs/contributing/words.md has better words.\n" + "\n".join(used)
 
 
-def test_no_file_gains_a_banned_word() -> None:
-    allowed: Counts = json.loads(PRESENT.read_text())["words"]
-    gained = [
-        f"{path}: {word} {count} times, {allowed.get(path, {}).get(word, 0)} allowed"
-        for path, words in present().items()
-        for word, count in words.items()
-        if count > allowed.get(path, {}).get(word, 0)
-    ]
-    assert not gained, "docs/contributing/words.md has better words.\n" + "\n".join(gained)
-
-
-def test_no_class_name_gains_a_second_meaning() -> None:
-    allowed: dict[str, int] = json.loads(PRESENT.read_text())["class_names"]
-    gained = {name: paths for name, paths in repeated_class_names().items() if len(paths) > allowed.get(name, 1)}
-    assert not gained
+def test_no_class_name_has_a_second_meaning() -> None:
+    assert not repeated_class_names()
 
 
 def test_the_spelling_is_british() -> None:
@@ -136,21 +111,3 @@ def test_a_banned_word_is_counted() -> None:
     assert banned_names(text) == {"told": 1, "place": 1, "said": 1, "found": 2}
     assert banned_words(text.replace("#", "")) == {"whoever": 1, "those that": 1}
     assert AMERICAN.findall("The color's behavior was labeled") == ["behavior", "labeled"]
-
-
-def test_the_list_is_only_lowered() -> None:
-    allowed = {"a.py": {"said": 3, "told": 1}, "gone.py": {"place": 2}}
-    now = {"a.py": Counter({"said": 5, "found": 1}), "new.py": Counter({"said": 1})}
-    assert lowered(allowed, now) == {"a.py": {"said": 3}}
-
-
-def main() -> None:
-    allowed = json.loads(PRESENT.read_text())
-    repeated = {name: len(paths) for name, paths in repeated_class_names().items()}
-    names = {n: min(count, repeated[n]) for n, count in allowed["class_names"].items() if n in repeated}
-    left = {"words": lowered(allowed["words"], present()), "class_names": names}
-    PRESENT.write_text(json.dumps(left, indent=1, sort_keys=True) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -266,10 +266,10 @@ class Consumer(Generic[K, V]):
 
     async def _seek_to(self, partitions: Iterable[PartitionLike] | None, timestamp_ms: int) -> None:
         wanted = self._owned(self._fetcher.positions if partitions is None else partitions)
-        found = await self._offsets(dict.fromkeys(wanted, timestamp_ms))
-        late = [tp for tp, offset in found.items() if offset < 0]
-        found.update(await self._offsets(dict.fromkeys(late, -1)) if late else {})
-        for partition, offset in found.items():
+        offsets = await self._offsets(dict.fromkeys(wanted, timestamp_ms))
+        late = [tp for tp, offset in offsets.items() if offset < 0]
+        offsets.update(await self._offsets(dict.fromkeys(late, -1)) if late else {})
+        for partition, offset in offsets.items():
             if partition in self._fetcher.positions:  # else revoked meanwhile
                 self._fetcher.seek(partition, offset)
 

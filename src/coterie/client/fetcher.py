@@ -59,7 +59,7 @@ class Fetcher:
     # -- what to read -------------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[PartitionLike]) -> None:
-        """Reads these and no others; those that stay keep their position and what is buffered, new ones have none yet."""
+        """Reads these and no others; a partition that stays keeps its position and its buffered records, a new one has none."""
         self.machine.assign([TopicPartition(*partition) for partition in partitions])
         self.wake()
 

@@ -99,21 +99,21 @@ async def diverged(
 ) -> dict[TopicPartition, int]:
     """Of positions from an older leader's time, those behind which that leader's log was cut: where the common part ends
     (KIP-320). Raises KafkaError."""
-    found: dict[TopicPartition, int] = {}
-    for (topic, partition), said in positions.items():
+    ends: dict[TopicPartition, int] = {}
+    for (topic, partition), position in positions.items():
         current = cluster.leader_epoch(topic, partition)
         leader = cluster.leader(topic, partition)
-        if leader is None or not 0 <= said.leader_epoch < current:
+        if leader is None or not 0 <= position.leader_epoch < current:
             continue
-        asked = OffsetForLeaderPartition(partition, current, said.leader_epoch)
+        asked = OffsetForLeaderPartition(partition, current, position.leader_epoch)
         request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic, [asked])])
         response: OffsetForLeaderEpochResponse = await cluster.request(request, leader)
         for answered in response.topics:
             for p in answered.partitions:
                 check(p.error_code, f"{topic}-{partition}")
-                if 0 <= p.end_offset < said.offset:
-                    found[TopicPartition(topic, partition)] = p.end_offset
-    return found
+                if 0 <= p.end_offset < position.offset:
+                    ends[TopicPartition(topic, partition)] = p.end_offset
+    return ends
 
 
 async def committed_offsets(
@@ -152,7 +152,7 @@ def fetch_request(
 def fetched_offsets(response: OffsetFetchResponse, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """What an answer to `fetch_request` says; -1 where there is none. ``group``: as an error names it. Raises KafkaError."""
     check(response.error_code, group)
-    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     for answer in response.groups:
         check(answer.error_code, group)
     answered = [(t.name, t.partitions) for t in response.topics]
@@ -160,9 +160,9 @@ def fetched_offsets(response: OffsetFetchResponse, group: str) -> dict[TopicPart
     for name, results in answered:
         for p in results:
             check(p.error_code, f"{name}-{p.partition_index}")
-            said = OffsetAndMetadata(p.committed_offset, p.committed_leader_epoch, p.metadata or "")
-            found[TopicPartition(name, p.partition_index)] = said
-    return found
+            committed = OffsetAndMetadata(p.committed_offset, p.committed_leader_epoch, p.metadata or "")
+            offsets[TopicPartition(name, p.partition_index)] = committed
+    return offsets
 
 
 async def commit_offsets(

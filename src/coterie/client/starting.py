@@ -45,24 +45,24 @@ class StartingPositions:
         new = machine.initializing()
         await self._cluster.topics({t for t, _ in new})
         committed = await self._committer.committed(new) if self._in_group and new else {}
-        found = await self._checked({tp: said for tp, said in committed.items() if said.offset >= 0})
+        offsets = await self._checked({tp: at for tp, at in committed.items() if at.offset >= 0})
         lost = machine.resets_due()
-        found.update(await self._reset([tp for tp in new if tp not in found] + lost))
+        offsets.update(await self._reset([tp for tp in new if tp not in offsets] + lost))
         still_due = {*machine.initializing(), *machine.resets_due()}
-        for partition, offset in found.items():
+        for partition, offset in offsets.items():
             if partition in still_due:  # else sought or revoked meanwhile: then that counts
                 self._fetcher.seek(partition, offset)
 
     async def _checked(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, int]:
         """An offset behind which a new leader cut its log begins where the logs still agree (KIP-320)."""
-        found = {tp: said.offset for tp, said in committed.items()}
+        offsets = {tp: at.offset for tp, at in committed.items()}
         for partition, offset in (await diverged(self._cluster, committed)).items():
             if self._policy == "none":
-                text = f"{_name(partition)} was cut at {offset}, before its committed offset {found[partition]}"
+                text = f"{_name(partition)} was cut at {offset}, before its committed offset {offsets[partition]}"
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
             logger.warning("%s was cut by a new leader: it is read again from %d", _name(partition), offset)
-            found[partition] = offset
-        return found
+            offsets[partition] = offset
+        return offsets
 
     async def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:

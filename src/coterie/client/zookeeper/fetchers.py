@@ -97,7 +97,7 @@ class FetcherManager:
                 self.give_back(homeless)
 
     def _settle(self, wanted: list[PartitionTopicInfo]) -> list[PartitionTopicInfo]:
-        """Gives each to its leader's fetcher; returns those that have no leader now."""
+        """Gives each partition to its leader's fetcher; returns the partitions without a leader."""
         leaders = self._leaders({info.topic for info in wanted})
         homeless = []
         for info in wanted:
