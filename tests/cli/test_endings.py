@@ -25,7 +25,7 @@ HARNESS = """
 import os, signal, sys
 kind, (number, moment, report) = sys.argv[1], map(int, sys.argv[2:5])
 sys.argv[1:] = sys.argv[5:]
-from coterie import program
+from coterie import interruption, program
 seen, process = -1, os.getpid()  # workers are forked: a moment in one of them is none of the command's
 def count(event, arguments):
     global seen
@@ -35,12 +35,12 @@ def count(event, arguments):
             os.write(report, b"sent")
             os.kill(os.getpid(), number)
 sys.addaudithook(count)
-installed = program._Interruption.install
+installed = interruption._Interruption.install
 def install(self):
     global seen
     installed(self)
     seen = max(seen, 0)
-program._Interruption.install = install
+interruption._Interruption.install = install
 program.main()
 """
 

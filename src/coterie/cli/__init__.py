@@ -15,7 +15,7 @@ import click
 
 from coterie.cli.commands import CommandGroup
 from coterie.cli.exit_codes import exit_code, output_errors
-from coterie.program import started
+from coterie.interruption import started
 
 # verb -> (module, its line in `coterie --help`)
 VERBS = {

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from coterie.console.terminal import drawing_console, visible, write_json, write_line, write_table
-from coterie.program import INTERRUPTED, end_at_once, on_signal
+from coterie.interruption import INTERRUPTED, end_at_once, on_signal
 
 NO_BROKER = "no broker answers"  # how the client's error begins
 F = TypeVar("F", bound=Callable[..., Any])

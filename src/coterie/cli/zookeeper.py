@@ -12,8 +12,8 @@ import click
 
 from coterie.cli.invocation import json_option, run, sentences, show
 from coterie.console.terminal import write_line
+from coterie.interruption import on_signal
 from coterie.lag import total_lag
-from coterie.program import on_signal
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from coterie.client import arguments
 from coterie.client.admin_older import replace_topic_configs, with_broker_defaults
@@ -32,9 +32,6 @@ from coterie.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-
-if TYPE_CHECKING:
-    from coterie.client.admin import Admin
 
 K = TypeVar("K")
 P = TypeVar("P")
@@ -79,6 +76,26 @@ def only(parts: Sequence[P], name: str) -> P:
     return parts[0]
 
 
+class OneByOne(Protocol):
+    """The operations of `Admin` that `Each` repeats, a request for each thing; what they return and raise stands there."""
+
+    async def describe_group(self, group_id: str) -> ConsumerGroupDescription: ...
+
+    async def delete_group(self, group_id: str) -> None: ...
+
+    async def remove_members(self, group_id: str, members: Iterable[str], reason: str) -> dict[str, ErrorCode]: ...
+
+    async def group_offsets(self, group_id: str) -> dict[TopicPartition, int]: ...
+
+    async def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None: ...
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None: ...
+
+    async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]: ...
+
+    async def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]: ...
+
+
 class Each:
     """`Admin`'s operations on many things at once, as `Admin.each`: every method returns at once a future for each thing, in
     the order given. A future has the result of the method of `Admin` that does the same for one, or its KafkaError.
@@ -91,7 +108,7 @@ class Each:
     <ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3>
     """
 
-    def __init__(self, admin: Admin, cluster: Cluster) -> None:
+    def __init__(self, admin: OneByOne, cluster: Cluster) -> None:
         self._admin, self._cluster = admin, cluster
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -11,7 +11,7 @@ import secrets
 import ssl
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.client.errors import ConfigError, KafkaError, check
 from coterie.client.scram import HASHES, scram
@@ -19,9 +19,6 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-
-if TYPE_CHECKING:
-    from coterie.client.settings import ClientSettings
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", *HASHES)
@@ -88,29 +85,9 @@ def _plain(username: str, password: str) -> Generator[bytes, bytes, None]:
     yield f"\0{username}\0{password}".encode()
 
 
-def security(settings: ClientSettings) -> Security:
-    """From the client's settings. Raises ConfigError."""
-    protocol, username, password = settings.security_protocol, settings.sasl_username, settings.sasl_password
-    if settings.sasl_jaas_config:
-        matches = _JAAS.finditer(settings.sasl_jaas_config)
-        login = {m[1]: m[2] if m[2] is not None else m[3] for m in matches}
-        username, password = login.get("username", username), login.get("password", password)
-    if protocol.startswith("SASL_") and (username is None or password is None):
-        raise ConfigError(f"security.protocol={protocol} needs sasl.username and sasl.password (or sasl.jaas.config)")
-    stores = {"ssl.truststore.type": settings.ssl_truststore_type, "ssl.keystore.type": settings.ssl_keystore_type}
-    for name, store_type in stores.items():
-        if store_type != "PEM":
-            raise ConfigError(f"{name} must be PEM here; `keytool` and `openssl pkcs12` turn a {store_type} into PEM")
-    return Security(
-        protocol,
-        settings.ssl_truststore_location,
-        settings.ssl_keystore_location,
-        settings.ssl_key_password,
-        settings.ssl_endpoint_identification_algorithm.lower() == "https",
-        settings.sasl_mechanism,
-        username,
-        password,
-    )
+def jaas_login(text: str) -> dict[str, str]:
+    """``username`` and ``password`` of a sasl.jaas.config, as far as it has them; values may be quoted."""
+    return {m[1]: m[2] if m[2] is not None else m[3] for m in _JAAS.finditer(text)}
 
 
 PLAINTEXT = Security()

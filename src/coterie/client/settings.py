@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from coterie.assignors import Assignor
 from coterie.client.errors import ConfigError
-from coterie.client.security import MECHANISMS, PROTOCOLS, Security, security
+from coterie.client.security import MECHANISMS, PROTOCOLS, Security, jaas_login
 from coterie.client.serialization import DeserializerLike, SerializerLike
 from coterie.client.setting_types import (
     ADDRESSES,
@@ -261,8 +261,30 @@ class ClientSettings:
         return self.isolation_level == "read_committed"
 
     def security(self) -> Security:
-        """Raises ConfigError."""
-        return security(self)
+        """What a connection needs for TLS and SASL; sasl.jaas.config wins over sasl.username. Raises ConfigError."""
+        protocol, username, password = self.security_protocol, self.sasl_username, self.sasl_password
+        login = jaas_login(self.sasl_jaas_config or "")
+        username, password = login.get("username", username), login.get("password", password)
+        if protocol.startswith("SASL_") and (username is None or password is None):
+            raise ConfigError(
+                f"security.protocol={protocol} needs sasl.username and sasl.password (or sasl.jaas.config)"
+            )
+        stores = {"ssl.truststore.type": self.ssl_truststore_type, "ssl.keystore.type": self.ssl_keystore_type}
+        for name, store_type in stores.items():
+            if store_type != "PEM":
+                raise ConfigError(
+                    f"{name} must be PEM here; `keytool` and `openssl pkcs12` turn a {store_type} into PEM"
+                )
+        return Security(
+            protocol,
+            self.ssl_truststore_location,
+            self.ssl_keystore_location,
+            self.ssl_key_password,
+            self.ssl_endpoint_identification_algorithm.lower() == "https",
+            self.sasl_mechanism,
+            username,
+            password,
+        )
 
     def bootstrap(self) -> list[tuple[str, int]]:
         """Host and port of each address of bootstrap.servers."""
