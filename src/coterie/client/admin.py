@@ -27,6 +27,7 @@ from coterie.client.admin_types import (
     TopicDescription,
 )
 from coterie.client.cluster import Cluster
+from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.group_explanation import GroupExplanation, group_explanation
 from coterie.client.lint import Advice, lint_group
@@ -334,8 +335,8 @@ class Admin:
         >>> await admin.group_offsets("billing")
         {TopicPartition(topic='orders', partition=0): 2}
         """
-        node = await self._find(group_id)
-        committed = await committed_offsets(self._cluster, node, group_id, None)
+        coordinator = Coordinator(self._cluster, arguments.text(group_id, "group_id"))
+        committed = await committed_offsets(coordinator, None)
         return {tp: position.offset for tp, position in committed.items()}
 
     async def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:

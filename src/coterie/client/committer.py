@@ -16,12 +16,13 @@ from coterie.client.coordinator import Coordinator
 from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError
 from coterie.client.listener import ConsumerInterceptor
 from coterie.client.membership import Membership
-from coterie.client.offsets import NAMES_UP_TO, committed_offsets
+from coterie.client.offsets import committed_offsets
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.commit_requests import CommitOffsets
+from coterie.consuming.commit_requests import NAMES_UP_TO, CommitOffsets
 from coterie.consuming.commit_verdicts import Verdict
 from coterie.consuming.commits import CommitEnded, Commits, LookUpCoordinator, SendCommit
+from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
@@ -68,19 +69,9 @@ class Committer:
     async def committed(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, OffsetAndMetadata]:
         """With isolation.level=read_committed it waits for pending offsets, where the broker can say which are (Kafka 2.5;
         on an older one it goes on without, as Apache Kafka's consumer). Raises KafkaError."""
-        wanted, group_id = list(partitions), self.group_id()
-
-        async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
-            return await committed_offsets(self._cluster, node, group_id, wanted, require_stable=self._stable_only)
-
-        try:
-            return await self._coordinator.until_done(ask)
-        except KafkaError as error:
-            if not self._stable_only or error.code != ErrorCode.UNSUPPORTED_VERSION:
-                raise
-            logger.warning("group %s: %s; offsets of open transactions are not waited for", group_id, error)
-            self._stable_only = False
-            return await self._coordinator.until_done(ask)
+        self.group_id()
+        pending = PendingOffsets.AWAITED if self._stable_only else PendingOffsets.IGNORED
+        return await committed_offsets(self._coordinator, list(partitions), pending=pending)
 
     async def commit(self, offsets: Offsets, timeout_s: float) -> None:
         """Returns once the commit is made. Raises CommitFailedError, RebalanceInProgressError or another KafkaError."""

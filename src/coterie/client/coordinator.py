@@ -18,23 +18,23 @@ class Coordinator:
     """Looked up at first use, and again after `forget`."""
 
     def __init__(self, cluster: Cluster, key: str, kind: int = GROUP) -> None:
-        self._cluster, self._key, self._kind = cluster, key, kind
+        self.cluster, self.key, self._kind = cluster, key, kind
         self._lookup: Shared[int] = Shared()
 
     async def node(self) -> int:
         """Its node id. Raises KafkaError."""
-        node = self._cluster.known.coordinator(self._key, self._kind)
+        node = self.cluster.known.coordinator(self.key, self._kind)
         if node is None:
-            node = await self._lookup.result(None, lambda: self._cluster.find_coordinator(self._key, self._kind))
+            node = await self._lookup.result(None, lambda: self.cluster.find_coordinator(self.key, self._kind))
         return node
 
     def forget(self) -> None:
-        self._cluster.known.forget_coordinator(self._key, self._kind)
+        self.cluster.known.forget_coordinator(self.key, self._kind)
 
     async def until_done(self, work: Callable[[int], Awaitable[R]]) -> R:
         """Runs ``work(node)`` again after errors that call for it, until default.api.timeout.ms is over. Raises
         KafkaError."""
-        settings = self._cluster.settings
+        settings = self.cluster.settings
         retrying = Retrying(settings)
         while True:
             try:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Iterable, Mapping
 
 from coterie.client.cluster import Cluster
+from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.commit_requests import commit_request, first_error
+from coterie.consuming.commit_requests import NAMES_UP_TO, commit_request, first_error
+from coterie.consuming.commits import LookUpCoordinator
+from coterie.consuming.committed_lookup import (
+    STABLE_FROM,
+    CommittedConfig,
+    CommittedLookup,
+    EpochMember,
+    PendingOffsets,
+    SendOffsetFetch,
+)
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -31,8 +36,9 @@ from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 
-NAMES_UP_TO = 9  # from v10 on OffsetCommit and OffsetFetch speak of topic ids
-STABLE_FROM = 7
+logger = logging.getLogger(__name__)
+
+NO_STABLE = "offsets without pending ones need OffsetFetch version 7, which Apache Kafka has from 2.5 on"
 NEW_TOPIC_S = 5.0  # in which every broker knows a topic that was just created
 
 
@@ -117,52 +123,62 @@ async def diverged(
 
 
 async def committed_offsets(
-    cluster: Cluster,
-    coordinator: int,
-    group_id: str,
+    coordinator: Coordinator,
     partitions: Iterable[PartitionLike] | None,
     *,
-    require_stable: bool = False,
+    pending: PendingOffsets = PendingOffsets.IGNORED,
+    member: EpochMember | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The group's offsets, -1 where there is none; ``partitions`` None for all it has. ``require_stable``: those with a
-    transaction's offset pending fail with UNSTABLE_OFFSET_COMMIT, which is retriable. Raises KafkaError."""
-    request = fetch_request(group_id, partitions, require_stable=require_stable)
-    connection = await cluster.coordinator_connection(coordinator)
-    if require_stable and connection.version_of(OffsetFetchRequest) < STABLE_FROM:
-        text = "offsets without pending ones need OffsetFetch version 7, which Apache Kafka has from 2.5 on"
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
-    response = await connection.request(request, OffsetFetchResponse, cluster.timeout_s, highest=NAMES_UP_TO)
-    return fetched_offsets(response, group_id)
+    """The offsets of the coordinator's group, -1 where there is none; ``partitions`` None for all it has. ``member``: in whose
+    name (KIP-848). Errors that pass are retried for default.api.timeout.ms. Raises KafkaError."""
+    cluster, group_id = coordinator.cluster, coordinator.key
+    wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
+    config = CommittedConfig(cluster.settings.default_api_timeout_ms, pending, backoff_of(cluster.settings))
+    lookup = CommittedLookup(group_id, wanted, config, cluster.known, _now_ms(), member)
+    error: KafkaError | None = None  # of the last attempt, where it had no response
+    while not lookup.is_done:
+        effect = lookup.next(_now_ms())
+        if effect is not None:
+            error = await _look_up_committed(coordinator, lookup, effect)
+        else:
+            due_ms = lookup.next_deadline_ms()
+            assert due_ms is not None
+            await asyncio.sleep(max(due_ms - _now_ms(), 0) / 1000)
+    if lookup.failure is not None:
+        raise error or KafkaError(lookup.failure.code, lookup.failure.where or group_id)
+    if pending is PendingOffsets.AWAITED and not lookup.awaits_pending:
+        logger.warning("group %s: %s; offsets of open transactions are not waited for", group_id, NO_STABLE)
+    return {tp: OffsetAndMetadata(*committed) for tp, committed in lookup.offsets.items()}
 
 
-def fetch_request(
-    group_id: str, partitions: Iterable[PartitionLike] | None, *, require_stable: bool = False
-) -> OffsetFetchRequest:
-    """In the shape of old versions, which name one group, and of new ones."""
-    asked: dict[str, list[int]] | None = None
-    if partitions is not None:
-        asked = {}
-        for topic, partition in partitions:
-            asked.setdefault(topic, []).append(partition)
-    old = None if asked is None else [OffsetFetchRequestTopic(t, p) for t, p in asked.items()]
-    new = None if asked is None else [OffsetFetchRequestTopics(t, partition_indexes=p) for t, p in asked.items()]
-    return OffsetFetchRequest(group_id, old, [OffsetFetchRequestGroup(group_id, topics=new)], require_stable)
+async def _look_up_committed(
+    coordinator: Coordinator, lookup: CommittedLookup, effect: SendOffsetFetch | LookUpCoordinator
+) -> KafkaError | None:
+    """Carries one effect out, and returns the error that came instead of a response."""
+    cluster = coordinator.cluster
+    try:
+        if isinstance(effect, LookUpCoordinator):
+            await coordinator.node()
+            lookup.coordinator_looked_up(ErrorCode.NONE, _now_ms(), 0)
+            return None
+        connection = await cluster.coordinator_connection(effect.node_id)
+        check_stable(effect.request, connection.version_of(OffsetFetchRequest))
+        response = await connection.request(effect.request, OffsetFetchResponse, cluster.timeout_s, highest=NAMES_UP_TO)
+    except KafkaError as error:
+        jitter, is_final = random.uniform(-1, 1), not error.retriable
+        if isinstance(effect, LookUpCoordinator):
+            lookup.coordinator_looked_up(error.code, _now_ms(), jitter, is_final=is_final)
+        else:
+            lookup.failed(effect, error.code, _now_ms(), jitter, is_final=is_final)
+        return error
+    lookup.answered(effect, response, _now_ms(), random.uniform(-1, 1))
+    return None
 
 
-def fetched_offsets(response: OffsetFetchResponse, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What an answer to `fetch_request` says; -1 where there is none. ``group``: as an error names it. Raises KafkaError."""
-    check(response.error_code, group)
-    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-    for answer in response.groups:
-        check(answer.error_code, group)
-    answered = [(t.name, t.partitions) for t in response.topics]
-    answered += [(t.name, t.partitions) for g in response.groups for t in g.topics]
-    for name, results in answered:
-        for p in results:
-            check(p.error_code, f"{name}-{p.partition_index}")
-            committed = OffsetAndMetadata(p.committed_offset, p.committed_leader_epoch, p.metadata or "")
-            offsets[TopicPartition(name, p.partition_index)] = committed
-    return offsets
+def check_stable(request: OffsetFetchRequest, version: int) -> None:
+    """Raises KafkaError UNSUPPORTED_VERSION where the request needs a newer version than the connection has."""
+    if request.require_stable and version < STABLE_FROM:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_STABLE)
 
 
 async def commit_offsets(

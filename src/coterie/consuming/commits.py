@@ -33,7 +33,7 @@ class SendCommit:
 
 @dataclass(frozen=True, slots=True)
 class LookUpCoordinator:
-    """Find the group's coordinator, put it into the cluster's metadata, then call `Commits.coordinator_looked_up`."""
+    """Find the group's coordinator, put it into the cluster's metadata, then call the machine's ``coordinator_looked_up``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ from coterie.client.offsets import commit_offsets, committed_offsets
 from coterie.client.producer import Producer
 from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction
-from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
+from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata
+from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.pipeline.options import OptionError, SinkOptions, sink_options, warn
 
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.
@@ -165,11 +166,8 @@ async def _connected(to: SinkTarget) -> AsyncIterator[Cluster]:
 
 async def _newest_offset(cluster: Cluster, group_id: str) -> OffsetAndMetadata | None:
     """The largest offset that was committed for the group: for a task's, its newest batch, with the number of rows."""
-
-    async def ask(node: int) -> dict[TopicPartition, OffsetAndMetadata]:
-        return await committed_offsets(cluster, node, group_id, None, require_stable=True)
-
-    committed = await Coordinator(cluster, group_id).until_done(ask)
+    coordinator = Coordinator(cluster, group_id)
+    committed = await committed_offsets(coordinator, None, pending=PendingOffsets.NEVER_IGNORED)
     return max(committed.values(), key=lambda newest: newest.offset, default=None)
 
 

@@ -10,13 +10,14 @@ from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
-from coterie.client.offsets import NAMES_UP_TO, check_committed, fetch_request, fetched_offsets
+from coterie.client.offsets import check_committed, check_stable
 from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
-from coterie.consuming.commit_requests import commit_request
+from coterie.consuming.commit_requests import NAMES_UP_TO, commit_request
+from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
-from coterie.pipeline.offset_lookups import looked_up
+from coterie.pipeline.offset_lookups import committed, looked_up
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options import OptionError, SourceOptions
 from coterie.pipeline.planning import OffsetRange, divide
@@ -24,6 +25,7 @@ from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 R = TypeVar("R")
 FETCH_NAMES_UP_TO = 12
@@ -250,19 +252,38 @@ class TopicReader:
     def _group_socket(self) -> BrokerSocket:
         group_id = self.options.group_id or ""
         if self._known.coordinator(group_id, GROUP) is None:
-            response = self._socket().request(self._known.coordinator_request(group_id, GROUP))
-            lookup = self._known.coordinator_received(group_id, GROUP, response)
-            check(lookup.error_code, lookup.error_message)
+            self._look_up_coordinator()
         return self._socket(self._known.address(self._known.coordinator(group_id, GROUP)))
+
+    def _look_up_coordinator(self) -> None:
+        group_id = self.options.group_id or ""
+        try:
+            response = self._socket().request(self._known.coordinator_request(group_id, GROUP))
+        except KafkaError:
+            self.close()
+            raise
+        lookup = self._known.coordinator_received(group_id, GROUP, response)
+        check(lookup.error_code, lookup.error_message)
 
     def committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """-1 where the group has none. Raises KafkaError."""
-        return {} if self.options.group_id is None else self._patiently(lambda: self._committed(partitions))
+        group_id = self.options.group_id
+        if group_id is None:
+            return {}
+        offsets = committed(
+            group_id, partitions, self._settings, self._known, self._fetch_offsets, self._look_up_coordinator
+        )
+        return {(topic, partition): offset for (topic, partition), offset in offsets.items()}
 
-    def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        group_id = self.options.group_id or ""
-        response = self._group_socket().request(fetch_request(group_id, partitions), highest=NAMES_UP_TO)
-        return {tp: stored.offset for tp, stored in fetched_offsets(response, f"group {group_id}").items()}
+    def _fetch_offsets(self, sent: SendOffsetFetch) -> OffsetFetchResponse:
+        try:
+            socket = self._socket(self._known.address(sent.node_id))
+            check_stable(sent.request, socket.versions.choose(OffsetFetchRequest))
+            response: OffsetFetchResponse = socket.request(sent.request, highest=NAMES_UP_TO)
+        except KafkaError:
+            self.close()
+            raise
+        return response
 
     def commit(self, offsets: Mapping[TopicPartition, int], member_id: str = "", generation: int = -1) -> None:
         """For a group without members, or in the name of a member. Raises KafkaError."""
