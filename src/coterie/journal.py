@@ -78,6 +78,9 @@ CAUSES = {
 }
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
 @dataclass(slots=True)
 class JournalLine:
     """One line; FIELDS has the meaning of each field."""
@@ -102,8 +105,12 @@ class JournalLine:
     owners: dict[str, dict[str, list[int]]] | None = None
 
     def to_json(self) -> str:
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps({k: v for k, v in fields.items() if v not in (None, [])}, separators=(",", ":"))
+        fields: dict[str, Any] = {}
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and value != []:
+                fields[name] = value
+        return _ENCODER.encode(fields)
 
     @classmethod
     def from_json(cls, line: str | bytes) -> JournalLine:

@@ -68,7 +68,7 @@ class Partition:
 
     def appended(self) -> None:
         """Calls every watcher, unless readers wait for a sync, which calls them then."""
-        if not self.log.flushing.is_held:
+        if self.watchers and not self.log.flushing.is_held:
             self._call_watchers()
 
     def _call_watchers(self) -> None:

@@ -64,9 +64,8 @@ class JournalLines:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
         event = step.event
         line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before.value, step.phase_after.value)
-        if isinstance(step.event, ConsumerEvent):
-            filled = isinstance(group, ConsumerGroup) and self._of_consumers.fill(line, step.event, group)
-            return line if filled else None
+        if isinstance(group, ConsumerGroup) and isinstance(event, ConsumerEvent):
+            return line if self._of_consumers.fill(line, event, group) else None
         story = self._stories.setdefault(step.group_id, _Story())
         if isinstance(event, e.GroupStored):
             return self._stored(line, story, event.value, step)

@@ -22,8 +22,16 @@ from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMemberState
 from coterie.coordinator.deadlines import Deadlines
-from coterie.coordinator.dispatch import AnyGroup, apply, decide, kind_for, restart_session, settle_group
-from coterie.coordinator.offsets.replay import OffsetEvent
+from coterie.coordinator.dispatch import (
+    OFFSET_EVENTS,
+    AnyGroup,
+    apply,
+    decide,
+    kind_for,
+    restart_session,
+    settle_group,
+)
+from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.state import Cause, CommittedOffset, Group, TopicPartition
@@ -78,6 +86,7 @@ REMOVALS = (
     c.RegexRemoved,
 )
 # The broker's own: no response is due, and a decision whose append fails is dropped.
+_JOINED = (e.MemberJoined, e.StaticMemberReplaced)
 _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 
@@ -141,7 +150,7 @@ class Shard:
             answer = refuse(command, refusal.code, refusal.message)
             return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, answer)]))
         decision = self._decision(group, outcome, ctx.now_ms)
-        if decision.records and not isinstance(command, _UPKEEP):
+        if decision.records and outcome.on_append_error is None and not isinstance(command, _UPKEEP):
             decision.refused, decision.token = (lambda code: refuse(command, code)), ctx.token
         return decision
 
@@ -173,29 +182,41 @@ class Shard:
         steps: list[Step] = []
         if outcome.producer is not None and outcome.events:
             self._takes_part(*outcome.producer, group.group_id, decision.now_ms)
-        limited: list[str] = []
         if outcome.events:
-            for event in outcome.events:
-                before = group.phase
-                group = kind_for(group, event)
-                if self.group(group.group_id) is not group:
-                    self._keep(group)
-                apply(group, event, decision.now_ms)
-                if isinstance(event, c.TIMER_EVENTS):
-                    limited.append(event.member_id)
-                if not isinstance(event, OffsetEvent):
-                    self._watch(group, event)
-                    steps.append(Step(group.group_id, event, before, group.phase, group.generation))
-            decision.group = group
-            if isinstance(group, Group):
-                self._deadlines.queue_group(group)
-            self._forget_if_gone(group)
+            steps = self._apply(decision)
+            group = decision.group
         for member_id, deadline_ms in outcome.deadlines:
             restart_session(group, member_id, deadline_ms)
-        for member_id in limited:
-            self._deadlines.queue_earlier(group, member_id)
+        if isinstance(group, ConsumerGroup):
+            for step in steps:
+                if isinstance(step.event, c.TIMER_EVENTS):
+                    self._deadlines.queue_earlier(group, step.event.member_id)
         for member_id, _ in outcome.deadlines:
             self._deadlines.queue_earlier(group, member_id)
+        return steps
+
+    def _apply(self, decision: Decision) -> list[Step]:
+        """Applies the events; the decision's group is afterwards the one in force under its id."""
+        group, now_ms = decision.group, decision.now_ms
+        steps: list[Step] = []
+        if self.group(group.group_id) is not group:
+            self._keep(group)
+        for event in decision.outcome.events:
+            if isinstance(event, OFFSET_EVENTS):
+                replay_offset(group, event)
+                continue
+            before = group.phase
+            of_its_kind = kind_for(group, event)
+            if of_its_kind is not group:
+                group = of_its_kind
+                self._keep(group)
+            apply(group, event, now_ms)
+            self._watch(group, event)
+            steps.append(Step(group.group_id, event, before, group.phase, group.generation))
+        decision.group = group
+        if steps and isinstance(group, Group):
+            self._deadlines.queue_group(group)
+        self._forget_if_gone(group)
         return steps
 
     def end_transaction(self, producer_id: int, committed: bool, now_ms: int) -> list[str]:
@@ -233,7 +254,7 @@ class Shard:
     def _watch(self, group: AnyGroup, event: e.Event) -> None:
         if isinstance(group, ConsumerGroup):
             return  # its members' sessions begin with the decision's deadlines
-        if isinstance(event, e.MemberJoined | e.StaticMemberReplaced):
+        if isinstance(event, _JOINED):
             self._deadlines.queue(group.group_id, event.member.member_id, event.member)
         elif isinstance(event, e.MemberIdReserved):
             self._deadlines.queue(group.group_id, event.member_id, group.reservations[event.member_id])

@@ -8,8 +8,10 @@ expiry, v4 with a topic id (all that Kafka 4.3 writes v4 for; without an id both
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, get_args
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.coordinator import stored_consumer_groups
@@ -56,35 +58,54 @@ def _versioned(version: int, body: bytes) -> bytes:
 
 def to_record(group_id: str, event: Event) -> StoredRecord | None:
     """The record of a hard event; None for a soft one."""
-    if isinstance(event, OffsetStored | TransactionalOffsetStored):
-        committed = event.committed
-        version = _offset_value_version(committed)
-        key = _offset_key(group_id, event.topic, event.partition)
-        if version == OFFSET_VALUE_VERSION and len(committed.metadata) < 8_000:
-            text = committed.metadata.encode()
-            head = _V3_HEAD.pack(OFFSET_VALUE_VERSION, committed.offset, committed.leader_epoch, len(text))
-            return StoredRecord(key, head + text + _V3_TAIL.pack(committed.commit_timestamp_ms))
-        value = OffsetCommitValue(
-            committed.offset,
-            committed.leader_epoch,
-            committed.metadata,
-            committed.commit_timestamp_ms,
-            committed.expire_timestamp_ms,
-            committed.topic_id,
-        )
-        return StoredRecord(key, _versioned(version, value.encode(version)))
-    if isinstance(event, OffsetRemoved):
-        return StoredRecord(_offset_key(group_id, event.topic, event.partition), None)
-    if isinstance(event, GroupStored):
-        return StoredRecord(
-            group_key(group_id), _versioned(GROUP_VALUE_VERSION, event.value.encode(GROUP_VALUE_VERSION))
-        )
-    if isinstance(event, GroupRemoved) and event.recorded:
-        return StoredRecord(group_key(group_id), None)
-    if isinstance(event, ConsumerEvent):
-        record = record_of(group_id, event)
-        return None if record is None else StoredRecord(*stored_consumer_groups.to_bytes(record))
-    return None
+    make = _RECORDS.get(type(event))
+    return None if make is None else make(group_id, event)
+
+
+def _offset_record(group_id: str, event: OffsetStored | TransactionalOffsetStored) -> StoredRecord:
+    committed = event.committed
+    version = _offset_value_version(committed)
+    key = _offset_key(group_id, event.topic, event.partition)
+    if version == OFFSET_VALUE_VERSION and len(committed.metadata) < 8_000:
+        text = committed.metadata.encode()
+        head = _V3_HEAD.pack(OFFSET_VALUE_VERSION, committed.offset, committed.leader_epoch, len(text))
+        return StoredRecord(key, head + text + _V3_TAIL.pack(committed.commit_timestamp_ms))
+    value = OffsetCommitValue(
+        committed.offset,
+        committed.leader_epoch,
+        committed.metadata,
+        committed.commit_timestamp_ms,
+        committed.expire_timestamp_ms,
+        committed.topic_id,
+    )
+    return StoredRecord(key, _versioned(version, value.encode(version)))
+
+
+def _offset_tombstone(group_id: str, event: OffsetRemoved) -> StoredRecord:
+    return StoredRecord(_offset_key(group_id, event.topic, event.partition), None)
+
+
+def _group_record(group_id: str, event: GroupStored) -> StoredRecord:
+    return StoredRecord(group_key(group_id), _versioned(GROUP_VALUE_VERSION, event.value.encode(GROUP_VALUE_VERSION)))
+
+
+def _group_tombstone(group_id: str, event: GroupRemoved) -> StoredRecord | None:
+    return StoredRecord(group_key(group_id), None) if event.recorded else None
+
+
+def _consumer_group_record(group_id: str, event: ConsumerEvent) -> StoredRecord | None:
+    record = record_of(group_id, event)
+    return None if record is None else StoredRecord(*stored_consumer_groups.to_bytes(record))
+
+
+_RECORDS: dict[type, Callable[[str, Any], StoredRecord | None]] = {
+    OffsetStored: _offset_record,
+    TransactionalOffsetStored: _offset_record,
+    OffsetRemoved: _offset_tombstone,
+    GroupStored: _group_record,
+    GroupRemoved: _group_tombstone,
+    **dict.fromkeys(get_args(ConsumerEvent), _consumer_group_record),
+}
 
 
 def _offset_value_version(committed: CommittedOffset) -> int:

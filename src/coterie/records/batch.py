@@ -38,6 +38,7 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it
 _SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
 _EPOCH_AT = 12
@@ -284,20 +285,17 @@ def decode_keys_and_values(
     return out
 
 
-_VARINTS: tuple[bytes, ...] = ()
-
-
-def _small_varints() -> tuple[bytes, ...]:
-    """Zigzag varints of 0 to 2047, made at first use: lengths and deltas are nearly always among them."""
-    global _VARINTS
-    if not _VARINTS:
-        _VARINTS = tuple(write_varint(n) for n in range(2048))
-    return _VARINTS
+_VARINTS: list[bytes] = []  # of 0 to 2047, made at first use: lengths and deltas are nearly always among them
 
 
 def _varint(value: int) -> bytes:
-    table = _small_varints()
-    return table[value] if 0 <= value < 2048 else write_varint(value)
+    return _VARINTS[value] if 0 <= value < len(_VARINTS) else _other_varint(value)
+
+
+def _other_varint(value: int) -> bytes:
+    if not _VARINTS:
+        _VARINTS.extend(write_varint(n) for n in range(2048))
+    return write_varint(value)
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
@@ -335,10 +333,10 @@ def _record(
 
 def sealed(body: bytes, header: BatchHeader) -> bytes:
     """Header and body, with length and CRC."""
-    counted = struct.pack(">hiqqqhii", *header[5:]) + body
+    counted = _COUNTED.pack(*header[5:]) + body
     length = len(counted) + _ATTRIBUTES_AT - LENGTH_END
     crc = google_crc32c.value(counted)
-    return struct.pack(">qiibI", header.base_offset, length, header.leader_epoch, MAGIC, crc) + counted
+    return _BEFORE_COUNTED.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc) + counted
 
 
 def of_unknown_format(data: bytes) -> bool:

@@ -87,8 +87,10 @@ def _known_topics(
         count = len(existing.partitions) if existing is not None else 0
         code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         existing_partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-        errors = [OffsetCommitResponsePartition(index, code) for index in missing]
+        errors: list[OffsetCommitResponsePartition] = []
+        if len(existing_partitions) < len(topic.partitions):
+            missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+            errors = [OffsetCommitResponsePartition(index, code) for index in missing]
         if errors or existing is None:  # an unknown topic is answered without partitions too
             refused.append(OffsetCommitResponseTopic(name or "", topic.topic_id, errors))
         if existing_partitions:

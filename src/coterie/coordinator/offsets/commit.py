@@ -54,10 +54,11 @@ def decide_commit(
         results: list[OffsetCommitResponsePartition] = []
         for p in topic.partitions:
             metadata = p.committed_metadata or ""
-            if len(metadata.encode()) > config.offset_metadata_max_bytes:
+            if metadata and len(metadata.encode()) > config.offset_metadata_max_bytes:
                 code = TOO_LONG
             else:
-                check((topic_id_of(topic.name, topic.topic_id, ctx), p.partition_index))
+                if check is not any_partition:
+                    check((topic_id_of(topic.name, topic.topic_id, ctx), p.partition_index))
                 code = ErrorCode.NONE
                 # v1 carries the commit's time; -1 leaves it to the broker.
                 at_ms = p.commit_timestamp if p.commit_timestamp >= 0 else ctx.now_ms
