@@ -37,6 +37,7 @@ NO_TOPIC_ID = bytes(16)
 
 
 def cluster_description(response: DescribeClusterResponse) -> ClusterDescription:
+    """The controller is None where the response names none of the brokers as it."""
     nodes = {b.broker_id: Node(b.broker_id, b.host, b.port, b.rack) for b in response.brokers}
     return ClusterDescription(response.cluster_id, nodes.get(response.controller_id), tuple(nodes.values()))
 
@@ -85,10 +86,12 @@ def _source(config: DescribeConfigsResourceResult) -> ConfigSource:
 
 
 def group_listing(group: ListedGroup) -> GroupListing:
+    """A state or type that this version does not know becomes the enumeration's UNKNOWN."""
     return GroupListing(group.group_id, group.protocol_type, GroupState(group.group_state), GroupType(group.group_type))
 
 
 def group_description(group: DescribedGroup, coordinator: Node) -> ConsumerGroupDescription:
+    """Of DescribeGroups. What members subscribe to and own is decoded where the group's protocol type is consumer."""
     is_consumer = group.protocol_type == CONSUMER
     return ConsumerGroupDescription(
         group.group_id,

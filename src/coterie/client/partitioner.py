@@ -22,4 +22,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
+    """From 0 to ``partitions`` - 1, as Kafka's BuiltInPartitioner.partitionForKey."""
     return (murmur2(key) & 0x7FFF_FFFF) % partitions

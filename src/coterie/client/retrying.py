@@ -13,6 +13,7 @@ FOREVER_S = float("inf")
 
 
 def backoff_of(settings: ClientSettings) -> Backoff:
+    """From retry.backoff.ms up to retry.backoff.max.ms."""
     return Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
 
 

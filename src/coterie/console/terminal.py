@@ -57,6 +57,7 @@ def write_line(text: str = "", *, err: bool = False, color: str | None = None, b
 
 
 def write_lines(lines: Iterable[str], *, err: bool = False, color: str | None = None) -> None:
+    """Each as `write_line` does. Raises OutputFailed."""
     for line in lines:
         write_line(line, err=err, color=color)
 

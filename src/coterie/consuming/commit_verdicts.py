@@ -10,6 +10,9 @@ from coterie.wire.errors import ErrorCode
 
 
 class Verdict(Enum):
+    """What to do after a commit, or instead of one that may not be sent. RETRIED lists the verdicts after which it is sent
+    again; of the others all but DONE are errors of the call."""
+
     DONE = "committed"
     RETRY = "try the same again after a pause"
     FIND_COORDINATOR = "look the coordinator up, then try again"

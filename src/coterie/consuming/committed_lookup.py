@@ -58,10 +58,12 @@ class EpochMember(Protocol):
     """A member of the consumer protocol (KIP-848), as OffsetFetch names it from version 9 on."""
 
     @property
-    def member_id(self) -> str: ...
+    def member_id(self) -> str:
+        """Chosen by the member itself (KIP-1082)."""
 
     @property
-    def member_epoch(self) -> int: ...
+    def member_epoch(self) -> int:
+        """Of its last heartbeat response; the broker refuses another with STALE_MEMBER_EPOCH."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

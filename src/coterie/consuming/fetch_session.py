@@ -71,6 +71,7 @@ class FetchSession:
         return not self._known.keys() <= named
 
     def is_lost(self, code: ErrorCode) -> bool:
+        """Whether the broker does not know the session, or not in this epoch (FetchSessionHandler.handleResponse)."""
         return code in _LOST
 
     def reset(self) -> None:

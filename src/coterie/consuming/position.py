@@ -28,6 +28,7 @@ class Stored:
     skipped: bool
 
     def bytes(self) -> bytes:
+        """The whole batch, its header included."""
         return self.data[self.at : self.at + self.header.size]
 
 
@@ -75,6 +76,7 @@ class Position:
     _aborted_producers: set[int] = field(default_factory=set)
 
     def start_at(self, offset: int) -> None:
+        """Reads from ``offset`` on; UNKNOWN: an offset must be looked up before."""
         self.offset = self.fetch_offset = offset
         self.state = FetchState.INITIALIZING if offset == UNKNOWN else FetchState.FETCHING
 
@@ -83,6 +85,7 @@ class Position:
         self.state, self.damage = FetchState.DAMAGED, damage
 
     def is_buffered(self) -> bool:
+        """Whether something that was fetched has not been handed out."""
         return self._next < len(self._records) or bool(self.stored)
 
     def is_unfolded(self) -> bool:

@@ -36,6 +36,9 @@ COMPACT_EVERY_MS = 60_000
 
 
 class Durability(StrEnum):
+    """What of a log survives a crash: all that was written (PROCESS), what was synced (POWER), less the syncs that the disk
+    reported and did not make (LYING)."""
+
     PROCESS = "process"
     POWER = "power"
     LYING = "lying"

@@ -119,6 +119,7 @@ def sync(actor: RequestActor, actors: Actors, words: list[str], options: Options
 
 
 def heartbeat(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`heartbeat a generation=3`; generation, member and instance are the actor's own by default."""
     generation = int(options.get("generation", actor.generation))
     instance = options.get("instance", actor.instance)
     return HeartbeatRequest(_group(options), generation, _member(actor, options), instance)
@@ -232,6 +233,7 @@ def _list(text: str) -> list[str] | None:
 
 
 def delete(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:
+    """`delete admin group=g`."""
     return DeleteGroup(_group(options))
 
 

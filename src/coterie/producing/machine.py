@@ -45,7 +45,8 @@ class OpenedTransaction(Protocol):
     """A producer's transaction, as far as the machine needs it."""
 
     @property
-    def transactional_id(self) -> str: ...
+    def transactional_id(self) -> str:
+        """As Produce requests name it; the broker checks that it is the producer's."""
 
     @property
     def producer(self) -> ProducerIdAndEpoch:

@@ -10,6 +10,8 @@ from coterie.wire.errors import ErrorCode
 
 
 class BatchRemedy(Enum):
+    """One of these for each failed attempt; ACKNOWLEDGE and FAIL end the batch."""
+
     RETRY = "send it again after a pause"
     KEEP_AS_REFUSED = "its number was refused: see what becomes of the numbers after it"
     ACKNOWLEDGE = "it is in the log, at an offset that is not known"

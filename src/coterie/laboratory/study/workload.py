@@ -44,6 +44,7 @@ class Plan:
 
 
 def one_joins(members: int, partitions: int, tail_ms: int = 120_000) -> Plan:
+    """A stable group of ``members``, and one more that joins at 0 ms."""
     return Plan(members, partitions, (Event(0, "join", "newcomer"),), tail_ms=tail_ms)
 
 
