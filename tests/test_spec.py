@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
 from coterie.laboratory.consumer_scenario import ConsumerScenario
 from coterie.laboratory.member_scenario import MemberScenario
 from coterie.laboratory.rocketmq_scenario import RocketMQScenario
 from coterie.laboratory.scenario import Run, ScenarioRun, parse_scenarios, run_scenario
 from coterie.laboratory.zookeeper_scenario import ZooKeeperScenario
+from coterie.member.consumer.stages import CONSUMER_SUCCESSORS
 from coterie.member.stages import LEGAL_SUCCESSORS
 
 SPEC = Path(__file__).parent / "spec"
 WORLDS: dict[str, Callable[[], Run]] = {
     "spec": ScenarioRun,
     "consumer": ConsumerScenario,
+    "consumer_member": ConsumerMemberScenario,
     "member": MemberScenario,
     "zookeeper": ZooKeeperScenario,
     "rocketmq": RocketMQScenario,
@@ -67,11 +71,12 @@ def test_every_scenario_has_steps_and_a_trace() -> None:
             )
 
 
-def test_the_scenarios_of_a_member_take_every_transition() -> None:
+@pytest.mark.parametrize(("room", "table"), [("member", LEGAL_SUCCESSORS), ("consumer_member", CONSUMER_SUCCESSORS)])
+def test_the_scenarios_of_a_member_take_every_transition(room: str, table: Mapping[Enum, Collection[Enum]]) -> None:
     """Each transition of the table of stages stands in some trace, and the traces are compared above."""
     taken: set[tuple[str, str]] = set()
-    for path in (SPEC / "member").glob("*.txt"):
+    for path in (SPEC / room).glob("*.txt"):
         for line in path.read_text().splitlines():
             stages = re.findall(r"\b[A-Z_]+\b", line) if line.startswith(" ") and " -> " in line else []
             taken |= set(pairwise(stages))
-    assert taken == {(before.name, after.name) for before, afters in LEGAL_SUCCESSORS.items() for after in afters}
+    assert taken == {(before.name, after.name) for before, afters in table.items() for after in afters}

@@ -1,19 +1,23 @@
-"""The scenarios of tests/spec/member are the specification of member/: they run nearly all of it."""
+"""The scenarios of tests/spec/member and consumer_member are the specification of member/: they run nearly all of it."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-import coterie.member
-from coterie.laboratory.member_scenario import MemberScenario
-from coterie.laboratory.scenario import parse_scenarios, run_scenario
+import pytest
 
-ROOM = Path(coterie.member.__file__).parent
-SPEC = Path(__file__).parents[1] / "spec" / "member"
+import coterie.member
+import coterie.member.consumer
+from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
+from coterie.laboratory.member_scenario import MemberScenario
+from coterie.laboratory.scenario import Run, parse_scenarios, run_scenario
+
+SPEC = Path(__file__).parents[1] / "spec"
 LEAST = 0.9
 
 
@@ -32,8 +36,12 @@ def lines_in_functions(path: Path) -> set[int]:
     return lines_of(compile(source, str(path), "exec")) & bodies
 
 
-def test_the_scenarios_run_nine_lines_in_ten() -> None:
-    run: dict[str, set[int]] = {str(path): set() for path in ROOM.glob("*.py")}
+@pytest.mark.parametrize(
+    ("module", "spec", "world"),
+    [(coterie.member, "member", MemberScenario), (coterie.member.consumer, "consumer_member", ConsumerMemberScenario)],
+)
+def test_the_scenarios_run_nine_lines_in_ten(module: ModuleType, spec: str, world: Callable[[], Run]) -> None:
+    run: dict[str, set[int]] = {str(path): set() for path in Path(module.__file__ or "").parent.glob("*.py")}
 
     def enter(frame: FrameType, event: str, argument: Any) -> Any:
         lines = run.get(frame.f_code.co_filename)
@@ -49,9 +57,9 @@ def test_the_scenarios_run_nine_lines_in_ten() -> None:
     before = sys.gettrace()
     sys.settrace(enter)
     try:
-        for path in SPEC.glob("*.txt"):
+        for path in (SPEC / spec).glob("*.txt"):
             for scenario in parse_scenarios(path.read_text()):
-                run_scenario(scenario, MemberScenario)
+                run_scenario(scenario, world)
     finally:
         sys.settrace(before)
     wanted = {(name, line) for name in run for line in lines_in_functions(Path(name))}

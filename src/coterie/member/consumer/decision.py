@@ -1,0 +1,42 @@
+"""What an input comes to. The functions named ``decide_...`` fill one in; they change nothing but it."""
+
+from __future__ import annotations
+
+from coterie.backoff import Backoff
+from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.consumer.effects import ConsumerEffect
+from coterie.member.consumer.events import ConsumerMemberEvent
+from coterie.member.consumer.replay import replay_member
+from coterie.member.consumer.state import ConsumerMembershipState
+from coterie.member.events import CoordinatorLost, RetryScheduled
+
+
+class ConsumerMemberDecision:
+    """Events in their order, ``state`` after them, and the effects that the driver carries out."""
+
+    __slots__ = ("config", "effects", "events", "state")
+
+    def __init__(self, config: ConsumerMemberConfig, state: ConsumerMembershipState) -> None:
+        self.config, self.state = config, state
+        self.events: list[ConsumerMemberEvent] = []
+        self.effects: list[ConsumerEffect] = []
+
+    def record(self, event: ConsumerMemberEvent) -> None:
+        self.events.append(event)
+        self.state = replay_member(self.state, event)
+
+    def request(self, effect: ConsumerEffect) -> None:
+        self.effects.append(effect)
+
+    def backoff(self) -> Backoff:
+        """Without jitter, so that a trace of events depends on its inputs alone."""
+        return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
+
+    def back_off(self, now_ms: int) -> None:
+        """The next request waits; each failure in a row doubles the pause (KIP-580)."""
+        self.record(RetryScheduled(now_ms + self.backoff().pause_ms(self.state.coordinator.failures)))
+
+    def lose_coordinator(self, now_ms: int) -> None:
+        """It is looked up again after a pause."""
+        self.record(CoordinatorLost())
+        self.back_off(now_ms)

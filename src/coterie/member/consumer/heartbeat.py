@@ -1,0 +1,113 @@
+"""Heartbeats of the consumer protocol: when one is due, and what a response means (Kafka's AbstractHeartbeatRequestManager;
+scenarios: tests/spec/consumer_member/heartbeat.txt and errors.txt)."""
+
+from __future__ import annotations
+
+from coterie.member.consumer import events as e
+from coterie.member.consumer.decision import ConsumerMemberDecision
+from coterie.member.consumer.effects import Complain
+from coterie.member.consumer.requests import sent_fields, state_request
+from coterie.member.consumer.stages import HEARTBEATS, TAKES_TARGETS, ConsumerStage
+from coterie.member.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMembershipState
+from coterie.member.effects import Failed, Revoke, Send
+from coterie.member.errors import Remedy
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+_REMEDIES = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Remedy.RETRY,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Remedy.RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Remedy.FIND_COORDINATOR,
+    ErrorCode.NOT_COORDINATOR: Remedy.FIND_COORDINATOR,
+    ErrorCode.UNKNOWN_MEMBER_ID: Remedy.REJOIN_AS_NEW,
+    ErrorCode.FENCED_MEMBER_EPOCH: Remedy.REJOIN_AS_NEW,
+}
+_ADVICE = {
+    ErrorCode.UNSUPPORTED_ASSIGNOR: "set group.remote.assignor to one of the broker's group.consumer.assignors",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "subscribe to a SubscriptionPattern in the syntax of RE2",
+    ErrorCode.UNRELEASED_INSTANCE_ID: "another member has this group.instance.id; close it, or use another id",
+    ErrorCode.FENCED_INSTANCE_ID: "another member has taken over this group.instance.id; use each id once",
+    ErrorCode.GROUP_ID_NOT_FOUND: (
+        "the group was deleted while in use, or is a classic one that the broker's group.consumer.migration.policy does "
+        "not convert; see `coterie groups lint`, or set group.protocol=classic"
+    ),
+    ErrorCode.UNSUPPORTED_VERSION: (
+        "group.protocol=consumer needs ConsumerGroupHeartbeat, which Apache Kafka serves from 4.0 on with the feature "
+        "group.version 1; set group.protocol=classic for this broker"
+    ),
+}
+
+
+def heartbeat_due_ms(state: ConsumerMembershipState) -> int | None:
+    """When the next one is to go out; None: one is in flight, or none is owed, or nobody knows where to. To join and to
+    acknowledge it does not wait for the interval; after a failure every one waits for the pause."""
+    if state.stage not in HEARTBEATS or state.heartbeat.request is not None or not state.coordinator.known:
+        return None
+    joins = state.stage == ConsumerStage.JOINING and state.epochs.epoch == JOIN_EPOCH
+    is_urgent = joins or state.stage == ConsumerStage.ACKNOWLEDGING
+    return max(state.coordinator.retry_at_ms, 0 if is_urgent else state.heartbeat.due_ms)
+
+
+def settle_state_heartbeat(decision: ConsumerMemberDecision, now_ms: int) -> None:
+    """Sends the heartbeat that is due; one at a time."""
+    due_ms = heartbeat_due_ms(decision.state)
+    if due_ms is not None and now_ms >= due_ms:
+        request = state_request(decision.config, decision.state)
+        decision.record(e.StateReported(request, sent_fields(decision.state), now_ms))
+        decision.request(Send(request))
+
+
+def decide_state_response(
+    decision: ConsumerMemberDecision, response: ConsumerGroupHeartbeatResponse, now_ms: int
+) -> None:
+    """The response to the heartbeat in flight. A target that is the same as before changes nothing."""
+    code = error_of(response.error_code)
+    if code or response.member_epoch <= LEAVE_EPOCH:
+        decide_state_error(decision, code or ErrorCode.UNKNOWN_SERVER_ERROR, response.error_message, now_ms)
+        return
+    decision.record(e.StateAccepted(response.member_epoch, max(response.heartbeat_interval_ms, 1), now_ms))
+    if response.assignment is None or decision.state.stage not in TAKES_TARGETS:
+        return
+    topics = response.assignment.topic_partitions
+    partitions = frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions)
+    target = decision.state.assignment.target
+    if target.number < 0 or target.partitions != partitions:
+        decision.record(e.TargetReceived(partitions))
+
+
+def decide_state_error(decision: ConsumerMemberDecision, code: ErrorCode, message: str | None, now_ms: int) -> None:
+    """The next heartbeat carries everything, unless none may follow."""
+    decision.record(e.StateUnknown())
+    remedy = _REMEDIES.get(code, Remedy.GIVE_UP)
+    if remedy == Remedy.GIVE_UP:
+        fail_membership(decision, code, message)
+    elif remedy == Remedy.REJOIN_AS_NEW:
+        fence(decision)
+    elif remedy == Remedy.FIND_COORDINATOR:
+        decision.lose_coordinator(now_ms)
+    else:
+        decision.back_off(now_ms)
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        decision.request(Complain(code, message or code.text))
+
+
+def fence(decision: ConsumerMemberDecision) -> None:
+    """Gives everything up as lost, then joins again. A member that leaves has left by that."""
+    if decision.state.stage == ConsumerStage.PREPARE_LEAVING:
+        decision.record(e.LeaveStarted(LEAVE_EPOCH))
+        decision.record(e.LeaveEnded())
+        return
+    lost = decision.state.assignment.kept()
+    decision.record(e.EpochFenced(lost))
+    if lost:
+        decision.request(Revoke(decision.state.named(lost), lost=True))
+
+
+def fail_membership(decision: ConsumerMemberDecision, code: ErrorCode, message: str | None) -> None:
+    """Ends the membership; the owned partitions are lost."""
+    lost = decision.state.assignment.kept()
+    decision.record(e.MembershipEnded(lost))
+    if lost:
+        decision.request(Revoke(decision.state.named(lost), lost=True))
+    advice = _ADVICE.get(code)
+    decision.request(Failed(code, "; ".join(filter(None, (message or code.text, advice)))))

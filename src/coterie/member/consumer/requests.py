@@ -1,0 +1,63 @@
+"""The heartbeats of a member of the consumer protocol (Kafka's ConsumerHeartbeatRequestManager.HeartbeatState): what has not
+changed since the last one is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.consumer.stages import ConsumerStage
+from coterie.member.consumer.state import (
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerMembershipState,
+    SentFields,
+    TopicIdPartition,
+)
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+
+
+def sent_fields(state: ConsumerMembershipState) -> SentFields:
+    """What a heartbeat of this state, with those before it, tells the coordinator."""
+    return SentFields(state.epochs.topics, state.epochs.regex, state.assignment.current)
+
+
+def state_request(
+    config: ConsumerMemberConfig, state: ConsumerMembershipState, *, full: bool = False
+) -> ConsumerGroupHeartbeatRequest:
+    """The next heartbeat; ``full``: nothing is left out, as when joining and after one that failed."""
+    epochs, assignment = state.epochs, state.assignment
+    request = _request(config, epochs.epoch)
+    sent = None if full or state.stage == ConsumerStage.JOINING else state.heartbeat.sent
+    if sent is None:
+        request.rack_id, request.server_assignor = config.rack, config.remote_assignor
+        request.rebalance_timeout_ms = config.max_poll_interval_ms
+    if sent is None or epochs.topics != sent.topics:
+        request.subscribed_topic_names = sorted(epochs.topics)
+    if sent is None or epochs.regex != sent.regex:
+        request.subscribed_topic_regex = epochs.regex
+    if sent is None or assignment.current != sent.assignment:
+        # Also what a callback under way is about to take into use: absence would acknowledge its revocation by a newer target.
+        request.topic_partitions = _by_topic(assignment.current.partitions | assignment.owned)
+    return request
+
+
+def leave_heartbeat(config: ConsumerMemberConfig) -> ConsumerGroupHeartbeatRequest:
+    """The last heartbeat."""
+    return _request(config, leave_epoch(config))
+
+
+def leave_epoch(config: ConsumerMemberConfig) -> int:
+    """A static member keeps its partitions until its session ends, and may come back for them."""
+    return LEAVE_EPOCH if config.group_instance_id is None else LEAVE_STATIC_EPOCH
+
+
+def _request(config: ConsumerMemberConfig, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(config.group_id, config.member_id, epoch, config.group_instance_id)
+
+
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> list[TopicPartitions]:
+    grouped: dict[bytes, list[int]] = {}
+    for topic, number in sorted(partitions):
+        grouped.setdefault(topic, []).append(number)
+    return [TopicPartitions(topic, numbers) for topic, numbers in grouped.items()]
