@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer as ConfluentConsumer
 
 from coterie.cli import main
-from coterie.client import Admin, ConsumerGroupDescription, ErrorCode, GroupState, GroupType, KafkaError
-from coterie.client.lint import STATIC
+from coterie.client import Admin, Advice, ConsumerGroupDescription, ErrorCode, GroupState, GroupType, KafkaError
+from coterie.client.lint import CHANGES, STATIC
 from coterie.testing import LocalBroker
 
 PATIENCE_S = 30.0
@@ -81,6 +81,15 @@ def describe(broker: LocalBroker) -> ConsumerGroupDescription:
     return asyncio.run(ask())
 
 
+def lint(broker: LocalBroker, *changes: str) -> list[Advice]:
+    async def ask() -> list[Advice]:
+        async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+            return await admin.lint_group("g")
+
+    wanted = [text for change in changes for text in CHANGES[change]]
+    return [advice for advice in asyncio.run(ask()) if advice.change in wanted]
+
+
 def coterie(broker: LocalBroker, *command: str) -> str:
     result = CliRunner().invoke(main, [*command, "--bootstrap-server", broker.bootstrap_servers])
     assert result.exit_code == 0, result.output
@@ -135,7 +144,51 @@ def test_the_commands_show_it(broker: LocalBroker, crew: Crew) -> None:
     advice = coterie(broker, "groups", "lint", "g")
     assert advice.count("the broker assigns") == 2
     assert STATIC in advice
+    assert "done: every member uses the consumer protocol" in advice
+    assert "the group becomes classic when the last of 1 consumer member leaves" in advice
     coterie(broker, "groups", "history", "g")
+
+
+def test_lint_of_a_group_that_goes_up_and_comes_back(broker: LocalBroker, crew: Crew) -> None:
+    """Classic members, then of both protocols, then classic ones again: what lint calls safe is what happens."""
+    crew.join(**{"client.id": "one", "group.protocol": "classic"})
+    crew.poll_until(lambda: crew.sizes() == [6])
+    (before,) = lint(broker, "consumer")
+    assert (before.safe, before.why) == (True, "safe now, one member after the other")
+    # The library is known by its name in ApiVersions, and new enough: neither too old nor unknown.
+    assert {f.rule for f in before.findings} == {"settings_refused"}
+    upgraded = crew.join(**{"client.id": "two"})
+    crew.poll_until(lambda: crew.sizes() == [3, 3])
+    (mixed, back) = lint(broker, "consumer", "classic")
+    assert mixed.why == "under way: 1 of 2 members use the consumer protocol"
+    (classic,) = mixed.findings
+    assert [m.partition("-")[0] for m in classic.members] == ["one"]
+    assert (back.safe, [f.rule for f in back.findings]) == (True, ["consumer_members"])
+    crew.leave(upgraded)
+    crew.poll_until(lambda: crew.sizes() == [6])
+    assert describe(broker).type is GroupType.CLASSIC
+
+
+def test_lint_of_a_group_under_a_policy_without_upgrades() -> None:
+    with LocalBroker(QUICK | {"group.consumer.migration.policy": "disabled"}) as broker:
+        broker.create_topic("t", 2)
+        crew = Crew(broker)
+        crew.join(**{"client.id": "one", "group.protocol": "classic"})
+        crew.poll_until(lambda: crew.sizes() == [2])
+        (advice,) = lint(broker, "consumer")
+        assert not advice.safe
+        assert "group.consumer.migration.policy=disabled" in advice.why
+        result = CliRunner().invoke(
+            main, ["groups", "lint", "g", "--change", "consumer", "-b", broker.bootstrap_servers]
+        )
+        assert result.exit_code == 1
+        blocked, step = result.output.splitlines()[2:4]
+        assert blocked == "         blocked by upgrade_policy"
+        assert step.startswith(
+            "           next: Set group.consumer.migration.policy=bidirectional on every broker, or "
+        )
+        for consumer in crew.consumers:
+            consumer.close()
 
 
 def test_members_are_removed_by_name(broker: LocalBroker, crew: Crew) -> None:

@@ -13,10 +13,13 @@ from coterie.cli import main
 from coterie.client import Admin, Advice, ConsumerGroupDescription, Node
 from coterie.client.admin_results import group_description
 from coterie.client.lint import FIRST, SECOND, STATIC, lint_group
+from coterie.client.protocol_lint import ProtocolSupport
 from coterie.testing import LocalBroker
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from tests.awaiting import until
 from tests.client.group import member
+
+SUPPORT = ProtocolSupport(serves=False)  # a Kafka before KIP-848
 
 
 def described(protocol: str, *versions: int, static: bool = False, state: str = "Stable") -> ConsumerGroupDescription:
@@ -34,41 +37,42 @@ def by_change(advice: list[Advice]) -> dict[str, Advice]:
 
 
 def test_a_broker_that_does_not_tell_what_else_is_listed() -> None:
-    eager = by_change(lint_group(described("range", 3, 3), None, 9))
+    eager = by_change(lint_group(described("range", 3, 3), None, 9, SUPPORT))
     assert [eager[c].safe for c in (FIRST, SECOND, STATIC)] == [True, False, True]
     assert "does not tell what else" in eager[SECOND].why
-    cooperative = by_change(lint_group(described("cooperative-sticky", 3, 3, static=True), None, 9))
+    cooperative = by_change(lint_group(described("cooperative-sticky", 3, 3, static=True), None, 9, SUPPORT))
     assert [cooperative[c].safe for c in (FIRST, SECOND, STATIC)] == [True, True, True]
     assert cooperative[STATIC].why.startswith("done")
 
 
 def test_clients_that_are_too_old() -> None:
-    found = by_change(lint_group(described("range", 3, 0), None, 4))
+    found = by_change(lint_group(described("range", 3, 0), None, 4, SUPPORT))
     assert (found[FIRST].safe, found[FIRST].blocked_by) == (False, ("m1",))
     assert not found[STATIC].safe
 
 
 def test_who_lists_what() -> None:
     group = described("range", 3, 3)
-    half = by_change(lint_group(group, {"m0": ["range", "cooperative-sticky"], "m1": ["range"]}, 9))
+    half = by_change(lint_group(group, {"m0": ["range", "cooperative-sticky"], "m1": ["range"]}, 9, SUPPORT))
     assert half[SECOND].blocked_by == ("m1",)
-    whole = by_change(lint_group(group, {m: ["range", "cooperative-sticky"] for m in ("m0", "m1")}, 9))
+    whole = by_change(lint_group(group, {m: ["range", "cooperative-sticky"] for m in ("m0", "m1")}, 9, SUPPORT))
     assert (whole[FIRST].why[:4], whole[SECOND].safe) == ("done", True)
-    done = by_change(lint_group(group, {m: ["cooperative-sticky"] for m in ("m0", "m1")}, 9))
+    done = by_change(lint_group(group, {m: ["cooperative-sticky"] for m in ("m0", "m1")}, 9, SUPPORT))
     assert done[SECOND].why.startswith("done")
 
 
 def test_any_cooperative_assignor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ASSIGNORS, "mine", AssignorSpec(ASSIGNORS["range"].assign, frozenset(RebalanceProtocol)))
-    alone = by_change(lint_group(described("mine", 3, 3), {m: ["mine"] for m in ("m0", "m1")}, 9))
+    alone = by_change(lint_group(described("mine", 3, 3), {m: ["mine"] for m in ("m0", "m1")}, 9, SUPPORT))
     assert [alone[c].why[:4] for c in (FIRST, SECOND)] == ["done", "done"]
-    unlisted = by_change(lint_group(described("mine", 3, 3), None, 9))
+    unlisted = by_change(lint_group(described("mine", 3, 3), None, 9, SUPPORT))
     assert unlisted[SECOND].why == "safe now: mine is in force, so every member lists it"
 
 
 @pytest.mark.parametrize("state", ["Empty", "PreparingRebalance"])
 def test_a_group_that_is_not_at_rest(state: str) -> None:
-    assert not any(a.safe for a in lint_group(described("range", state=state), None, 9))
+    advice = by_change(lint_group(described("range", state=state), None, 9, SUPPORT))
+    assert not any(advice[change].safe for change in (FIRST, SECOND, STATIC))
 
 
 def test_the_command(coterie_broker: LocalBroker) -> None:
@@ -95,7 +99,7 @@ def test_the_command(coterie_broker: LocalBroker) -> None:
             assert result.exit_code == 1
             said = result.output.splitlines()
             async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
-                assert [a.safe for a in await admin.lint_group("g")] == [True, False, True]
+                assert [a.safe for a in await admin.lint_group("g")] == [True, False, True, True]
         return said
 
     lines = asyncio.run(story())

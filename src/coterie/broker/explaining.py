@@ -43,12 +43,14 @@ class Progress:
 
 
 class GroupSources(Protocol):
-    """What the explanation of a group is made of. ``fetches``: (client id, host) -> when it last fetched, in ms."""
+    """What the explanation of a group is made of. ``fetches``: (client id, host) -> when it last fetched, in ms;
+    ``client_software``: the same -> the library that it named last."""
 
     groups: GroupCoordinator
     topics: Topics
     clock: Clock
     fetches: dict[tuple[str, str], int]
+    client_software: dict[tuple[str, str], str]
     progress: Progress
 
 
@@ -67,9 +69,11 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
     processes = Counter((m["client_id"], m["host"]) for m in document["members"])
     for member in document["members"]:
         who = (member["client_id"], member["host"])
-        # Fetches carry no member id: two members of one client id and host cannot be rows apart.
-        fetched_ms = sources.fetches.get(who) if processes[who] == 1 else None
+        # Neither fetches nor ApiVersions carry a member id: two members of one client id and host cannot be rows apart.
+        is_alone = processes[who] == 1
+        fetched_ms = sources.fetches.get(who) if is_alone else None
         member["last_fetch_ms"] = None if fetched_ms is None else now_ms - fetched_ms
+        member["client_software"] = sources.client_software.get(who) if is_alone else None
     document["partitions"] = partitions_of(sources, group, now_ms)
     document["lag"] = total_lag(document["partitions"])
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]

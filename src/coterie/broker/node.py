@@ -36,6 +36,7 @@ from coterie.log.filesystem import FileSystem
 logger = logging.getLogger(__name__)
 
 FETCHES_REMEMBERED = 10_000
+SOFTWARE_REMEMBERED = 10_000
 FLUSH_CHECK_MS = 250
 _META = "meta.properties"
 
@@ -53,6 +54,7 @@ class BrokerNode:
         self.cluster_id = ""
         self._advertised = advertised_address(settings)
         self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
+        self.client_software: dict[tuple[str, str], str] = {}  # client id and host -> its library (KIP-511)
         slots = settings.current.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(slots, lambda: rng.randrange(1, 2**31))
         self.progress = Progress()
@@ -122,6 +124,14 @@ class BrokerNode:
             del fetches[next(iter(fetches))]
         now_ms = fetches[who] = self.clock.now_ms()
         return now_ms
+
+    def software_named(self, call: Call) -> None:
+        """Records the library that a client named in ApiVersions."""
+        kept, who = self.client_software, (call.client_id, call.host)
+        kept.pop(who, None)
+        if len(kept) >= SOFTWARE_REMEMBERED:
+            del kept[next(iter(kept))]
+        kept[who] = call.software.text
 
     def apply_kept_settings(self) -> None:
         """Puts the broker's altered settings in force. Raises SettingError."""

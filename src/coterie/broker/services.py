@@ -95,6 +95,9 @@ class ClusterServices(TopicServices, Protocol):
     def address(self, call: Call) -> tuple[str, int]:
         """The host and port that clients connect to."""
 
+    def software_named(self, call: Call) -> None:
+        """Records the library that a client named in ApiVersions."""
+
 
 class ConfigServices(Protocol):
     """For the requests that describe and alter settings."""

@@ -20,8 +20,7 @@ from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupEvent, GroupRow
-    from coterie.client import MemberDescription
-    from coterie.client.lint import Advice
+    from coterie.client import Advice, MemberDescription
 
 # The events of the journal that `groups history` shows without --all: the generations, what ends a group, and the restart
 # of a static member, which makes no generation.
@@ -106,29 +105,48 @@ def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: 
 
 @groups.command()
 @click.argument("group")
+@click.option(
+    "--change",
+    "changes",
+    multiple=True,
+    type=click.Choice(["cooperative", "static", "consumer", "classic"]),
+    help="Only this change: to cooperative rebalancing, static members, the consumer protocol or back; may be given again.",
+)
 @broker_option
 @json_option
-def lint(group: str, bootstrap_server: str, as_json: bool) -> None:
-    """Check whether the group can safely switch to cooperative, or to static members.
+def lint(group: str, changes: tuple[str, ...], bootstrap_server: str, as_json: bool) -> None:
+    """Check whether the group can safely switch to cooperative, static members, or the consumer protocol.
 
-    Names the members that block a change. Works with any Kafka. Exits 1 when a change is not safe now.
+    Names what blocks a change, and the next step. Works with any Kafka. Exits 1 when a change is not safe now.
     """
     from coterie.client import Admin
+    from coterie.client.lint import CHANGES
 
     async def ask() -> list[Advice]:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             return await admin.lint_group(group)
 
-    advices = run(ask())
+    wanted = {text for change in changes or CHANGES for text in CHANGES[change]}
+    advices = [advice for advice in run(ask()) if advice.change in wanted]
     if as_json:
         show([asdict(advice) for advice in advices], True, [], [])
     else:
         for advice in advices:
-            write_finding(*(("safe   ", "green") if advice.safe else ("not yet", "red")), advice.change)
-            write_line(f"         {advice.why}")
-            for member in advice.blocked_by:
-                write_line(f"         - {member}")
+            _write_advice(advice)
     raise SystemExit(0 if all(advice.safe for advice in advices) else 1)
+
+
+def _write_advice(advice: Advice) -> None:
+    write_finding(*(("safe   ", "green") if advice.safe else ("not yet", "red")), advice.change)
+    write_line(f"         {advice.why}")
+    for finding in advice.findings:
+        text = "" if finding.blocks and finding.text == advice.why else f": {finding.text}"
+        write_line(f"         {'blocked by ' if finding.blocks else ''}{finding.rule}{text}")
+        write_line(f"           next: {finding.next_step}")
+        for member in finding.members:
+            write_line(f"           - {member}")
+    for member in () if advice.findings else advice.blocked_by:
+        write_line(f"         - {member}")
 
 
 async def describe_group(group: str, bootstrap_server: str) -> GroupDocument:

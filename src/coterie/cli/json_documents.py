@@ -239,8 +239,8 @@ CONFORMANCE = (
 
 def json_documents() -> dict[str, JsonDocument]:
     """Every command that takes --json -> what it prints. The imports are made here: no command needs all of them."""
+    from coterie.client.advice import Advice
     from coterie.client.group_explanation import GroupExplanation
-    from coterie.client.lint import Advice
     from coterie.client.zookeeper.groups import Migrated
     from coterie.laboratory.experiments import Handover, MigrationStep
 

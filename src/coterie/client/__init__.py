@@ -38,6 +38,7 @@ from coterie.client.admin_types import (
     TopicDescription,
     TopicPartitionInfo,
 )
+from coterie.client.advice import Advice, LintFinding
 from coterie.client.batching import Delivery
 from coterie.client.consumer import Consumer
 from coterie.client.errors import (
@@ -72,7 +73,6 @@ from coterie.client.group_explanation import (
     PartitionProgress,
     ReservedMemberId,
 )
-from coterie.client.lint import Advice
 from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.producer import Producer
 from coterie.client.serialization import (
@@ -137,6 +137,7 @@ __all__ = [
     "JsonSerializer",
     "KafkaError",
     "KafkaTimeoutError",
+    "LintFinding",
     "LongDeserializer",
     "LongSerializer",
     "MemberAssignment",

@@ -26,12 +26,14 @@ from coterie.client.admin_types import (
     PartitionLag,
     TopicDescription,
 )
+from coterie.client.advice import Advice
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.group_explanation import GroupExplanation, group_explanation
-from coterie.client.lint import Advice, lint_group
+from coterie.client.lint import lint_group
 from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
+from coterie.client.protocol_support import protocol_support
 from coterie.client.settings import client_settings
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
@@ -286,19 +288,20 @@ class Admin:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error
 
     async def lint_group(self, group_id: str) -> list[Advice]:
-        """Whether the group may go from eager to cooperative, or from dynamic to static members, now (KIP-429, KIP-345).
-        Raises KafkaError GROUP_ID_NOT_FOUND.
+        """Whether the group may go from eager to cooperative, from dynamic to static members, or between the classic and the
+        consumer protocol, now (KIP-429, KIP-345, KIP-848). Raises KafkaError GROUP_ID_NOT_FOUND.
 
         >>> [advice.safe for advice in await admin.lint_group("billing")]
-        [False, False, False]
+        [False, False, False, True]
         """
         group = await self.describe_group(group_id)
-        listed: dict[str, tuple[str, ...]] | None = None
+        explanation: GroupExplanation | None = None
         with contextlib.suppress(KafkaError):  # only coterie reports which other assignors a member lists
             explanation = await self.explain_group(group_id)
-            listed = {m.member_id: m.assignors for m in explanation.members}
+        listed = None if explanation is None else {m.member_id: m.assignors for m in explanation.members}
+        support = await protocol_support(self._cluster, group, explanation)
         connection = await self._cluster.connection(group.coordinator.id)
-        return lint_group(group, listed, connection.version_of(JoinGroupRequest))
+        return lint_group(group, listed, connection.version_of(JoinGroupRequest), support)
 
     async def delete_group(self, group_id: str) -> None:
         """Deletes a group that has no members, with its offsets. Raises KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.

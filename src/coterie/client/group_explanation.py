@@ -42,7 +42,8 @@ class NextTimeout:
 class MemberExplanation:
     """A member of the explained group: the names of the assignors that it lists, the request in which it waits ("JoinGroup",
     "SyncGroup", None), how long ago its last heartbeat (``last_heard_ms``) and its last fetch came (None where it cannot be
-    told from another member's), and how much is left of its session."""
+    told from another member's), the library that its client named, "NAME VERSION" (None likewise, or where it named none), and
+    how much is left of its session."""
 
     member_id: str
     group_instance_id: str | None
@@ -56,6 +57,7 @@ class MemberExplanation:
     session_left_ms: int
     rebalance_timeout_ms: int
     last_fetch_ms: int | None
+    client_software: str | None
 
 
 @dataclass(frozen=True, slots=True)

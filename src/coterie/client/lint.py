@@ -1,4 +1,5 @@
-"""Whether a live group may change how it rebalances now, and which members block it (KIP-429, KIP-345).
+"""Whether a live group may change how it rebalances now, and which members block it (KIP-429, KIP-345; KIP-848 by
+`protocol_lint`).
 
 Any Kafka returns with DescribeGroups each member's subscription under the assignor in force, which every member lists; only
 coterie returns the other assignors that a member lists. What cannot be seen is reported as such, not guessed.
@@ -7,10 +8,12 @@ coterie returns the other assignors that a member lists. What cannot be seen is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from coterie.assignors import COOPERATIVE_ASSIGNORS, is_cooperative
-from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType, MemberDescription
+from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType
+from coterie.client.advice import Advice
+from coterie.client.protocol_lint import DOWNGRADE, UPGRADE, ProtocolSupport, protocol_advice
+from coterie.client.protocol_lint import member_name as _name
 from coterie.quantity import quantity
 
 COOPERATIVE = " or ".join(COOPERATIVE_ASSIGNORS)
@@ -18,22 +21,20 @@ OWNED_FROM = 1  # the version of a subscription that tells what a member owns
 STATIC_FROM = 5  # the version of JoinGroup that takes a group.instance.id
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """A change of how a group rebalances: whether it is safe now, why (or why not), and the members that block it, by
-    group.instance.id or member id."""
-
-    change: str
-    safe: bool
-    why: str
-    blocked_by: tuple[str, ...] = ()
-
-
 def lint_group(
-    group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None, join_version: int
+    group: ConsumerGroupDescription,
+    listed: Mapping[str, Sequence[str]] | None,
+    join_version: int,
+    support: ProtocolSupport,
 ) -> list[Advice]:
     """``listed``: the assignors that each member lists, by member id, where the broker tells; ``join_version``: the newest
     JoinGroup that broker and client share."""
+    return _within_the_protocol(group, listed, join_version) + protocol_advice(group, support)
+
+
+def _within_the_protocol(
+    group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None, join_version: int
+) -> list[Advice]:
     if group.type is GroupType.CONSUMER:
         return [Advice(change, True, _BROKER_ASSIGNS) for change in (FIRST, SECOND)] + [_static(group, STATIC_FROM)]
     if group.protocol_type != "consumer":
@@ -49,10 +50,8 @@ FIRST = f"list {COOPERATIVE} beside the present assignor (first rolling bounce)"
 SECOND = f"list {COOPERATIVE} alone (second rolling bounce)"
 _BROKER_ASSIGNS = "done: in the consumer protocol the broker assigns, and only partitions that move are revoked"
 STATIC = "give every member a group.instance.id (dynamic to static)"
-
-
-def _name(member: MemberDescription) -> str:
-    return member.group_instance_id or member.member_id
+# What `groups lint --change` selects.
+CHANGES = {"cooperative": (FIRST, SECOND), "static": (STATIC,), "consumer": (UPGRADE,), "classic": (DOWNGRADE,)}
 
 
 def _first_bounce(group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None) -> Advice:

@@ -18,6 +18,7 @@ from coterie.client import (
     GroupState,
     GroupType,
     KafkaError,
+    LintFinding,
     MemberDescription,
     MemberSubscription,
     NewTopic,
@@ -71,7 +72,9 @@ async def groups(admin: Admin) -> None:
         assert_type(member.subscription, MemberSubscription | None)
         assert_type(member.assignment.topic_partitions, frozenset[TopicPartition])
     assert_type(await admin.remove_members("billing", ["worker-1"]), dict[str, ErrorCode])
-    assert_type(await admin.lint_group("billing"), list[Advice])
+    advices = await admin.lint_group("billing")
+    assert_type(advices, list[Advice])
+    assert_type(advices[0].findings, tuple[LintFinding, ...])
     assert_type(await admin.delete_group("billing"), None)
 
 

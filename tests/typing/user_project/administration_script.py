@@ -16,6 +16,7 @@ from coterie.client import (
     GroupListing,
     GroupState,
     GroupType,
+    LintFinding,
     MemberDescription,
     MemberSubscription,
     NewTopic,
@@ -70,7 +71,9 @@ def groups(admin: BlockingAdmin) -> None:
         assert_type(member.subscription, MemberSubscription | None)
         assert_type(member.assignment.topic_partitions, frozenset[TopicPartition])
     assert_type(admin.remove_members("billing", ["worker-1"]), dict[str, ErrorCode])
-    assert_type(admin.lint_group("billing"), list[Advice])
+    advices = admin.lint_group("billing")
+    assert_type(advices, list[Advice])
+    assert_type(advices[0].findings, tuple[LintFinding, ...])
     assert_type(admin.delete_group("billing"), None)
 
 

@@ -48,6 +48,8 @@ def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, ca
     names = (request.client_software_name, request.client_software_version)
     if call.api_version >= CLIENT_SOFTWARE_FROM and not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    if call.software.name:
+        broker.software_named(call)
     return ApiVersionsResponse(
         ErrorCode.NONE,
         advertised_versions(),

@@ -14,10 +14,10 @@ from coterie.client.admin_types import (
     PartitionLag,
     TopicDescription,
 )
+from coterie.client.advice import Advice
 from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.group_explanation import GroupExplanation
-from coterie.client.lint import Advice
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode
@@ -104,8 +104,8 @@ class BlockingAdmin(BlockingClient[Admin]):
         return self._await(self._client.explain_group, group_id)
 
     def lint_group(self, group_id: str) -> list[Advice]:
-        """Whether the group may go from eager to cooperative, or from dynamic to static members, now (KIP-429, KIP-345).
-        Raises KafkaError GROUP_ID_NOT_FOUND."""
+        """Whether the group may go from eager to cooperative, from dynamic to static members, or between the classic and the
+        consumer protocol, now (KIP-429, KIP-345, KIP-848). Raises KafkaError GROUP_ID_NOT_FOUND."""
         return self._await(self._client.lint_group, group_id)
 
     def delete_group(self, group_id: str) -> None:

@@ -1,0 +1,400 @@
+"""Whether a live group may change between the classic and the consumer protocol (KIP-848), as rules over what a broker reports.
+
+The rules of refusal are those of Kafka's coordinator (GroupMetadataManager.validateOnlineUpgrade, validateOnlineDowngrade): the
+policy, the size, the protocol type, malformed bytes, a custom assignor's user data. The other findings block nothing. A rule
+without the facts that it needs has no finding; `settings_unknown` and `software_unknown` report what a broker did not tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from coterie.assignors import ASSIGNORS
+from coterie.assignors.blobs import decode_subscription
+from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType, MemberDescription
+from coterie.client.advice import Advice, LintFinding
+from coterie.quantity import quantity
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.primitives import WireError
+
+UPGRADE = "start its members with group.protocol=consumer (classic to consumer protocol, KIP-848)"
+DOWNGRADE = "start its members with group.protocol=classic (consumer to classic protocol)"
+POLICY = "group.consumer.migration.policy"
+MAX_SIZE = "group.consumer.max.size"
+CLASSIC_MAX_SIZE = "group.max.size"
+PROTOCOLS = "group.coordinator.rebalance.protocols"
+SERVER_ASSIGNORS = "group.consumer.assignors"
+SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
+BROKER_SETTINGS = (POLICY, MAX_SIZE, CLASSIC_MAX_SIZE, PROTOCOLS, SERVER_ASSIGNORS, SESSION_TIMEOUT)
+GROUP_SESSION_TIMEOUT = "consumer.session.timeout.ms"
+CLIENT_SETTINGS = "session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy"
+NEWEST_ASSIGNMENT = 3  # the version of the consumer protocol's assignments
+
+# The first release of a client's software, as it names itself in ApiVersions (KIP-511), whose support of the consumer protocol
+# is not a preview (release notes).
+FIRST_RELEASE = {
+    "apache-kafka-java": (4, 0),
+    "librdkafka": (2, 12),
+    "confluent-kafka-python": (2, 12),
+    "confluent-kafka-go": (2, 12),
+    "confluent-kafka-dotnet": (2, 12),
+    "confluent-kafka-javascript": (1, 6),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolSupport:
+    """What a broker reports beside the group: whether it serves ConsumerGroupHeartbeat, the finalized level of group.version
+    (None: no features are reported), its settings and the group's as far as they may be read, and by member id the client's
+    software ("NAME VERSION") and session timeout in ms, which only coterie reports."""
+
+    serves: bool = True
+    group_version: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    group_settings: Mapping[str, str] = field(default_factory=dict)
+    software: Mapping[str, str] = field(default_factory=dict)
+    session_timeouts_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LintRule:
+    """A rule of a change: its name, whether a finding of it blocks the change, and ``meaning``, for the documentation."""
+
+    name: str
+    blocks: bool
+    meaning: str
+    check: Callable[[ConsumerGroupDescription, ProtocolSupport], Observation | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a rule observed, and what to do about it."""
+
+    text: str
+    next_step: str
+    members: tuple[str, ...] = ()
+
+
+def protocol_advice(group: ConsumerGroupDescription, support: ProtocolSupport) -> list[Advice]:
+    """Of a classic group the way to the consumer protocol; of a consumer group how far it is, and the way back."""
+    if group.type is not GroupType.CONSUMER:
+        safe = "safe now: the group is empty" if not group.members else "safe now, one member after the other"
+        return [_advice(UPGRADE, UPGRADE_RULES, group, support, safe)]
+    return [
+        _advice(UPGRADE, UNDER_WAY_RULES, group, support, _progress(group)),
+        _advice(DOWNGRADE, DOWNGRADE_RULES, group, support, "safe now, one member after the other"),
+    ]
+
+
+def _advice(
+    change: str, rules: Sequence[LintRule], group: ConsumerGroupDescription, support: ProtocolSupport, safe: str
+) -> Advice:
+    findings = [
+        LintFinding(rule.name, rule.blocks, seen.text, seen.next_step, seen.members)
+        for rule in rules
+        if (seen := rule.check(group, support)) is not None
+    ]
+    blocking = [f for f in findings if f.blocks]
+    blocked_by = dict.fromkeys(member for f in blocking for member in f.members)
+    return Advice(change, not blocking, blocking[0].text if blocking else safe, tuple(blocked_by), tuple(findings))
+
+
+def member_name(member: MemberDescription) -> str:
+    """How an advice names a member: by its group.instance.id, or its member id."""
+    return member.group_instance_id or member.member_id
+
+
+def _names(members: Sequence[MemberDescription]) -> tuple[str, ...]:
+    return tuple(member_name(m) for m in members)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+# -- what blocks a classic group ----------------------------------------------------------------------------------------
+
+
+def _not_served(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if support.serves:
+        return None
+    return Observation("the broker does not serve ConsumerGroupHeartbeat", "Upgrade the brokers to Apache Kafka 4.0.")
+
+
+def _group_version(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if support.group_version is None or support.group_version >= 1:
+        return None
+    return Observation(
+        f"the cluster's feature group.version is at level {support.group_version}, and the consumer protocol needs 1",
+        "Run `kafka-features.sh upgrade --feature group.version=1`.",
+    )
+
+
+def _switched_off(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    enabled = support.settings.get(PROTOCOLS)
+    if enabled is None or "consumer" in (name.strip() for name in enabled.split(",")):
+        return None
+    return Observation(f"the broker has {PROTOCOLS}={enabled}", f"Add consumer to {PROTOCOLS} on every broker.")
+
+
+def _protocol_type(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if group.protocol_type == "consumer" or not group.members:
+        return None
+    text = f"its members are of type {group.protocol_type or '(none)'}, which the consumer protocol does not serve"
+    return Observation(text, "Leave the group as it is.", _names(group.members))
+
+
+def _in_rebalance(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if group.state is GroupState.STABLE or not group.members:
+        return None
+    text = f"the group is {group.state}, and the broker does not report its subscriptions meanwhile"
+    return Observation(text, "Ask again once the group is Stable.")
+
+
+def _upgrade_policy(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    policy = support.settings.get(POLICY)
+    if policy is None or policy.lower() in ("bidirectional", "upgrade") or not group.members:
+        return None
+    return Observation(
+        f"the broker has {POLICY}={policy}, and converts no classic group that has members",
+        f"Set {POLICY}=bidirectional on every broker, or stop all members first: an empty group is always converted.",
+    )
+
+
+def _too_large(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    most = _number(support.settings.get(MAX_SIZE))
+    if most is None or len(group.members) <= most:
+        return None
+    text = f"the group has {quantity(len(group.members), 'member')}, and the broker has {MAX_SIZE}={most}"
+    return Observation(text, f"Raise {MAX_SIZE} on every broker, or stop members first.")
+
+
+def _malformed(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if not _is_readable(group):
+        return None
+    broken = [m for m in group.members if not _is_subscription(m) or _user_data(m.member_assignment) is None]
+    if not broken:
+        return None
+    text = "the subscriptions or assignments of these members are not those of Kafka's consumer"
+    return Observation(text, "Restart these members with Kafka's own assignors.", _names(broken))
+
+
+def _user_data_in_assignments(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if not _is_readable(group):
+        return None
+    custom = [m for m in group.members if _user_data(m.member_assignment)]
+    if not custom:
+        return None
+    return Observation(
+        f"the assignor {group.partition_assignor} adds user data to the assignments of these members",
+        "Restart the members with one of Kafka's own assignors first (KIP-429); Kafka Streams stays with the classic "
+        "protocol.",
+        _names(custom),
+    )
+
+
+def _is_readable(group: ConsumerGroupDescription) -> bool:
+    return group.protocol_type == "consumer" and group.state is GroupState.STABLE
+
+
+def _is_subscription(member: MemberDescription) -> bool:
+    try:
+        decode_subscription(member.member_metadata)
+    except WireError:
+        return False
+    return True
+
+
+def _user_data(assignment: bytes) -> bytes | None:
+    """An assignment's user data; None where the bytes are no assignment."""
+    if not assignment:
+        return b""
+    try:
+        version = min(int.from_bytes(assignment[:2], "big"), NEWEST_ASSIGNMENT)
+        return ConsumerProtocolAssignment.decode(assignment, version, 2).user_data or b""
+    except WireError:
+        return None
+
+
+# -- what changes with the protocol ---------------------------------------------------------------------------------------
+
+
+def _settings_unknown(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if support.settings.get(POLICY) is not None or not support.serves:
+        return None
+    text = f"the broker does not report its {POLICY}"
+    return Observation(
+        text, f"Look {POLICY} up in the brokers' settings: bidirectional (the default) allows the change."
+    )
+
+
+def _no_way_back(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if support.settings.get(POLICY, "").lower() != "upgrade":
+        return None
+    text = f"there is no way back while the group has members: the broker has {POLICY}=upgrade"
+    return Observation(text, f"Set {POLICY}=bidirectional on every broker for as long as the change takes.")
+
+
+def _own_assignor(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    name = group.partition_assignor
+    if not name or name in ASSIGNORS:
+        return None
+    offered = support.settings.get(SERVER_ASSIGNORS) or "uniform,range"
+    text = f"the assignor {name} has no effect any more: the broker assigns, by {offered.split(',')[0]} unless asked"
+    return Observation(text, f"Choose one of {offered} with group.remote.assignor, and see that it fits the members.")
+
+
+def _software_too_old(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    old = [m for m in group.members if speaks_consumer_protocol(support.software.get(m.member_id)) is False]
+    if not old:
+        return None
+    named = ", ".join(sorted({support.software[m.member_id] for m in old}))
+    text = (
+        f"the clients of these members do not have the consumer protocol yet ({named}); they stay classic members of it"
+    )
+    return Observation(text, "Upgrade the clients of these members, and restart them last.", _names(old))
+
+
+def _software_unknown(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    unknown = [m for m in group.members if speaks_consumer_protocol(support.software.get(m.member_id)) is None]
+    if not unknown:
+        return None
+    named = sorted({support.software.get(m.member_id, "") for m in unknown} - {""})
+    text = "it is not known whether the clients of these members have the consumer protocol"
+    return Observation(
+        text + (f" ({', '.join(named)})" if named else ""),
+        "Check their versions: it is complete in Apache Kafka's consumer from 4.0 on, and in librdkafka from 2.12 on.",
+        _names(unknown),
+    )
+
+
+def speaks_consumer_protocol(software: str | None) -> bool | None:
+    """Whether a client's software ("NAME VERSION") has the consumer protocol; None where that is not known."""
+    name, _, version = (software or "").partition(" ")
+    release = re.match(r"(\d+)\.(\d+)", version)
+    if name not in FIRST_RELEASE or release is None:
+        return None
+    return (int(release[1]), int(release[2])) >= FIRST_RELEASE[name]
+
+
+def _settings_refused(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    if not group.members:
+        return None
+    broker_ms = _number(support.group_settings.get(GROUP_SESSION_TIMEOUT, support.settings.get(SESSION_TIMEOUT)))
+    others = [m for m in group.members if support.session_timeouts_ms.get(m.member_id, broker_ms) != broker_ms]
+    text = f"consumers of the consumer protocol do not take {CLIENT_SETTINGS}: the broker decides"
+    if others and broker_ms is not None:
+        text += f"; its session timeout is {broker_ms} ms, and that of these members another one"
+    return Observation(
+        text,
+        f"Remove them from the consumers' settings; set the group's {GROUP_SESSION_TIMEOUT} where another one is needed.",
+        _names(others) if broker_ms is not None else (),
+    )
+
+
+def _static_members(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    static = [m for m in group.members if m.group_instance_id is not None]
+    if not static:
+        return None
+    text = "these members are static, and keep their partitions over the restart"
+    return Observation(
+        text, "Keep the group.instance.id of each, and restart it within its session timeout.", _names(static)
+    )
+
+
+# -- of a consumer group ----------------------------------------------------------------------------------------------------
+
+
+def _progress(group: ConsumerGroupDescription) -> str:
+    upgraded = sum(1 for m in group.members if m.upgraded)
+    if upgraded == len(group.members):
+        return "done: every member uses the consumer protocol"
+    if all(m.upgraded is None for m in group.members):
+        return "done: the group is one of the consumer protocol"
+    return f"under way: {upgraded} of {quantity(len(group.members), 'member')} use the consumer protocol"
+
+
+def _classic_members(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    classic = [m for m in group.members if m.upgraded is False]
+    if not classic:
+        return None
+    text = "these members use the classic protocol within the group"
+    return Observation(text, "Restart them with group.protocol=consumer, one after the other.", _names(classic))
+
+
+def _members_unknown(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    unknown = [m for m in group.members if m.upgraded is None]
+    if not unknown:
+        return None
+    text = "the broker does not report which protocol these members use (before Apache Kafka 4.0)"
+    return Observation(text, "Look at the consumers' settings.", _names(unknown))
+
+
+def _downgrade_policy(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    policy = support.settings.get(POLICY)
+    if policy is None or policy.lower() in ("bidirectional", "downgrade") or not group.members:
+        return None
+    return Observation(
+        f"the broker has {POLICY}={policy}: the group does not become classic when its last consumer member leaves",
+        f"Set {POLICY}=bidirectional on every broker, or stop all members first: an empty group is always converted.",
+    )
+
+
+def _too_large_for_classic(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    most = _number(support.settings.get(CLASSIC_MAX_SIZE))
+    if most is None or len(group.members) <= most:
+        return None
+    text = f"the group has {quantity(len(group.members), 'member')}, and the broker has {CLASSIC_MAX_SIZE}={most}"
+    return Observation(text, f"Raise {CLASSIC_MAX_SIZE} on every broker, or stop members first.")
+
+
+def _consumer_members(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    upgraded = [m for m in group.members if m.upgraded]
+    if not upgraded:
+        return None
+    text = f"the group becomes classic when the last of {quantity(len(upgraded), 'consumer member')} leaves"
+    return Observation(text, "Restart them with group.protocol=classic, one after the other.", _names(upgraded))
+
+
+def _target_is_behind(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    epoch, target_epoch = group.group_epoch, group.target_assignment_epoch
+    if epoch is None or target_epoch is None or epoch <= target_epoch:
+        return None
+    text = f"the target assignment is of epoch {target_epoch} and the group of {epoch}: a classic group would rebalance at once"
+    return Observation(text, "Ask again once the group is Stable.")
+
+
+UPGRADE_RULES = (
+    LintRule("not_served", True, "The broker does not have the consumer protocol.", _not_served),
+    LintRule("group_version", True, "The cluster's feature `group.version` is below 1.", _group_version),
+    LintRule("switched_off", True, f"`{PROTOCOLS}` is without `consumer`.", _switched_off),
+    LintRule(
+        "protocol_type", True, "The members are no consumers, but for instance workers of Connect.", _protocol_type
+    ),
+    LintRule("in_rebalance", True, "The group is not Stable, and cannot be judged.", _in_rebalance),
+    LintRule("upgrade_policy", True, f"`{POLICY}` is without upgrades.", _upgrade_policy),
+    LintRule("too_large", True, f"The group has more members than `{MAX_SIZE}`.", _too_large),
+    LintRule("malformed", True, "Subscriptions or assignments that are not those of consumers.", _malformed),
+    LintRule("user_data", True, "A custom assignor's user data in assignments.", _user_data_in_assignments),
+    LintRule("settings_unknown", False, f"The broker does not report `{POLICY}`.", _settings_unknown),
+    LintRule("no_way_back", False, f"`{POLICY}` is without downgrades.", _no_way_back),
+    LintRule("own_assignor", False, "An assignor that is not one of Kafka's loses its effect.", _own_assignor),
+    LintRule("software_too_old", False, "Members whose clients do not have the protocol.", _software_too_old),
+    LintRule("software_unknown", False, "Members whose clients are not known.", _software_unknown),
+    LintRule("settings_refused", False, "Consumers' settings without effect.", _settings_refused),
+    LintRule("static_members", False, "Static members, which keep their partitions.", _static_members),
+)
+UNDER_WAY_RULES = (
+    LintRule("classic_members", False, "Classic members of a consumer group.", _classic_members),
+    LintRule("members_unknown", False, "Members whose protocol the broker does not report.", _members_unknown),
+)
+DOWNGRADE_RULES = (
+    LintRule("downgrade_policy", True, f"`{POLICY}` is without downgrades.", _downgrade_policy),
+    LintRule(
+        "too_large_for_classic", True, f"The group has more members than `{CLASSIC_MAX_SIZE}`.", _too_large_for_classic
+    ),
+    LintRule("consumer_members", False, "The members that have to leave first.", _consumer_members),
+    LintRule("target_is_behind", False, "The target assignment is behind the group epoch.", _target_is_behind),
+)
