@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from coterie.bench import load
+from coterie.bench.consumer_groups import heartbeat_rate, join_cost, settled_consumers
 from coterie.bench.loading import PER_COMMIT, open_log, write_commits
 from coterie.bench.measurement import Measurement, broker
 from coterie.bench.rebalance import rebalance_ms, settled_crew
@@ -47,3 +48,15 @@ def test_a_row_is_better_above_one() -> None:
     assert Measurement("x", 20.0, "1/s", 10.0).ratio == 2
     assert Measurement("x", 20.0, "ms", 10.0, lower_is_better=True, peer="Kafka").ratio == 0.5
     assert Measurement("x", 20.0, "ms").ratio is None
+
+
+def test_a_group_of_the_consumer_protocol_settles_and_takes_one_more(address: Address) -> None:
+    crew = settled_consumers(address, 4)
+    assert [m.partitions for m in crew.members] == [2, 2, 2, 2]
+    cost = join_cost(crew)
+    assert sum(m.partitions for m in crew.members) == 8
+    assert {m.epoch for m in crew.members} == {crew.group_epoch} == {8}
+    assert cost.requests >= 6  # a heartbeat of each, the newcomer's first, and what is acknowledged
+    assert cost.transferred_bytes > 100 * cost.requests
+    assert heartbeat_rate(crew, 4, 0.2) > 0
+    crew.close()

@@ -48,13 +48,22 @@ def assign_uniform(members: Sequence[TargetMember], topics: Mapping[bytes, Targe
     otherwise none that it could pass on, directly or over others (Kafka's UniformAssignor)."""
     if not members:
         return {}
-    subscribers = [_subscriber(member, topics) for member in _in_order(members)]
-    assignable = AssignableTopics({_text(topic_id): topic.partitions for topic_id, topic in topics.items()})
+    texts = {topic_id: _text(topic_id) for topic_id in topics}
+    subscribed: dict[frozenset[bytes], frozenset[str]] = {}  # members mostly subscribe to the same topics
+    for member in members:
+        if member.topics not in subscribed:
+            subscribed[member.topics] = frozenset(texts[topic_id] for topic_id in member.topics if topic_id in texts)
+    subscribers = [
+        Subscriber(m.member_id, subscribed[m.topics], m.instance_id, _owned(m.target, texts))
+        for m in _in_order(members)
+    ]
+    assignable = AssignableTopics({texts[topic_id]: topic.partitions for topic_id, topic in topics.items()})
     equal = all(s.topics == subscribers[0].topics for s in subscribers)
     share = share_equally if equal else share_unequally
     shares = share(assignable, subscribers, Claims(assignable, subscribers))
+    topic_ids = {text: topic_id for topic_id, text in texts.items()}
     return {
-        s.member_id: frozenset((_topic_id(text), p) for text, partitions in given.items() for p in partitions)
+        s.member_id: frozenset([(topic_ids[text], p) for text, partitions in given.items() for p in partitions])
         for s, given in zip(subscribers, shares, strict=True)
     }
 
@@ -84,19 +93,16 @@ def _in_order(members: Sequence[TargetMember]) -> list[TargetMember]:
     return sorted(members, key=lambda m: (m.instance_id is None, m.instance_id or m.member_id))
 
 
-def _subscriber(member: TargetMember, topics: Mapping[bytes, TargetTopic]) -> Subscriber:
-    """The member with its part of the last target as what it owns; topics that do not exist are left out."""
+def _owned(target: TargetPartitions, texts: Mapping[bytes, str]) -> dict[str, list[int]]:
+    """A part of the last target, in order; topics that do not exist any more are in it by their ids, so that they differ from
+    all others."""
     owned: dict[str, list[int]] = {}
-    for topic_id, partition in sorted(member.target):
-        owned.setdefault(_text(topic_id), []).append(partition)
-    subscribed = frozenset(_text(topic_id) for topic_id in member.topics if topic_id in topics)
-    return Subscriber(member.member_id, subscribed, member.instance_id, owned)
+    for topic_id, partition in sorted(target):
+        text = texts.get(topic_id)
+        owned.setdefault(_text(topic_id) if text is None else text, []).append(partition)
+    return owned
 
 
 def _text(topic_id: bytes) -> str:
     """A topic id in place of a name: one character a byte, which keeps the order."""
     return topic_id.decode("latin-1")
-
-
-def _topic_id(text: str) -> bytes:
-    return text.encode("latin-1")

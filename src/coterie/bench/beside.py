@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coterie.bench import load
+from coterie.bench import consumer_groups, load
 from coterie.bench.measurement import SECONDS, Measurement, broker, resident_mb
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.conformance.differential import wait_for_coordinator
@@ -18,6 +18,7 @@ from coterie.conformance.kafka import VERSIONS, running
 KAFKA = VERSIONS[-1]
 CONNECTIONS = (1, 100, 1000)
 MEMBERS = (10, 200, 1000, 5000)
+HEARTBEATING = 1000  # members of a consumer group that send heartbeats, over a connection each
 WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often
 BROKER_CORE, DRIVER_CORE = 0, 1
 
@@ -94,6 +95,42 @@ def beside(folder: Path) -> Iterator[Measurement]:
             os.sched_setaffinity(0, before)
 
 
+def _of_consumer_groups(address: Address) -> dict[str, tuple[float, str]]:
+    """Figures of groups of the consumer protocol with their units; every group is kept while the next is measured."""
+    figures: dict[str, tuple[float, str]] = {}
+    warm = consumer_groups.settled_consumers(address, 100)
+    consumer_groups.heartbeat_rate(warm, 100, WARM_UP_S)
+    consumer_groups.join_cost(warm)
+    warm.close()
+    for members in MEMBERS:
+        crew = consumer_groups.settled_consumers(address, members)
+        if members >= HEARTBEATING:
+            rate = consumer_groups.heartbeat_rate(crew, HEARTBEATING, SECONDS)
+            figures[f"heartbeats of {HEARTBEATING} members, in a group of {members}"] = (rate, "1/s")
+        cost = consumer_groups.join_cost(crew)
+        figures[f"join into a group of {members}"] = (cost.duration_ms, "ms")
+        figures[f"join into a group of {members}, requests"] = (cost.requests, "")
+        figures[f"join into a group of {members}, bytes"] = (cost.transferred_bytes, "bytes")
+        crew.close()
+    return figures
+
+
+def beside_consumer_groups(folder: Path) -> Iterator[Measurement]:
+    """Rows of groups of the consumer protocol with Kafka's figure beside ours. Raises CannotRun."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    bind(DRIVER_CORE)
+    try:
+        with kafka(folder, 0) as address:
+            theirs = _of_consumer_groups(address)
+        with coterie(folder, 0) as (address, _):
+            ours = _of_consumer_groups(address)
+        for name, (value, unit) in ours.items():
+            yield Measurement(name, value, unit, theirs[name][0], lower_is_better=unit != "1/s", peer=f"Kafka {KAFKA}")
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)
+
+
 def memory(folder: Path) -> Iterator[Measurement]:
     """The broker's memory per member and per committed offset."""
     members, partitions, groups = 5000, 1000, 100
@@ -113,4 +150,8 @@ def memory(folder: Path) -> Iterator[Measurement]:
         yield Measurement("memory per committed offset", grown * 1024 * 1024 / (partitions * groups), "bytes")
 
 
-PARTS: dict[str, Callable[[Path], Iterator[Measurement]]] = {"kafka": beside, "memory": memory}
+PARTS: dict[str, Callable[[Path], Iterator[Measurement]]] = {
+    "kafka": beside,
+    "consumer-groups": beside_consumer_groups,
+    "memory": memory,
+}

@@ -169,6 +169,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "history": lambda folder: _history(folder),
     "churn": lambda folder: _churn(folder),
     "kafka": lambda folder: _beside("kafka", folder),
+    "consumer-groups": lambda folder: _beside("consumer-groups", folder),
 }
 
 

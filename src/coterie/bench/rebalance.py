@@ -7,16 +7,13 @@ if each one's heartbeat had come just then. Measured from the newcomer's request
 
 from __future__ import annotations
 
-import selectors
-import socket
 import struct
 import time
-from collections.abc import Callable
 
+from coterie.bench.connections import RawConnections
 from coterie.client.blocking_socket import BrokerSocket
-from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.framing import decode_response, encode_request
+from coterie.wire.framing import decode_response
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -24,7 +21,6 @@ from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestA
 
 JOIN, SYNC, HEARTBEAT = 3, 3, 3
 SESSION_MS = 120_000
-PATIENCE_S = 120.0
 SHARE = b"x" * 50
 _HEAD = struct.Struct(">iihi")  # correlation, throttle, error, generation
 
@@ -33,34 +29,22 @@ class RawMembers:
     """The members of one group, each with a connection of its own."""
 
     def __init__(self, address: tuple[str, int], group: str) -> None:
-        self.address, self.group = address, group
-        self.selector = selectors.DefaultSelector()
-        self.sockets: list[socket.socket] = []
+        self.group = group
+        self.connections = RawConnections(address)
         self.ids: list[str] = []
         self.generation = -1
-        self._buffers: list[bytearray] = []
 
     def add_members(self, count: int) -> None:
-        for _ in range(count):
-            s = socket.create_connection(self.address)
-            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.selector.register(s, selectors.EVENT_READ, len(self.sockets))
-            self.sockets.append(s)
-            self.ids.append("")
-            self._buffers.append(bytearray())
+        self.connections.open(count)
+        self.ids += [""] * count
 
     def close(self) -> None:
-        for s in self.sockets:
-            s.close()
-        self.selector.close()
-
-    def send(self, number: int, request: Message, version: int) -> None:
-        self.sockets[number].sendall(encode_request(number, "bench", request, version))
+        self.connections.close()
 
     def join(self, number: int) -> None:
         protocols = [JoinGroupRequestProtocol("range", b"")]
         request = JoinGroupRequest(self.group, SESSION_MS, SESSION_MS, self.ids[number], None, "consumer", protocols)
-        self.send(number, request, JOIN)
+        self.connections.send(number, request, JOIN)
 
     def round(self, numbers: list[int]) -> None:
         """From joins that are on their way until each of these has its assignment."""
@@ -73,7 +57,7 @@ class RawMembers:
             self._joined(number, frame)
             return False
 
-        self._gather(set(numbers), answered)
+        self.connections.gather(set(numbers), answered)
 
     def _joined(self, number: int, frame: bytes) -> None:
         _, _, code, generation = _HEAD.unpack_from(frame)
@@ -89,25 +73,9 @@ class RawMembers:
         if leader == self.ids[number]:
             response = decode_response(JoinGroupResponse, frame, JOIN)
             shares = [SyncGroupRequestAssignment(m.member_id, SHARE) for m in response.members]
-        self.send(number, SyncGroupRequest(self.group, generation, self.ids[number], assignments=shares), SYNC)
-
-    def _gather(self, waiting: set[int], answered: Callable[[int, bytes], bool]) -> None:
-        """Reads responses until ``answered`` was True for each of these."""
-        end = time.monotonic() + PATIENCE_S
-        while waiting:
-            assert time.monotonic() < end, f"{len(waiting)} members still wait"
-            for key, _ in self.selector.select(1.0):
-                number = key.data
-                buffer = self._buffers[number]
-                got = self.sockets[number].recv(1 << 20)
-                assert got, "the broker closed a connection"
-                buffer += got
-                size = int.from_bytes(buffer[:4], "big") if len(buffer) >= 4 else -1
-                if 0 <= size <= len(buffer) - 4:
-                    frame = bytes(buffer[4 : 4 + size])
-                    del buffer[: 4 + size]
-                    if answered(number, frame):
-                        waiting.discard(number)
+        self.connections.send(
+            number, SyncGroupRequest(self.group, generation, self.ids[number], assignments=shares), SYNC
+        )
 
     def wait_for_rebalance(self, number: int) -> None:
         """Until a heartbeat of that member returns REBALANCE_IN_PROGRESS."""
@@ -119,8 +87,8 @@ class RawMembers:
             return True
 
         while not rebalancing:
-            self.send(number, HeartbeatRequest(self.group, self.generation, self.ids[number]), HEARTBEAT)
-            self._gather({number}, answered)
+            self.connections.send(number, HeartbeatRequest(self.group, self.generation, self.ids[number]), HEARTBEAT)
+            self.connections.gather({number}, answered)
 
 
 def settled_crew(address: tuple[str, int], members: int) -> RawMembers:
@@ -141,7 +109,7 @@ def rebalance_ms(address: tuple[str, int], members: int) -> float:
     try:
         took = []
         for _ in range(2):
-            old = list(range(len(crew.sockets)))
+            old = list(range(len(crew.ids)))
             crew.add_members(1)
             started = time.perf_counter()
             crew.join(len(old))

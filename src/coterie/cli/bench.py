@@ -21,8 +21,11 @@ PART_NAMES = (
     "history",
     "churn",
     "kafka",
+    "consumer-groups",
 )
-BY_DEFAULT = PART_NAMES[:-5]  # the others take minutes; clients wants the peers (`./run setup`), kafka java and mvn
+BY_DEFAULT = PART_NAMES[
+    :-6
+]  # the others take minutes; clients wants the peers (`./run setup`), the last two java and mvn
 
 ON_SPARK = frozenset({"columnar", "spark", "history"})  # the parts that need the extra
 
@@ -37,6 +40,7 @@ Examples:
   coterie bench --part history                 group history over 5 and 50 million commits
   coterie bench --part churn                   five minutes of clients that come and go: what is left open
   coterie bench --part kafka                   beside Apache Kafka, one core each
+  coterie bench --part consumer-groups         the same for groups of the consumer protocol
 """
 )
 @click.option(

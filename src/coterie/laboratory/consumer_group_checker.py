@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields
 
 from coterie.coordinator.consumer import events as c
@@ -29,6 +30,10 @@ def check_consumer_group(group: ConsumerGroup) -> None:
         assert current.member_epoch <= max(group.assignment_epoch, 0), f"{member.member_id} is ahead of the target"
         timers = group.timers[member.member_id]
         assert 0 <= timers.queued_ms <= timers.deadline_ms, f"{member.member_id}'s deadline would be missed"
+    topics = Counter(name for m in group.members.values() for name in m.subscription.topic_names)
+    regexes = Counter(m.subscription.topic_regex for m in group.members.values() if m.subscription.topic_regex)
+    counted = (group.topic_subscribers, group.regex_subscribers)
+    assert (topics, regexes) == counted, f"{group.group_id}: the subscribers are counted as {counted}"
     assert owners == group.owners, f"{group.group_id}: the owners are others than the members' partitions"
     targets = [partition for target in group.target.values() for partition in target]
     assert len(targets) == len(set(targets)), f"{group.group_id}: a partition has two targets"

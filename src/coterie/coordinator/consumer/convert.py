@@ -103,14 +103,14 @@ def _upgraded(group: Group, member: Member, topics: TopicsImage) -> ConsumerMemb
 
 def may_downgrade(left: Iterable[ConsumerMember], config: CoordinatorConfig) -> bool:
     """Whether the members that are left are all of the classic protocol, and may be a classic group."""
-    members = list(left)
-    classic = all(m.subscription.classic is not None for m in members)
-    return (
-        bool(members)
-        and classic
-        and config.consumer_group_migration_policy.downgrades
-        and (len(members) <= config.group_max_size)
-    )
+    if not config.consumer_group_migration_policy.downgrades:
+        return False
+    classic = 0
+    for member in left:
+        if member.subscription.classic is None:
+            return False
+        classic += 1
+    return 0 < classic <= config.group_max_size
 
 
 def downgrade(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
-from coterie.coordinator.consumer.target import subscribed_names
+from coterie.coordinator.consumer.target import subscribed_with
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome
 from coterie.coordinator.state import Cause
 from coterie.wire.errors import ErrorCode, Refusal
@@ -13,8 +13,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 
 def subscribed_topics_of(group: ConsumerGroup) -> frozenset[str]:
     """The topics that some member subscribes to, regular expressions resolved."""
-    names = (subscribed_names(m.subscription, group.regexes) for m in group.members.values())
-    return frozenset[str]().union(*names)
+    return frozenset(subscribed_with(group, (), None, group.regexes))
 
 
 def tombstones(group: ConsumerGroup, cause: Cause) -> list[e.Event]:

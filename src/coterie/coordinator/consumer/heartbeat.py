@@ -52,7 +52,8 @@ def decide_consumer_heartbeat(
     owned = None if request.topic_partitions is None else _pairs(request.topic_partitions)
     outcome = Outcome()
     before, replaced = _asking(group, request, request.member_id or ctx.fresh_id, owned, outcome)
-    after = replace(before, subscription=_updated(before.subscription, request, ctx))
+    subscription = _updated(before.subscription, request, ctx)
+    after = before if subscription is before.subscription else replace(before, subscription=subscription)
     current = carry_out(group, MemberRequest(before, after, replaced, owned), ctx, config, outcome)
     outcome.deadlines.append((after.member_id, ctx.now_ms + config.consumer_group_session_timeout_ms))
     response = ConsumerGroupHeartbeatResponse(
@@ -103,9 +104,21 @@ def _asking(
 def _updated(
     subscription: ConsumerSubscription, request: ConsumerGroupHeartbeatRequest, ctx: Context
 ) -> ConsumerSubscription:
-    """The subscription with what the request names; null, or -1, leaves a field as it is."""
+    """The subscription with what the request names; null, or -1, leaves a field as it is. The same object for the usual
+    heartbeat, which names nothing."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms, assignor = request.rebalance_timeout_ms, request.server_assignor
+    if (
+        names is None
+        and regex is None
+        and assignor is None
+        and request.rack_id is None
+        and timeout_ms == -1
+        and request.instance_id in (None, subscription.instance_id)
+        and ctx.client_id == subscription.client_id
+        and ctx.client_host == subscription.client_host
+    ):
+        return subscription
     return ConsumerSubscription(
         subscription.topic_names if names is None else frozenset(names),
         subscription.topic_regex if regex is None else regex,

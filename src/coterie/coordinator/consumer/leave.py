@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerGroup,
     ConsumerMember,
 )
-from coterie.coordinator.consumer.target import subscribed_names
+from coterie.coordinator.consumer.target import subscribed_with
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import Cause
 from coterie.wire.errors import ErrorCode, Refusal
@@ -126,19 +127,17 @@ def fence(
     """Removes the members, and the regular expressions that nobody else has, and raises the group epoch; a group that
     has only members of the classic protocol left becomes a classic one. ``kind`` is that of the cause."""
     gone = {m.member_id for m in members}
-    left = [m for member_id, m in group.members.items() if member_id not in gone]
-    if may_downgrade(left, config):
+    if may_downgrade((m for member_id, m in group.members.items() if member_id not in gone), config):
+        left = [m for member_id, m in group.members.items() if member_id not in gone]
         return downgrade(group, left, cause_of(kind, next(iter(members))), ctx.topics, ctx.now_ms)
     outcome = Outcome()
     for member in members:
         outcome.events += removal(member, cause_of(kind, member))
-    kept = {m.subscription.topic_regex for m in left}
+    leaving = Counter(m.subscription.topic_regex for m in members if m.subscription.topic_regex)
     outcome.events += [
-        e.RegexRemoved(regex)
-        for regex in dict.fromkeys(m.subscription.topic_regex for m in members)
-        if regex and regex not in kept
+        e.RegexRemoved(regex) for regex, count in leaving.items() if count == group.regex_subscribers[regex]
     ]
-    names = {name for m in left for name in subscribed_names(m.subscription, group.regexes)}
+    names = subscribed_with(group, gone, None, group.regexes)
     cause = cause_of(kind, next(iter(members)))
     outcome.events.append(e.GroupEpochStored(group.group_epoch + 1, ctx.topics.metadata_hash(names), cause))
     return outcome

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from coterie.coordinator.commands import RegexesResolved
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerSubscription, ResolvedRegex
-from coterie.coordinator.consumer.target import subscribed_names
+from coterie.coordinator.consumer.target import subscribed_with
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.state import Cause
 from coterie.wire.errors import ErrorCode, Refusal
@@ -47,9 +47,11 @@ def change_regex(
 ) -> RegexOutcome:
     """Kafka's maybeUpdateRegularExpressions. Raises Refusal INVALID_REGULAR_EXPRESSION for a new one that cannot be
     compiled."""
-    subscribers = Counter(m.subscription.topic_regex for m in group.members.values())
     old, new = before.topic_regex, after.topic_regex
     outcome, is_new = RegexOutcome(RegexChange.NONE, []), False
+    if not group.regex_subscribers and old == new:
+        return outcome
+    subscribers = Counter(group.regex_subscribers)
     if old != new:
         outcome.change = RegexChange.UPDATED
         if old and subscribers[old] == 1:
@@ -90,16 +92,14 @@ def decide_regexes_resolved(group: ConsumerGroup, command: RegexesResolved, ctx:
     """Keeps the topics of the expressions that still have a subscriber; topics that changed raise the group epoch."""
     outcome = Outcome([e.RegexResolutionEnded()], on_append_error=lambda code: Outcome([e.RegexResolutionEnded()]))
     regexes, changed = dict(group.regexes), False
-    subscribed = {m.subscription.topic_regex for m in group.members.values()}
     for regex, topics in command.topics.items():
-        if regex not in subscribed:
+        if regex not in group.regex_subscribers:
             continue
         earlier = regexes.get(regex)
         changed |= topics != (earlier.topics if earlier is not None else frozenset())
         regexes[regex] = ResolvedRegex(topics, command.version, ctx.now_ms)
         outcome.events.append(e.RegexStored(regex, regexes[regex]))
-    names = {name for m in group.members.values() for name in subscribed_names(m.subscription, regexes)}
-    metadata_hash = ctx.topics.metadata_hash(names)
+    metadata_hash = ctx.topics.metadata_hash(subscribed_with(group, (), None, regexes))
     if changed or metadata_hash != group.metadata_hash:
         cause = Cause("regex_resolved")
         outcome.events.append(e.GroupEpochStored(group.group_epoch + 1, metadata_hash, cause))

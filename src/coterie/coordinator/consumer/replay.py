@@ -18,6 +18,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerGroup,
     ConsumerMember,
     ConsumerMemberState,
+    ConsumerSubscription,
     CurrentAssignment,
     MemberTimers,
 )
@@ -61,6 +62,7 @@ def _subscription_removed(group: ConsumerGroup, event: e.SubscriptionRemoved, no
     assert member.current.member_epoch == LEAVE_GROUP_EPOCH, f"{event.member_id} still has a current assignment"
     assert event.member_id not in group.target, f"{event.member_id} still has a target assignment"
     _count(group, member.current, -1)
+    _count_subscription(group, member.subscription, -1)
     del group.members[event.member_id]
     group.timers.pop(event.member_id, None)
     instance_id = member.subscription.instance_id
@@ -152,8 +154,12 @@ def _put(group: ConsumerGroup, member: ConsumerMember) -> None:
     earlier = group.members.get(member.member_id)
     if earlier is None:
         group.timers[member.member_id] = MemberTimers()
+        _count_subscription(group, member.subscription, 1)
     else:
         _count(group, earlier.current, -1)
+        if member.subscription is not earlier.subscription:
+            _count_subscription(group, earlier.subscription, -1)
+            _count_subscription(group, member.subscription, 1)
     _count(group, member.current, 1)
     group.members[member.member_id] = member
 
@@ -163,6 +169,15 @@ def _count(group: ConsumerGroup, current: CurrentAssignment, by: int) -> None:
         group.epochs[current.member_epoch] += by
         if not group.epochs[current.member_epoch]:
             del group.epochs[current.member_epoch]
+
+
+def _count_subscription(group: ConsumerGroup, subscription: ConsumerSubscription, by: int) -> None:
+    regexes = (subscription.topic_regex,) if subscription.topic_regex else ()
+    for counter, keys in ((group.topic_subscribers, subscription.topic_names), (group.regex_subscribers, regexes)):
+        for key in keys:
+            counter[key] += by
+            if not counter[key]:
+                del counter[key]
 
 
 def _release(group: ConsumerGroup, member_id: str, current: CurrentAssignment) -> None:

@@ -147,7 +147,8 @@ class ResolvedRegex:
 @dataclass(slots=True)
 class ConsumerGroup(GroupOffsets):
     """A group of the consumer protocol. ``target`` is by member id; ``owners`` names for each partition the member that has
-    it assigned or pending revocation; ``epochs`` counts the members in state STABLE by epoch."""
+    it assigned or pending revocation. Members are counted, so that no heartbeat looks at all of them: ``epochs`` those in
+    state STABLE by epoch, ``topic_subscribers`` and ``regex_subscribers`` by what they subscribe to."""
 
     group_epoch: int = INITIAL_EPOCH
     metadata_hash: int = 0
@@ -159,6 +160,8 @@ class ConsumerGroup(GroupOffsets):
     regexes: dict[str, ResolvedRegex] = field(default_factory=dict)
     owners: dict[TopicIdPartition, str] = field(default_factory=dict)
     epochs: Counter[int] = field(default_factory=Counter)
+    topic_subscribers: Counter[str] = field(default_factory=Counter)
+    regex_subscribers: Counter[str] = field(default_factory=Counter)
     timers: dict[str, MemberTimers] = field(default_factory=dict)
     partition_metadata_recorded: bool = False  # by a Kafka before 4.1: its tombstone is due with the next epoch
     topics_version: int = -1  # of the broker's metadata that the group epoch stands for; -1: not compared yet

@@ -3,7 +3,6 @@ assignment where the group epoch is ahead of it, and this member's reconciliatio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from coterie.coordinator.consumer import events as e
@@ -24,6 +23,7 @@ from coterie.coordinator.consumer.target import (
     compute_target,
     may_compute,
     subscribed_names,
+    subscribed_with,
     target_of,
 )
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
@@ -48,8 +48,7 @@ def carry_out(
     """The three steps; returns what the member has after them. Raises Refusal."""
     before, after = asking.before, asking.after
     changed, epoch = update_member(group, before, after, asking.replaced, ctx, config, outcome)
-    others = {m: member for m, member in group.members.items() if m != asking.replaced}
-    target_epoch, target = _update_target(group, others | {after.member_id: after}, after, epoch, ctx, config, outcome)
+    target_epoch, target = _update_target(group, asking, epoch, ctx, config, outcome)
     return reconciled(group, asking, target_epoch, target, changed, ctx, outcome)
 
 
@@ -108,7 +107,7 @@ def update_member(
 ) -> tuple[bool, int]:
     """Whether the subscription changed, and the group epoch: one more where the topics of the group, or their partitions,
     are not what it stands for."""
-    if after.subscription != before.subscription:
+    if after is not before and after.subscription != before.subscription:
         outcome.events.append(e.SubscriptionStored(after.member_id, after.subscription))
     names_changed = after.subscription.topic_names != before.subscription.topic_names
     regex = change_regex(group, before.subscription, after.subscription, ctx, config)
@@ -117,11 +116,10 @@ def update_member(
     bump = names_changed or regex.change is RegexChange.UPDATED_AND_RESOLVED
     epoch = group.group_epoch
     if bump or group.topics_version != ctx.topics.version:
-        others = (m for m in group.members.values() if m.member_id not in (before.member_id, replaced))
+        gone = {before.member_id} if replaced is None else {before.member_id, replaced}
         removed = {event.regex for event in regex.events if isinstance(event, e.RegexRemoved)}
         regexes = {r: resolved for r, resolved in group.regexes.items() if r not in removed}
-        names = {n for m in (*others, after) for n in subscribed_names(m.subscription, regexes)}
-        metadata_hash = ctx.topics.metadata_hash(names)
+        metadata_hash = ctx.topics.metadata_hash(subscribed_with(group, gone, after.subscription, regexes))
         outcome.events.append(e.TopicsChecked(ctx.topics.version))
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
@@ -141,8 +139,7 @@ def _epoch_cause(group: ConsumerGroup, before: ConsumerMember, bump: bool, after
 
 def _update_target(
     group: ConsumerGroup,
-    members: Mapping[str, ConsumerMember],
-    member: ConsumerMember,
+    asking: MemberRequest,
     epoch: int,
     ctx: Context,
     config: CoordinatorConfig,
@@ -150,10 +147,11 @@ def _update_target(
 ) -> tuple[int, Target]:
     """The epoch of the target assignment, new or not, and the member's part of it. Within the interval the last one
     stays, and the next heartbeat after it computes the new one: there is no timer."""
-    interval_ms = config.consumer_group_assignment_interval_ms
+    member, interval_ms = asking.after, config.consumer_group_assignment_interval_ms
     if group.assignment_epoch >= epoch or not may_compute(group, interval_ms, ctx.now_ms):
         last = target_of(group, member.member_id, member.subscription.instance_id)
         return group.assignment_epoch, last
+    members = {m: other for m, other in group.members.items() if m != asking.replaced} | {member.member_id: member}
     target, events = compute_target(group, members, epoch, ctx.topics, config.consumer_group_assignors, ctx.now_ms)
     outcome.events += events
     return epoch, target[member.member_id]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from coterie.assignors.server_side import ServerAssignor
@@ -40,6 +40,27 @@ def subscribed_names(subscription: ConsumerSubscription, regexes: Mapping[str, R
     return subscription.topic_names if resolved is None else subscription.topic_names | resolved.topics
 
 
+def subscribed_with(
+    group: ConsumerGroup,
+    without: Iterable[str],
+    after: ConsumerSubscription | None,
+    regexes: Mapping[str, ResolvedRegex],
+) -> set[str]:
+    """The topics that the group subscribes to once the members ``without`` are gone and one with ``after`` is there; in time of
+    the topics, not of the members."""
+    topics, expressions = Counter(group.topic_subscribers), Counter(group.regex_subscribers)
+    for member_id in without:
+        member = group.members.get(member_id)
+        if member is not None:
+            topics.subtract(member.subscription.topic_names)
+            expressions[member.subscription.topic_regex] -= 1
+    names = {name for name, count in topics.items() if count > 0}
+    for regex, count in expressions.items():
+        if count > 0 and regex in regexes:
+            names |= regexes[regex].topics
+    return names if after is None else names | subscribed_names(after, regexes)
+
+
 def preferred_assignor(members: Mapping[str, ConsumerMember], names: list[str]) -> str:
     """The assignor that most members ask for; of equals the first in the order of the broker's setting, which is also that
     of members that ask for none."""
@@ -66,7 +87,8 @@ def compute_target(
     group as they are after this heartbeat; a static member that takes another's instance id inherits its target."""
     assignor = assignors[preferred_assignor(members, list(assignors))]
     by_id = {topic.topic_id: topic for topic in topics.topics.values()}
-    assigned = assignor([_assigned(group, m, topics) for m in members.values()], by_id)
+    known: dict[frozenset[str], frozenset[TopicId]] = {}  # members mostly subscribe to the same topics
+    assigned = assignor([_assigned(group, m, topics, known) for m in members.values()], by_id)
     target = {member_id: frozenset(assigned.get(member_id, NO_PARTITIONS)) for member_id in members}
     events: list[e.ConsumerEvent] = [
         e.TargetStored(member_id, partitions)
@@ -83,12 +105,15 @@ def target_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> 
     return group.target.get(owner, NO_PARTITIONS)
 
 
-def _assigned(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -> AssignedMember:
+def _assigned(
+    group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage, known: dict[frozenset[str], frozenset[TopicId]]
+) -> AssignedMember:
     subscription = member.subscription
     names = subscribed_names(subscription, group.regexes)
+    topic_ids = known.get(names)
+    if topic_ids is None:
+        topic_ids = known[names] = topics.topic_ids(names)
     target = group.target.get(member.member_id)
     if target is None:
         target = target_of(group, member.member_id, subscription.instance_id)
-    return AssignedMember(
-        member.member_id, topics.topic_ids(names), target, subscription.instance_id, subscription.rack_id
-    )
+    return AssignedMember(member.member_id, topic_ids, target, subscription.instance_id, subscription.rack_id)
