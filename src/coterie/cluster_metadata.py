@@ -43,9 +43,10 @@ class CoordinatorLookup:
 
 
 class ClusterMetadata:
-    """Times in ms, of the driver's clock."""
+    """Times in ms, of the driver's clock. ``version`` rises with every response to a metadata request."""
 
     def __init__(self, metadata_max_age_ms: float) -> None:
+        self.version = 0
         self._max_age_ms = metadata_max_age_ms
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
@@ -90,6 +91,7 @@ class ClusterMetadata:
         for name, info in topics.items():
             _keep_newer_leaders(info, self._topics.get(name))
         self._topics |= topics
+        self.version += 1
         self._updated_ms = now_ms
         if is_all:
             self._all, self._all_updated_ms = topics, now_ms

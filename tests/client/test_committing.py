@@ -13,13 +13,14 @@ from coterie.client import (
     CommitFailedError,
     ConsumerInterceptor,
     KafkaError,
+    LogTruncationError,
     OffsetAndMetadata,
     RebalanceInProgressError,
     RebalanceListener,
     Record,
     TopicPartition,
 )
-from coterie.client.cluster import Cluster
+from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.commit_verdicts import Verdict, may_commit, verdict
 from coterie.member.stages import Stage
 from coterie.testing import ErrorCode, LocalBroker
@@ -501,16 +502,24 @@ def test_a_log_that_was_cut_behind_the_committed_offset(broker: LocalBroker, mon
             await one.assign([T0])
             await one.commit({T0: OffsetAndMetadata(9, 0)})
         # The broker's one leader epoch is 0; told that it is 1, a client asks where epoch 0 ended: at 3.
-        monkeypatch.setattr(Cluster, "leader_epoch", lambda *_: 1)
-        monkeypatch.setattr("coterie.broker.handlers.records.check_leader_epoch", lambda epoch: None)
+        monkeypatch.setattr(ClusterMetadata, "leader_epoch", lambda *_: 1)
+        for module in ("records", "fetch"):
+            monkeypatch.setattr(f"coterie.broker.handlers.{module}.check_leader_epoch", lambda epoch: None)
         for policy in ("latest", "none"):
             async with member(broker, auto_offset_reset=policy, **MANUAL) as two:
+                await two.assign([T0])
                 if policy == "latest":
-                    await two.assign([T0])
-                    assert two.position(T0) == 3
-                else:
-                    with pytest.raises(KafkaError, match="was cut at 3, before its committed offset 9"):
-                        await two.assign([T0])
+                    await polled(two, lambda: two.position(T0) == 3)
+                    continue
+                for _ in range(2):
+                    with pytest.raises(
+                        LogTruncationError, match="cut by a new leader at 3, before the position 9"
+                    ) as cut:
+                        await polled(two, lambda: False)
+                    assert cut.value.divergent_offset == OffsetAndMetadata(3, 0)
+                two.seek(T0, 3)
+                broker.produce("t", b"d")
+                await polled(two, lambda: two.position(T0) == 4)
 
     asyncio.run(story())
 

@@ -24,6 +24,12 @@ from coterie.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from coterie.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartitionResult,
+    OffsetForLeaderTopicResult,
+)
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 PARTITIONS = (T0, T1, U0)
@@ -33,7 +39,8 @@ NO_LEADER = -1
 
 @dataclass
 class Log:
-    """One partition's batches by their first offset. ``visible`` are the offsets of records of no aborted transaction."""
+    """One partition's batches by their first offset. ``visible`` are the offsets of records of no aborted transaction;
+    ``values`` the values of all records; ``epoch_starts`` the first offset of each leader's time."""
 
     batches: list[tuple[int, int, bytes]] = field(default_factory=list)  # first offset, last offset, bytes
     start: int = 0
@@ -41,17 +48,45 @@ class Log:
     visible: list[int] = field(default_factory=list)
     records: list[int] = field(default_factory=list)
     aborted: list[tuple[int, int, int]] = field(default_factory=list)  # producer id, first offset, marker's offset
+    values: dict[int, bytes] = field(default_factory=dict)
+    epoch_starts: dict[int, int] = field(default_factory=lambda: {0: 0})
+
+    @property
+    def epoch(self) -> int:
+        return max(self.epoch_starts)
+
+    def elected(self) -> None:
+        self.epoch_starts[self.epoch + 1] = self.end
+
+    def truncate(self, end: int) -> None:
+        """Cuts the log before the batch that reaches beyond the offset."""
+        while self.batches and self.batches[-1][1] >= end:
+            self.end = self.batches.pop()[0]
+        self.records = [offset for offset in self.records if offset < self.end]
+        self.visible = [offset for offset in self.visible if offset < self.end]
+        self.aborted = [of for of in self.aborted if of[2] < self.end]
+        self.values = {offset: value for offset, value in self.values.items() if offset < self.end}
+        self.epoch_starts = {epoch: min(start, self.end) for epoch, start in self.epoch_starts.items()}
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """The newest epoch up to this one, and where the next begins (Kafka's LeaderEpochFileCache.endOffsetFor)."""
+        if epoch > self.epoch:
+            return -1, -1
+        newer = [start for other, start in self.epoch_starts.items() if other > epoch]
+        return max(other for other in self.epoch_starts if other <= epoch), min(newer, default=self.end)
 
     def append(self, count: int, **producer: int) -> int:
         first = self.end
-        batch = encode_batch([(1, None, b"%d" % (first + n), ()) for n in range(count)], **producer)
+        values = {first + n: b"%d of %d" % (first + n, self.epoch) for n in range(count)}
+        self.values |= values
+        batch = encode_batch([(1, None, value, ()) for value in values.values()], **producer)
         self.records += range(first, first + count)
         self._append(batch, count)
         return first
 
     def _append(self, batch: bytes, count: int) -> None:
         data = bytearray(batch)
-        stamp(data, 0, self.end, 0)
+        stamp(data, 0, self.end, self.epoch)
         self.batches.append((self.end, self.end + count - 1, bytes(data)))
         self.end += count
 
@@ -88,7 +123,6 @@ class SimulatedCluster:
     def __init__(self, *, slots: int = 10) -> None:
         self.logs = {tp: Log() for tp in PARTITIONS}
         self.leaders = {T0: 1, T1: 2, U0: 1}
-        self.epochs = dict.fromkeys(PARTITIONS, 0)
         self.errors: dict[TopicPartition, deque[ErrorCode]] = defaultdict(deque)
         self.ids = 0
         self.sessions = {node: FetchSessions(slots, self._new_id) for node in NODES}
@@ -99,13 +133,18 @@ class SimulatedCluster:
 
     def move(self, tp: TopicPartition, node: int) -> None:
         self.leaders[tp] = node
-        self.epochs[tp] += 1
+        self.logs[tp].elected()
+
+    def unclean_election(self, tp: TopicPartition, node: int, end: int) -> None:
+        """The new leader lacks what came at ``end`` and after it."""
+        self.logs[tp].truncate(end)
+        self.move(tp, node)
 
     def metadata(self, known: ClusterMetadata, topics: frozenset[str] = frozenset("tu")) -> None:
         by_topic: dict[str, list[MetadataResponsePartition]] = {topic: [] for topic in topics}
         for (topic, index), leader in self.leaders.items():
             if topic in topics:
-                epoch = self.epochs[TopicPartition(topic, index)]
+                epoch = self.logs[TopicPartition(topic, index)].epoch
                 by_topic[topic].append(MetadataResponsePartition(0, index, leader, epoch))
         brokers = [MetadataResponseBroker(node, f"b{node}", 9092) for node in NODES]
         response = [MetadataResponseTopic(0, topic, partitions=parts) for topic, parts in by_topic.items()]
@@ -131,8 +170,8 @@ class SimulatedCluster:
             code = self.errors[tp].popleft()
         elif self.leaders[tp] != node:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif 0 <= epoch != self.epochs[tp]:
-            code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epochs[tp] else ErrorCode.UNKNOWN_LEADER_EPOCH
+        elif 0 <= epoch != log.epoch:
+            code = ErrorCode.FENCED_LEADER_EPOCH if epoch < log.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         elif not log.start <= wanted.fetch_offset <= log.end:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
         if code:
@@ -145,6 +184,25 @@ class SimulatedCluster:
             aborted_transactions=log.aborted_from(wanted.fetch_offset),
             records=log.read(wanted.fetch_offset, wanted.partition_max_bytes),
         )
+
+    def epoch_ends(self, node: int, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for asked in topic.partitions:
+                tp = TopicPartition(topic.topic, asked.partition)
+                log, code = self.logs[tp], ErrorCode.NONE
+                if self.errors[tp]:
+                    code = self.errors[tp].popleft()
+                elif self.leaders[tp] != node:
+                    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                elif asked.current_leader_epoch != log.epoch:
+                    is_old = asked.current_leader_epoch < log.epoch
+                    code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+                end = (-1, -1) if code else log.epoch_end(asked.leader_epoch)
+                parts.append(OffsetForLeaderPartitionResult(code, asked.partition, *end))
+            topics.append(OffsetForLeaderTopicResult(topic.topic, parts))
+        return OffsetForLeaderEpochResponse(topics=topics)
 
     def list_offsets(self, node: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
         topics = []

@@ -47,7 +47,7 @@ def test_a_partition_whose_buffer_is_full_is_not_fetched() -> None:
 def test_the_leader_epoch_is_in_the_request() -> None:
     """[testEpochSetInFetchRequest]"""
     driven = Driven({T0: 0})
-    driven.cluster.epochs[T0] = 99
+    driven.cluster.logs[T0].epoch_starts[99] = 0
     driven.cluster.metadata(driven.known)
     (topic,) = driven.sent().request.topics
     assert [p.current_leader_epoch for p in topic.partitions] == [99]

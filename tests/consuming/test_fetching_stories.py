@@ -1,6 +1,7 @@
 """Stories of the fetching machine beside simulated brokers: leaders move, requests and responses are lost, sessions evicted,
-logs are cut at the front, partitions are sought, paused and given up. What must hold is asked at every step, and at the end,
-once nothing fails any more, everything is read."""
+logs are cut at the front, partitions are sought, paused and given up; a new leader may lack what its log ended with. What must
+hold is asked at every step, and at the end, once nothing fails any more, everything is read: each record of the final log that
+comes after the last seek was handed out with the value that it has there."""
 
 from __future__ import annotations
 
@@ -12,11 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coterie.backoff import Backoff
 from coterie.cluster_metadata import ClusterMetadata
-from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
 from coterie.consuming.fetching import FetchConfig, Fetching
 from coterie.consuming.position import FetchState
 from coterie.consuming.record import TopicPartition
+from coterie.consuming.validation import is_to_validate
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse
 from tests.consuming.cluster import NO_LEADER, NODES, PARTITIONS, SimulatedCluster
@@ -27,7 +29,8 @@ partitions = st.sampled_from(PARTITIONS)
 
 
 class FetchingStories(RuleBasedStateMachine):
-    """``expected``: the next offset of each partition, as the story has it."""
+    """``expected``: the next offset of each partition, as the story has it; ``begun`` where it was sought last; ``read`` the
+    value that was handed out last of each offset; ``cut`` the partitions of which a log was cut."""
 
     @initialize(committed_only=st.booleans(), incremental=st.booleans(), slots=st.sampled_from([0, 10]))
     def begin(self, committed_only: bool, incremental: bool, slots: int) -> None:
@@ -37,14 +40,19 @@ class FetchingStories(RuleBasedStateMachine):
             committed_only=committed_only,
             incremental=incremental,
             backoff=BACKOFF,
+            validates=True,
         )
         self.cluster = SimulatedCluster(slots=slots)
         self.known = ClusterMetadata(metadata_max_age_ms=0)
         self.machine = Fetching(self.config, self.known)
         self.now_ms = 0.0
         self.out: dict[int, SendFetch] = {}
+        self.validating: dict[int, SendValidation] = {}
         self.refreshing: RefreshMetadata | None = None
         self.expected: dict[TopicPartition, int] = {}
+        self.begun: dict[TopicPartition, int] = {}
+        self.read: dict[TopicPartition, dict[int, bytes]] = {tp: {} for tp in PARTITIONS}
+        self.cut: set[TopicPartition] = set()
         self.reported: list[PartitionFailed] = []
         self.failures: dict[TopicPartition, int] = {}
         self.not_before_ms: dict[TopicPartition, float] = {}
@@ -67,8 +75,14 @@ class FetchingStories(RuleBasedStateMachine):
                     case RefreshMetadata():
                         assert self.refreshing is None
                         self.refreshing = effect
+                    case SendValidation():
+                        assert effect.node_id not in self.validating
+                        self.validating[effect.node_id] = effect
                     case PartitionFailed():
                         self.reported.append(effect)
+                    case LogTruncated(tp, offset, divergent):
+                        assert tp in self.cut, "no log was cut"
+                        assert divergent < offset
         deadline_ms = self.machine.next_deadline_ms()
         assert deadline_ms is None or deadline_ms > self.now_ms, "a deadline that is over has been dealt with"
 
@@ -79,6 +93,7 @@ class FetchingStories(RuleBasedStateMachine):
             assert position.buffered_bytes <= self.config.buffer_bytes
             assert self.now_ms >= self.not_before_ms.get(tp, 0), "a failed partition pauses (KIP-580)"
             assert self.known.leader(*tp) == sent.node_id
+            assert not is_to_validate(position, self.known.leader_epoch(*tp)), "validated before it is fetched"
 
     def _failed(self, tp: TopicPartition) -> None:
         failures = self.failures.get(tp, 0)
@@ -91,7 +106,7 @@ class FetchingStories(RuleBasedStateMachine):
 
     def _seek(self, tp: TopicPartition, offset: int) -> None:
         self.machine.seek(tp, offset)
-        self.expected[tp] = offset
+        self.expected[tp] = self.begun[tp] = offset
 
     def _readable(self, tp: TopicPartition) -> list[int]:
         log = self.cluster.logs[tp]
@@ -110,6 +125,19 @@ class FetchingStories(RuleBasedStateMachine):
     @rule(tp=partitions, node=st.sampled_from([*NODES, NO_LEADER]))
     def move(self, tp: TopicPartition, node: int) -> None:
         self.cluster.move(tp, node)
+
+    @rule(tp=partitions, node=st.sampled_from(NODES), lost=st.integers(1, 5), count=st.integers(0, 10))
+    def unclean_election(self, tp: TopicPartition, node: int, lost: int, count: int) -> None:
+        """After what is under way was read. Its log is often as long as the former one's by the time that somebody looks."""
+        for answering in list(self.out):
+            self._answer(answering)
+        self._poll(100)
+        log = self.cluster.logs[tp]
+        self.cluster.unclean_election(tp, node, max(log.end - lost, log.start))
+        log.start = min(log.start, log.end)
+        if count:
+            log.plain(count)
+        self.cut.add(tp)
 
     @rule(tp=partitions, code=st.sampled_from(sorted(REMEDIES)))
     def break_one(self, tp: TopicPartition, code: ErrorCode) -> None:
@@ -141,11 +169,15 @@ class FetchingStories(RuleBasedStateMachine):
         before = {tp: self.machine.positions[tp].fetch_offset for tp in current}
         self.machine.answered(sent, response, self.now_ms, 0.0)
         if not response.error_code:
-            self._outcomes(response, current, before)
+            self._outcomes(response, current, before, {tp: epoch for tp, (_, epoch) in sent.wanted.items()})
         self._next()
 
     def _outcomes(
-        self, response: FetchResponse, current: set[TopicPartition], before: dict[TopicPartition, int]
+        self,
+        response: FetchResponse,
+        current: set[TopicPartition],
+        before: dict[TopicPartition, int],
+        epochs: dict[TopicPartition, int],
     ) -> None:
         codes = {TopicPartition(t.topic, p.partition_index): p for t in response.responses for p in t.partitions}
         for tp in current:
@@ -153,7 +185,7 @@ class FetchingStories(RuleBasedStateMachine):
             position = self.machine.positions[tp]
             if not code:
                 self._succeeded(tp)
-                if tp in codes and codes[tp].records:
+                if tp in codes and codes[tp].records and epochs[tp] == self.known.leader_epoch(*tp):
                     assert position.fetch_offset > before[tp]
             elif REMEDIES[code] in (FetchRemedy.FIND_LEADER, FetchRemedy.RETRY):
                 self._failed(tp)
@@ -174,6 +206,42 @@ class FetchingStories(RuleBasedStateMachine):
         for tp, position in sent.positions.items():
             if self.machine.positions.get(tp) is position:
                 self._failed(tp)
+        self._next()
+
+    @precondition(lambda self: self.validating)
+    @rule(data=st.data(), outcome=st.sampled_from(["answered", "answered", "lost", "unserved"]))
+    def validate(self, data: st.DataObject, outcome: str) -> None:
+        node = data.draw(st.sampled_from(sorted(self.validating)))
+        if outcome == "answered":
+            self._validated(node)
+            return
+        sent = self.validating.pop(node)
+        for tp, position in sent.positions.items():
+            if self.machine.positions.get(tp) is position:
+                if outcome == "lost":
+                    self._failed(tp)
+                else:
+                    self.begun[tp] = position.offset  # what came before may have been cut off
+        if outcome == "lost":
+            self.machine.validation_failed(sent, ErrorCode.NETWORK_EXCEPTION, self.now_ms, 0.0)
+        else:
+            self.machine.validation_unserved(sent)
+        self._next()
+
+    def _validated(self, node: int) -> None:
+        sent = self.validating.pop(node)
+        response = self.cluster.epoch_ends(node, sent.request)
+        failures = {tp: p.retries and p.retries.failures for tp, p in sent.positions.items()}
+        self.machine.validated(sent, response, self.now_ms, 0.0)
+        for tp, position in sent.positions.items():
+            if self.machine.positions.get(tp) is not position:
+                continue
+            if position.retries is not None and position.retries.failures != failures[tp]:
+                self._failed(tp)
+            elif position.retries is None:
+                self._succeeded(tp)
+            if position.state is not FetchState.AWAIT_VALIDATION:
+                self.expected[tp] = position.offset
         self._next()
 
     @precondition(lambda self: self.refreshing is not None)
@@ -217,8 +285,11 @@ class FetchingStories(RuleBasedStateMachine):
             readable = self._readable(tp)
             at = bisect_left(readable, self.expected[tp])
             offsets = [r.offset for r in records]
-            assert offsets == readable[at : at + len(offsets)], "each record once, in order, none left out"
-            assert [r.value for r in records] == [b"%d" % offset for offset in offsets]
+            assert offsets == sorted(set(offsets))
+            if tp not in self.cut:
+                assert offsets == readable[at : at + len(offsets)], "each record once, in order, none left out"
+                assert [r.value for r in records] == [self.cluster.logs[tp].values[offset] for offset in offsets]
+            self.read[tp] |= {r.offset: r.value for r in records}
             self.expected[tp] = offsets[-1] + 1
         self._next()
         return sum(map(len, polled.values()))
@@ -262,7 +333,7 @@ class FetchingStories(RuleBasedStateMachine):
         for position in self.machine.positions.values():
             assert position.offset <= position.fetch_offset
             assert position.buffered_bytes == sum(batch.header.size for batch in position.stored)
-            assert position.state in (FetchState.FETCHING, FetchState.AWAIT_RESET)
+            assert position.state in (FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION)
 
     def teardown(self) -> None:
         """Nothing fails any more: within bounds, everything that is assigned is read to its end."""
@@ -283,14 +354,26 @@ class FetchingStories(RuleBasedStateMachine):
                 self._refreshed(refresh)
             for node in list(self.out):
                 self._answer(node)
+            for node in list(self.validating):
+                self._validated(node)
             if not self._poll(100) and self._is_read():
+                self._check_values()
                 return
             self.now_ms += 100
         unread = {tp: p for tp, p in self.machine.positions.items() if p.offset < self.cluster.logs[tp].end}
         raise AssertionError(f"never read to the end: {unread}")
 
     def _is_read(self) -> bool:
-        return all(p.offset == self.cluster.logs[tp].end for tp, p in self.machine.positions.items())
+        positions, logs = self.machine.positions, self.cluster.logs
+        is_known = all(self.known.leader_epoch(*tp) == logs[tp].epoch for tp in positions)
+        return is_known and all(p.offset == logs[tp].end for tp, p in positions.items())
+
+    def _check_values(self) -> None:
+        for tp in self.machine.positions:
+            offsets = [offset for offset in self._readable(tp) if offset >= self.begun[tp]]
+            values = self.cluster.logs[tp].values
+            read = self.read[tp]
+            assert [(o, read.get(o)) for o in offsets] == [(o, values[o]) for o in offsets], "the log as it is now"
 
 
 FetchingStories.TestCase.settings = settings(

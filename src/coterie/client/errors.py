@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coterie.wire.errors import ErrorCode, error_of
 
 if TYPE_CHECKING:
-    from coterie.client.types import Record
+    from coterie.client.types import OffsetAndMetadata, Record
 
 
 class KafkaError(Exception):
@@ -93,6 +93,22 @@ class SeekNeededError(KafkaError):
 
 class OffsetOutOfRangeError(SeekNeededError):
     """The log has no such offset, and auto.offset.reset is none."""
+
+
+class LogTruncationError(OffsetOutOfRangeError):
+    """A new leader's log was cut before the position ``offset`` of ``topic`` and ``partition``, and auto.offset.reset is none
+    (KIP-320): records that were read are no longer there. ``divergent_offset``: up to where that log is the one that was read;
+    None where the leader cannot tell."""
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, divergent_offset: OffsetAndMetadata | None = None
+    ) -> None:
+        if divergent_offset is None:
+            text = f"{topic}-{partition} was cut by a new leader before the position {offset}, where is unknown"
+        else:
+            text = f"{topic}-{partition} was cut by a new leader at {divergent_offset.offset}, before the position {offset}"
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+        self.topic, self.partition, self.offset, self.divergent_offset = topic, partition, offset, divergent_offset
 
 
 class CorruptBatchError(SeekNeededError):

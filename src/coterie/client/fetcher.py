@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from coterie.client.cluster import Cluster
-from coterie.client.errors import CorruptBatchError, KafkaError, RecordDeserializationError, unexpected
+from coterie.client.errors import (
+    CorruptBatchError,
+    KafkaError,
+    LogTruncationError,
+    RecordDeserializationError,
+    unexpected,
+)
 from coterie.client.retrying import backoff_of
 from coterie.client.serialization import RecordDeserializers
 from coterie.client.settings import ClientSettings
-from coterie.client.types import PartitionLike, Record, TopicPartition
-from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.client.types import OffsetAndMetadata, PartitionLike, Record, TopicPartition
+from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching import FetchConfig, Fetching
-from coterie.consuming.position import Position, Stored, Unreadable
+from coterie.consuming.position import UNKNOWN_EPOCH, Position, Stored, Unreadable
+from coterie.consuming.validation import VALIDATED_FROM
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse
+from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+logger = logging.getLogger(__name__)
 
 NAMES_UP_TO = 12  # from v13 on topics go by id
 
@@ -34,6 +46,8 @@ def fetch_config(settings: ClientSettings) -> FetchConfig:
         check_crcs=settings.check_crcs,
         rack_id=settings.client_rack or "",
         backoff=backoff_of(settings),
+        validates=True,
+        has_reset_policy=settings.auto_offset_reset != "none",
     )
 
 
@@ -66,9 +80,9 @@ class Fetcher:
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         self.machine.drop(partitions)
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """UNKNOWN makes the position be looked up again."""
-        self.machine.seek(TopicPartition(*partition), offset)
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """UNKNOWN makes the position be looked up again. ``epoch``: the leader epoch of the record before the offset."""
+        self.machine.seek(TopicPartition(*partition), offset, epoch)
         self.wake()
 
     # -- carrying effects out -----------------------------------------------------------------------------------------
@@ -88,8 +102,12 @@ class Fetcher:
                     self._start(self._send(effect))
                 case RefreshMetadata():
                     self._start(self._refresh(effect))
+                case SendValidation():
+                    self._start(self._validate(effect))
                 case PartitionFailed(partition, code):
                     self._fail(KafkaError(code, f"{partition.topic}-{partition.partition}"))
+                case LogTruncated():
+                    self._truncated(effect)
         deadline_ms = self.machine.next_deadline_ms()
         if self._timer is not None:
             self._timer.cancel()
@@ -131,6 +149,35 @@ class Fetcher:
         if arrived:
             self.arrived.set()
         self.wake()
+
+    async def _validate(self, sent: SendValidation) -> None:
+        machine, cluster = self.machine, self._cluster
+        try:
+            connection = await cluster.connection(sent.node_id)
+            asked = OffsetForLeaderEpochRequest
+            if not connection.serves(asked) or connection.version_of(asked) < VALIDATED_FROM:
+                machine.validation_unserved(sent)
+            else:
+                response = await connection.request(sent.request, OffsetForLeaderEpochResponse, cluster.timeout_s)
+                if machine.validated(sent, response, _now_ms(), _jitter()):
+                    self.arrived.set()
+        except Exception as error:
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            machine.validation_failed(sent, code, _now_ms(), _jitter())
+            if not isinstance(error, KafkaError) or not error.retriable:
+                self._fail(error if isinstance(error, KafkaError) else unexpected(error))
+        self.wake()
+
+    def _truncated(self, cut: LogTruncated) -> None:
+        """Raised by poll where auto.offset.reset is none."""
+        divergent = None
+        if cut.divergent_offset >= 0:
+            divergent = OffsetAndMetadata(cut.divergent_offset, cut.divergent_epoch)
+        error = LogTruncationError(*cut.partition, cut.offset, divergent)
+        if self.machine.config.has_reset_policy:
+            logger.warning("%s; it is read again from there", error)
+        else:
+            self._fail(error)
 
     async def _refresh(self, refresh: RefreshMetadata) -> None:
         try:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
@@ -29,12 +29,6 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from coterie.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -98,28 +92,6 @@ async def _carry_out(
 
 def _now_ms() -> float:
     return time.monotonic() * 1000
-
-
-async def diverged(
-    cluster: Cluster, positions: Mapping[TopicPartition, OffsetAndMetadata]
-) -> dict[TopicPartition, int]:
-    """Of positions from an older leader's time, those behind which that leader's log was cut: where the common part ends
-    (KIP-320). Raises KafkaError."""
-    ends: dict[TopicPartition, int] = {}
-    for (topic, partition), position in positions.items():
-        current = cluster.leader_epoch(topic, partition)
-        leader = cluster.leader(topic, partition)
-        if leader is None or not 0 <= position.leader_epoch < current:
-            continue
-        asked = OffsetForLeaderPartition(partition, current, position.leader_epoch)
-        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic, [asked])])
-        response: OffsetForLeaderEpochResponse = await cluster.request(request, leader)
-        for answered in response.topics:
-            for p in answered.partitions:
-                check(p.error_code, f"{topic}-{partition}")
-                if 0 <= p.end_offset < position.offset:
-                    ends[TopicPartition(topic, partition)] = p.end_offset
-    return ends
 
 
 async def committed_offsets(

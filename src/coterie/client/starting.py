@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from coterie.client.cluster import Cluster
 from coterie.client.committer import Committer
 from coterie.client.errors import KafkaError
 from coterie.client.fetcher import Fetcher
-from coterie.client.offsets import diverged, list_offsets
+from coterie.client.offsets import list_offsets
 from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.wire.errors import ErrorCode
-
-logger = logging.getLogger(__name__)
 
 _RESET = {"earliest": -2, "latest": -1}
 
@@ -45,24 +42,14 @@ class StartingPositions:
         new = machine.initializing()
         await self._cluster.topics({t for t, _ in new})
         committed = await self._committer.committed(new) if self._in_group and new else {}
-        offsets = await self._checked({tp: at for tp, at in committed.items() if at.offset >= 0})
+        starts = {tp: at for tp, at in committed.items() if at.offset >= 0}
         lost = machine.resets_due()
-        offsets.update(await self._reset([tp for tp in new if tp not in offsets] + lost))
+        reset = await self._reset([tp for tp in new if tp not in starts] + lost)
+        starts.update({tp: OffsetAndMetadata(offset) for tp, offset in reset.items()})
         still_due = {*machine.initializing(), *machine.resets_due()}
-        for partition, offset in offsets.items():
+        for partition, start in starts.items():
             if partition in still_due:  # else sought or revoked meanwhile: then that counts
-                self._fetcher.seek(partition, offset)
-
-    async def _checked(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, int]:
-        """An offset behind which a new leader cut its log begins where the logs still agree (KIP-320)."""
-        offsets = {tp: at.offset for tp, at in committed.items()}
-        for partition, offset in (await diverged(self._cluster, committed)).items():
-            if self._policy == "none":
-                text = f"{_name(partition)} was cut at {offset}, before its committed offset {offsets[partition]}"
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
-            logger.warning("%s was cut by a new leader: it is read again from %d", _name(partition), offset)
-            offsets[partition] = offset
-        return offsets
+                self._fetcher.seek(partition, start.offset, start.leader_epoch)
 
     async def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:

@@ -10,6 +10,7 @@ from coterie.consuming.position import Position
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchRequest
+from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +22,17 @@ class SendFetch:
     request: FetchRequest
     positions: Mapping[TopicPartition, Position]
     wanted: Mapping[TopicPartition, Wanted]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SendValidation:
+    """Send to that broker, then call `validated`, `validation_failed` or, where the broker has no version from VALIDATED_FROM
+    on, `validation_unserved`. ``positions`` as in `SendFetch`."""
+
+    node_id: int
+    request: OffsetForLeaderEpochRequest
+    positions: Mapping[TopicPartition, Position]
+    leader_epochs: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +50,15 @@ class PartitionFailed:
     code: ErrorCode
 
 
-Effect = SendFetch | RefreshMetadata | PartitionFailed
+@dataclass(frozen=True, slots=True)
+class LogTruncated:
+    """Report to the caller of poll, or to the log where the position was reset: the leader's log was cut before ``offset``.
+    ``divergent_offset``: up to where it is the log that was read (-1 where it has nothing of it), of ``divergent_epoch``."""
+
+    partition: TopicPartition
+    offset: int
+    divergent_offset: int
+    divergent_epoch: int
+
+
+Effect = SendFetch | SendValidation | RefreshMetadata | PartitionFailed | LogTruncated

@@ -7,28 +7,42 @@ Back-pressure is by bytes: a partition with more than ``buffer_bytes`` unread, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import NO_NODE, ClusterMetadata
-from coterie.consuming.fetch_effects import Effect, PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.assigned_positions import AssignedPositions
+from coterie.consuming.fetch_effects import (
+    Effect,
+    LogTruncated,
+    PartitionFailed,
+    RefreshMetadata,
+    SendFetch,
+    SendValidation,
+)
 from coterie.consuming.fetch_errors import FetchRemedy, remedy
 from coterie.consuming.fetch_session import FetchSession
-from coterie.consuming.position import NEVER_FAILED_MS, FetchState, Position, Stored, Unreadable
-from coterie.consuming.record import Record, TopicPartition
+from coterie.consuming.position import (
+    NEVER_FAILED_MS,
+    UNKNOWN,
+    UNKNOWN_EPOCH,
+    FetchState,
+    Position,
+    Unreadable,
+)
+from coterie.consuming.record import TopicPartition
+from coterie.consuming.validation import EpochEnd, epoch_ends, is_to_validate, validation_request
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
-
-Deserialize = Callable[[Record[Any, Any]], Record[Any, Any]]
+from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 
 @dataclass(frozen=True, slots=True)
 class FetchConfig:
     """Kafka's fetch settings. ``incremental``: by fetch sessions (KIP-227). ``as_stored``: every batch is handed out, also
     control batches and batches of aborted transactions. ``timeout_ms``: a partition that fails for longer is reported and
-    not fetched again."""
+    not fetched again. ``validates``: positions are validated after an election (KIP-320); ``has_reset_policy``: a position
+    that was cut off is reset to where the logs still agree, else the cut is reported with every poll."""
 
     min_bytes: int = 1
     max_bytes: int = 52_428_800
@@ -42,6 +56,8 @@ class FetchConfig:
     as_stored: bool = False
     backoff: Backoff = field(default_factory=Backoff)
     timeout_ms: float = float("inf")
+    validates: bool = False
+    has_reset_policy: bool = True
 
 
 @dataclass(slots=True)
@@ -50,60 +66,38 @@ class _Node:
 
     session: FetchSession
     in_flight: SendFetch | None = None
+    validating: SendValidation | None = None
     session_lost: bool = False
 
 
-class Fetching:
+class Fetching(AssignedPositions):
     """``known`` has the leaders; the driver keeps it up to date. Times in ms, of the driver's clock; ``jitter`` between -1 and
     1. ``bytes_fetched`` and ``records_taken`` count since the start."""
 
     def __init__(self, config: FetchConfig, known: ClusterMetadata) -> None:
+        super().__init__()
         self.config, self._known = config, known
-        self.positions: dict[TopicPartition, Position] = {}
-        self.bytes_fetched = self.records_taken = 0
+        self.bytes_fetched = 0
         self._nodes: dict[int, _Node] = {}
         self._refreshing: RefreshMetadata | None = None
-        self._reports: list[PartitionFailed] = []
+        self._reports: list[PartitionFailed | LogTruncated] = []
+        self._checked_version = -1  # of the metadata with which every position was compared
 
-    # -- what to read -------------------------------------------------------------------------------------------------
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these and no others. A partition that stays keeps its position and what is buffered; a new one has neither."""
-        self.positions = {tp: self.positions.get(tp) or Position(tp) for tp in partitions}
-
-    def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these no more."""
-        for partition in partitions:
-            self.positions.pop(partition, None)
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """UNKNOWN makes the position be looked up again. What is buffered is dropped; a pause after an error stays."""
-        old = self.positions[partition]
-        new = Position(partition, paused=old.paused)
-        new.retries, new.retry_at_ms, new.leader_due = old.retries, old.retry_at_ms, old.leader_due
-        new.start_at(offset)
-        self.positions[partition] = new
-
-    def initializing(self) -> list[TopicPartition]:
-        """The partitions without a position."""
-        return [tp for tp, p in self.positions.items() if p.state is FetchState.INITIALIZING]
-
-    def resets_due(self) -> list[TopicPartition]:
-        """The partitions whose offset the log does not have, once what was fetched before is handed out."""
-        return [tp for tp, p in self.positions.items() if p.state is FetchState.AWAIT_RESET and not p.is_buffered()]
-
-    def polled(self) -> None:
-        """Partitions that were reported as failed are tried again."""
-        for position in self.positions.values():
-            position.refused = False
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        super().seek(partition, offset, epoch)
+        if epoch != UNKNOWN_EPOCH:
+            self._checked_version = -1
 
     # -- what follows -------------------------------------------------------------------------------------------------
 
     def next(self, now_ms: float) -> list[Effect]:
         """The effects that are due; each is returned once."""
+        if self.config.validates and self._checked_version != self._known.version:
+            self._await_validation()
         effects: list[Effect] = [*self._reports]
         self._reports.clear()
         ready: dict[int, dict[TopicPartition, Position]] = {}
+        to_validate: dict[int, dict[TopicPartition, Position]] = {}
         leaderless: set[str] = set()
         for partition, position in self.positions.items():
             if not self._is_wanted(position) or now_ms < position.retry_at_ms:
@@ -114,7 +108,9 @@ class Fetching:
                 position.leader_due = True
                 leaderless.add(partition.topic)
             else:
-                ready.setdefault(leader, {})[partition] = position
+                of_state = ready if position.state is FetchState.FETCHING else to_validate
+                of_state.setdefault(leader, {})[partition] = position
+        effects += [self._validate(leader, p) for leader, p in to_validate.items() if not self._node(leader).validating]
         effects += [self._fetch(leader, positions) for leader, positions in ready.items() if self._is_idle(leader)]
         if leaderless and self._refreshing is None:
             self._refreshing = RefreshMetadata(frozenset(leaderless))
@@ -129,6 +125,8 @@ class Fetching:
         )
 
     def _is_wanted(self, position: Position) -> bool:
+        if position.state is FetchState.AWAIT_VALIDATION:
+            return not position.refused
         return (
             position.state is FetchState.FETCHING
             and position.buffered_bytes <= self.config.buffer_bytes
@@ -140,11 +138,14 @@ class Fetching:
         node = self._nodes.get(node_id)
         return node is None or node.in_flight is None
 
-    def _fetch(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendFetch:
+    def _node(self, node_id: int) -> _Node:
         node = self._nodes.get(node_id)
         if node is None:
             node = self._nodes[node_id] = _Node(FetchSession(incremental=self.config.incremental))
-        config = self.config
+        return node
+
+    def _fetch(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendFetch:
+        node, config = self._node(node_id), self.config
         request = FetchRequest(
             max_wait_ms=config.max_wait_ms,
             min_bytes=config.min_bytes,
@@ -156,6 +157,19 @@ class Fetching:
         node.session.fill(request, wanted, config.max_partition_bytes)
         node.in_flight = SendFetch(node_id, request, positions, wanted)
         return node.in_flight
+
+    def _await_validation(self) -> None:
+        """The metadata is new (OffsetFetcher.validatePositionsOnMetadataChange)."""
+        self._checked_version = self._known.version
+        for partition, position in self.positions.items():
+            if is_to_validate(position, self._known.leader_epoch(*partition)):
+                self.positions[partition] = position.unvalidated()
+
+    def _validate(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendValidation:
+        epochs = {partition: self._known.leader_epoch(*partition) for partition in positions}
+        sent = SendValidation(node_id, validation_request(positions, self._known), positions, epochs)
+        self._node(node_id).validating = sent
+        return sent
 
     # -- inputs from the driver ---------------------------------------------------------------------------------------
 
@@ -198,6 +212,70 @@ class Fetching:
             if position is not None:
                 position.refused = True
 
+    def validated(
+        self, sent: SendValidation, response: OffsetForLeaderEpochResponse, now_ms: float, jitter: float
+    ) -> bool:
+        """Whether there is something new for the caller of poll: a reset, or an error."""
+        self._validation_ended(sent)
+        arrived = False
+        for where, end in epoch_ends(response, sent.positions).items():
+            position = self._current(sent, where)
+            if position is None:
+                continue
+            if end.code:
+                arrived = self._validation_refused(where, position, end.code, now_ms, jitter) or arrived
+            elif self._known.leader_epoch(*where) == sent.leader_epochs[where]:
+                _succeeded(position)
+                arrived = self._compare(where, position, end, sent.leader_epochs[where]) or arrived
+        return arrived
+
+    def _compare(self, where: TopicPartition, position: Position, end: EpochEnd, leader_epoch: int) -> bool:
+        """Whether the log was cut before the position."""
+        position.validated_epoch = leader_epoch
+        if not end.is_undefined and end.end_offset >= position.offset:
+            position.state = FetchState.FETCHING
+            return False
+        divergent = (UNKNOWN, UNKNOWN_EPOCH) if end.is_undefined else (end.end_offset, end.leader_epoch)
+        self._reports.append(LogTruncated(where, position.offset, *divergent))
+        if not self.config.has_reset_policy:
+            position.refused = True
+        elif end.is_undefined:
+            position.state = FetchState.AWAIT_RESET
+        else:
+            position.start_at(*divergent)
+        return True
+
+    def validation_failed(self, sent: SendValidation, code: ErrorCode, now_ms: float, jitter: float) -> None:
+        """No response came."""
+        self._validation_ended(sent)
+        for where in sent.positions:
+            position = self._current(sent, where)
+            if position is not None:
+                self._validation_refused(where, position, code, now_ms, jitter)
+
+    def _validation_refused(
+        self, where: TopicPartition, position: Position, code: ErrorCode, now_ms: float, jitter: float
+    ) -> bool:
+        """Whether it is an error for the caller of poll (OffsetsForLeaderEpochUtils.handleResponse)."""
+        if code.retriable or remedy(code) is not FetchRemedy.REPORT:
+            self._back_off(where, position, code, now_ms, jitter, leader_due=True)
+            return False
+        self._report(where, position, code)
+        return True
+
+    def validation_unserved(self, sent: SendValidation) -> None:
+        """The broker is older than Kafka 2.3, which cannot tell: the positions are fetched as they are."""
+        self._validation_ended(sent)
+        for where in sent.positions:
+            position = self._current(sent, where)
+            if position is not None:
+                position.state, position.validated_epoch = FetchState.FETCHING, sent.leader_epochs[where]
+
+    def _validation_ended(self, sent: SendValidation) -> None:
+        node = self._nodes[sent.node_id]
+        assert node.validating is sent
+        node.validating = None
+
     def empty(self, partition: TopicPartition, now_ms: float, jitter: float) -> None:
         """The last response had no records of the partition, although the leader's log has some (OFFSET_NOT_AVAILABLE)."""
         position = self.positions[partition]
@@ -220,7 +298,7 @@ class Fetching:
         node.in_flight = None
         return node
 
-    def _current(self, sent: SendFetch, where: TopicPartition) -> Position | None:
+    def _current(self, sent: SendFetch | SendValidation, where: TopicPartition) -> Position | None:
         """None where it was not in the request, or was revoked or sought meanwhile."""
         position = sent.positions.get(where)
         return position if position is not None and self.positions.get(where) is position else None
@@ -272,7 +350,11 @@ class Fetching:
         code = error_of(data.error_code)
         if not code:
             _succeeded(position)
-            return position.fetch_offset == sent.wanted[where][0] and self._store(position, data)
+            offset, epoch = sent.wanted[where]
+            if self.config.validates and 0 <= epoch < self._known.leader_epoch(*where):
+                return False  # the former leader's records, which the new one may lack
+            position.validated_epoch = epoch
+            return position.fetch_offset == offset and self._store(position, data)
         match remedy(code):
             case FetchRemedy.RESET:
                 if position.fetch_offset != sent.wanted[where][0] or position.state is not FetchState.FETCHING:
@@ -299,96 +381,6 @@ class Fetching:
         except Exception as error:  # any that the bytes made a decoder raise
             position.damaged(Unreadable(position.fetch_offset, position.fetch_offset + 1, error))
         return position.is_buffered() or position.state is FetchState.DAMAGED
-
-    # -- handing out --------------------------------------------------------------------------------------------------
-
-    def take(self, limit: int, deserialize: Deserialize | None = None) -> dict[TopicPartition, list[Record[Any, Any]]]:
-        """Up to ``limit`` buffered records, by partition; positions move on past them. A record that ``deserialize`` refuses is
-        damage (`damage_due`), with its exception as the cause."""
-        self.polled()
-        polled: dict[TopicPartition, list[Record[Any, Any]]] = {}
-        for where, position in self.positions.items():
-            if position.paused:
-                continue
-            while limit > 0 and position.is_buffered():
-                try:
-                    records = position.take(limit)
-                except Exception as error:  # any that the bytes made a decoder raise
-                    header = position.stored[0].header
-                    offset = max(position.offset, header.base_offset)
-                    position.damaged(Unreadable(offset, max(header.last_offset, offset) + 1, error))
-                    break
-                if deserialize is not None:
-                    records = self._deserialized(where, records, deserialize)
-                limit -= len(records)
-                if records:
-                    polled[where] = polled[where] + records if where in polled else records
-                if self.positions[where] is not position:
-                    break  # it went back to a record that its deserializer refused
-        self.records_taken += sum(map(len, polled.values()))
-        self._last_comes_last(polled)
-        return polled
-
-    def take_in_hand(
-        self, partition: TopicPartition, deserialize: Deserialize | None = None
-    ) -> Record[Any, Any] | None:
-        """The next record of a partition, if it is decoded already and may be handed out."""
-        position = self.positions.get(partition)
-        if position is None or position.paused or not position.is_unfolded():
-            return None
-        records = position.take(1)
-        if deserialize is not None:
-            records = self._deserialized(partition, records, deserialize)
-        self.records_taken += len(records)
-        return records[0] if records else None
-
-    def _deserialized(
-        self, partition: TopicPartition, records: list[Record[Any, Any]], deserialize: Deserialize
-    ) -> list[Record[Any, Any]]:
-        """The records before the first that its deserializer refuses; the position goes back to that one."""
-        objects: list[Record[Any, Any]] = []
-        for record in records:
-            try:
-                objects.append(deserialize(record))
-            except Exception as error:
-                self.seek(partition, record.offset)
-                self.positions[partition].damaged(Unreadable(record.offset, record.offset + 1, error))
-                break
-        return objects
-
-    def take_batches(self, limit_bytes: int) -> dict[TopicPartition, tuple[int, list[Stored]]]:
-        """Whole batches, with the position that each partition had."""
-        self.polled()
-        polled: dict[TopicPartition, tuple[int, list[Stored]]] = {}
-        for where, position in self.positions.items():
-            if not position.paused and position.stored:
-                before = position.offset
-                polled[where] = (before, list(position.take_batches(limit_bytes)))
-        self._last_comes_last(polled)
-        return polled
-
-    def put_back(self, partition: TopicPartition, batch: Stored, error: Exception) -> None:
-        """A batch that was handed out whole turned out to be damaged: the position goes back to it."""
-        if partition in self.positions:
-            offset = max(batch.header.base_offset, 0)
-            self.seek(partition, offset)
-            self.positions[partition].damaged(Unreadable(offset, max(batch.header.last_offset, offset) + 1, error))
-
-    def damage_due(self) -> tuple[TopicPartition, Unreadable] | None:
-        """The first damage before which all records are handed out: with every poll until one seeks. A paused partition
-        waits."""
-        for where, position in self.positions.items():
-            damage = position.damage
-            if damage is None or position.paused:
-                continue
-            if not position.is_buffered() or position.offset >= damage.offset:
-                return where, damage
-        return None
-
-    def _last_comes_last(self, polled: Iterable[TopicPartition]) -> None:
-        """So that no partition starves."""
-        for where in polled:
-            self.positions[where] = self.positions.pop(where)
 
 
 def _succeeded(position: Position) -> None:

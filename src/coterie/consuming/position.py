@@ -15,6 +15,7 @@ from coterie.records.markers import marker_of
 from coterie.wire.messages.fetch import PartitionData
 
 UNKNOWN = -1
+UNKNOWN_EPOCH = -1
 NEVER_FAILED_MS = float("-inf")
 
 
@@ -37,6 +38,7 @@ class FetchState(Enum):
 
     INITIALIZING = "no position yet: the committed offset or auto.offset.reset is to be looked up"
     FETCHING = "fetched from its leader"
+    AWAIT_VALIDATION = "a new leader was elected: whether its log has the position is to be looked up"
     AWAIT_RESET = "the log has no such offset: auto.offset.reset is to be looked up"
     DAMAGED = "a batch or record there cannot be read; stays until a seek"
 
@@ -53,13 +55,17 @@ class Unreadable:
 @dataclass(slots=True)
 class Position:
     """``offset`` is that of the next record handed out, UNKNOWN until it is looked up; ``fetch_offset`` is ahead of it by
-    what is buffered. ``retry_at_ms``: not fetched before, -inf where nothing failed; ``leader_due``: nor before the leader is
-    looked up. ``refused``: the last fetch failed by an error that no retry mends; fetched again after the next poll."""
+    what is buffered. ``offset_epoch``: the leader epoch of the last record before ``offset``; ``validated_epoch``: that of the
+    leader whose log is known to have it (KIP-320). ``retry_at_ms``: not fetched before, -inf where nothing failed;
+    ``leader_due``: nor before the leader is looked up. ``refused``: the last fetch failed by an error that no retry mends;
+    fetched again after the next poll."""
 
     partition: TopicPartition
     offset: int = UNKNOWN
     fetch_offset: int = UNKNOWN
     state: FetchState = FetchState.INITIALIZING
+    offset_epoch: int = UNKNOWN_EPOCH
+    validated_epoch: int = UNKNOWN_EPOCH
     damage: Unreadable | None = None
     retries: Retries | None = None
     retry_at_ms: float = NEVER_FAILED_MS
@@ -75,10 +81,28 @@ class Position:
     _after: int = UNKNOWN  # the offset after the batch that ``_records`` are of
     _aborted_producers: set[int] = field(default_factory=set)
 
-    def start_at(self, offset: int) -> None:
-        """Reads from ``offset`` on; UNKNOWN: an offset must be looked up before."""
+    def start_at(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """Reads from ``offset`` on; UNKNOWN: an offset must be looked up before. ``epoch``: the leader epoch of the record
+        before, as far as it is known."""
         self.offset = self.fetch_offset = offset
+        self.offset_epoch = epoch
         self.state = FetchState.INITIALIZING if offset == UNKNOWN else FetchState.FETCHING
+
+    @property
+    def known_epoch(self) -> int:
+        """The leader epoch before the offset, or at it, as far as anything was read there."""
+        if self.offset_epoch == UNKNOWN_EPOCH and self.stored:
+            return self.stored[0].header.leader_epoch
+        return self.offset_epoch
+
+    def unvalidated(self) -> Position:
+        """The same position, of which nothing is buffered and no response is awaited."""
+        new = Position(self.partition, paused=self.paused, refused=self.refused, validated_epoch=self.validated_epoch)
+        new.retries, new.retry_at_ms, new.leader_due = self.retries, self.retry_at_ms, self.leader_due
+        new.high_watermark, new.last_stable_offset = self.high_watermark, self.last_stable_offset
+        new.start_at(self.offset, self.known_epoch)
+        new.state = FetchState.AWAIT_VALIDATION
+        return new
 
     def damaged(self, damage: Unreadable) -> None:
         """Not fetched any further; what is buffered before the damage is still handed out."""
@@ -133,6 +157,7 @@ class Position:
             batch = self.stored.popleft()
             self.buffered_bytes -= batch.header.size
             self.offset = max(self.offset, batch.header.last_offset + 1)
+            self.offset_epoch = batch.header.leader_epoch
 
     def take(self, limit: int) -> list[Record]:
         """Up to ``limit`` records; the position moves on past them. Raises BatchError, CompressionError."""
@@ -159,6 +184,7 @@ class Position:
             if batch.header.base_offset < self.offset:
                 records = [r for r in records if r.offset >= self.offset]
             self._after = batch.header.last_offset + 1
+            self.offset_epoch = batch.header.leader_epoch
             if records:
                 self._records, self._next = records, 0
                 return True
@@ -180,3 +206,4 @@ class Position:
             if not batch.skipped:
                 yield batch
             self.offset = batch.header.last_offset + 1
+            self.offset_epoch = batch.header.leader_epoch

@@ -1,0 +1,143 @@
+"""The partitions that a consumer reads: where each begins, and how what was fetched of them is handed out (Kafka's
+SubscriptionState and FetchCollector)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from coterie.consuming.position import UNKNOWN_EPOCH, FetchState, Position, Stored, Unreadable
+from coterie.consuming.record import Record, TopicPartition
+
+Deserialize = Callable[[Record[Any, Any]], Record[Any, Any]]
+
+
+class AssignedPositions:
+    """``records_taken`` counts since the start."""
+
+    def __init__(self) -> None:
+        self.positions: dict[TopicPartition, Position] = {}
+        self.records_taken = 0
+
+    # -- what to read -------------------------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reads these and no others. A partition that stays keeps its position and what is buffered; a new one has neither."""
+        self.positions = {tp: self.positions.get(tp) or Position(tp) for tp in partitions}
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reads these no more."""
+        for partition in partitions:
+            self.positions.pop(partition, None)
+
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """UNKNOWN makes the position be looked up again. ``epoch``: the leader epoch of the record before the offset. What is
+        buffered is dropped; a pause after an error stays."""
+        old = self.positions[partition]
+        new = Position(partition, paused=old.paused)
+        new.retries, new.retry_at_ms, new.leader_due = old.retries, old.retry_at_ms, old.leader_due
+        new.start_at(offset, epoch)
+        self.positions[partition] = new
+
+    def initializing(self) -> list[TopicPartition]:
+        """The partitions without a position."""
+        return [tp for tp, p in self.positions.items() if p.state is FetchState.INITIALIZING]
+
+    def resets_due(self) -> list[TopicPartition]:
+        """The partitions whose offset the log does not have, once what was fetched before is handed out."""
+        return [tp for tp, p in self.positions.items() if p.state is FetchState.AWAIT_RESET and not p.is_buffered()]
+
+    def polled(self) -> None:
+        """Partitions that were reported as failed are tried again."""
+        for position in self.positions.values():
+            position.refused = False
+
+    # -- handing out --------------------------------------------------------------------------------------------------
+
+    def take(self, limit: int, deserialize: Deserialize | None = None) -> dict[TopicPartition, list[Record[Any, Any]]]:
+        """Up to ``limit`` buffered records, by partition; positions move on past them. A record that ``deserialize`` refuses is
+        damage (`damage_due`), with its exception as the cause."""
+        self.polled()
+        polled: dict[TopicPartition, list[Record[Any, Any]]] = {}
+        for where, position in self.positions.items():
+            if position.paused:
+                continue
+            while limit > 0 and position.is_buffered():
+                try:
+                    records = position.take(limit)
+                except Exception as error:  # any that the bytes made a decoder raise
+                    header = position.stored[0].header
+                    offset = max(position.offset, header.base_offset)
+                    position.damaged(Unreadable(offset, max(header.last_offset, offset) + 1, error))
+                    break
+                if deserialize is not None:
+                    records = self._deserialized(where, records, deserialize)
+                limit -= len(records)
+                if records:
+                    polled[where] = polled[where] + records if where in polled else records
+                if self.positions[where] is not position:
+                    break  # it went back to a record that its deserializer refused
+        self.records_taken += sum(map(len, polled.values()))
+        self._last_comes_last(polled)
+        return polled
+
+    def take_in_hand(
+        self, partition: TopicPartition, deserialize: Deserialize | None = None
+    ) -> Record[Any, Any] | None:
+        """The next record of a partition, if it is decoded already and may be handed out."""
+        position = self.positions.get(partition)
+        if position is None or position.paused or not position.is_unfolded():
+            return None
+        records = position.take(1)
+        if deserialize is not None:
+            records = self._deserialized(partition, records, deserialize)
+        self.records_taken += len(records)
+        return records[0] if records else None
+
+    def _deserialized(
+        self, partition: TopicPartition, records: list[Record[Any, Any]], deserialize: Deserialize
+    ) -> list[Record[Any, Any]]:
+        """The records before the first that its deserializer refuses; the position goes back to that one."""
+        objects: list[Record[Any, Any]] = []
+        for record in records:
+            try:
+                objects.append(deserialize(record))
+            except Exception as error:
+                self.seek(partition, record.offset, self.positions[partition].offset_epoch)
+                self.positions[partition].damaged(Unreadable(record.offset, record.offset + 1, error))
+                break
+        return objects
+
+    def take_batches(self, limit_bytes: int) -> dict[TopicPartition, tuple[int, list[Stored]]]:
+        """Whole batches, with the position that each partition had."""
+        self.polled()
+        polled: dict[TopicPartition, tuple[int, list[Stored]]] = {}
+        for where, position in self.positions.items():
+            if not position.paused and position.stored:
+                before = position.offset
+                polled[where] = (before, list(position.take_batches(limit_bytes)))
+        self._last_comes_last(polled)
+        return polled
+
+    def put_back(self, partition: TopicPartition, batch: Stored, error: Exception) -> None:
+        """A batch that was handed out whole turned out to be damaged: the position goes back to it."""
+        if partition in self.positions:
+            offset = max(batch.header.base_offset, 0)
+            self.seek(partition, offset, self.positions[partition].offset_epoch)
+            self.positions[partition].damaged(Unreadable(offset, max(batch.header.last_offset, offset) + 1, error))
+
+    def damage_due(self) -> tuple[TopicPartition, Unreadable] | None:
+        """The first damage before which all records are handed out: with every poll until one seeks. A paused partition
+        waits."""
+        for where, position in self.positions.items():
+            damage = position.damage
+            if damage is None or position.paused:
+                continue
+            if not position.is_buffered() or position.offset >= damage.offset:
+                return where, damage
+        return None
+
+    def _last_comes_last(self, polled: Iterable[TopicPartition]) -> None:
+        """So that no partition starves."""
+        for where in polled:
+            self.positions[where] = self.positions.pop(where)
