@@ -84,6 +84,7 @@ class Fetching(AssignedPositions):
         self._checked_version = -1  # of the metadata with which every position was compared
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """As `AssignedPositions.seek`; a position with an epoch is validated where the leader's is newer."""
         super().seek(partition, offset, epoch)
         if epoch != UNKNOWN_EPOCH:
             self._checked_version = -1

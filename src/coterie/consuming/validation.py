@@ -38,6 +38,7 @@ class EpochEnd:
 
     @property
     def is_undefined(self) -> bool:
+        """Whether the leader cannot tell."""
         return self.end_offset == _UNDEFINED_OFFSET or self.leader_epoch == UNKNOWN_EPOCH
 
 
