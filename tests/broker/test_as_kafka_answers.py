@@ -387,7 +387,7 @@ def test_a_produce_adds_its_partition_to_the_transaction(connection: BrokerSocke
     assert [partition.error_code for partition in errors] == [ErrorCode.TRANSACTION_ABORTABLE, 0]
     assert _end_offset(connection, isolation_level=1) == 0
     assert _end_offset(connection, isolation_level=1, replica_id=5) == 1  # only a consumer waits for the end
-    assert not connection.request(EndTxnRequest("x", *producer, committed=True)).error_code
+    assert not connection.request(EndTxnRequest("x", *producer, committed=True), highest=4).error_code
     assert _end_offset(connection, isolation_level=1) == 2  # the record and the marker
 
 

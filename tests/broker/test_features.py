@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.wire.errors import ErrorCode
+from coterie.broker.features import TRANSACTION_VERSION, Features, FeatureUpdate
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.broker.test_server import broker, run
@@ -16,7 +18,7 @@ BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION
     ("version", "supported"),
     [
         (3, {"metadata.version": (7, 30)}),  # a minimum of 0 breaks clients that know no newer version
-        (4, {"metadata.version": (7, 30), "group.version": (0, 1), "transaction.version": (0, 0)}),
+        (4, {"metadata.version": (7, 30), "group.version": (0, 1), "transaction.version": (0, 2)}),
     ],
 )
 def test_api_versions_names_the_features(version: int, supported: dict[str, tuple[int, int]]) -> None:
@@ -25,7 +27,11 @@ def test_api_versions_names_the_features(version: int, supported: dict[str, tupl
             answer = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
             assert {f.name: (f.min_version, f.max_version) for f in answer.supported_features} == supported
             finalized = [(f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features]
-            assert finalized == [("group.version", 1, 1), ("metadata.version", 30, 30)]
+            assert finalized == [
+                ("group.version", 1, 1),
+                ("metadata.version", 30, 30),
+                ("transaction.version", 2, 2),
+            ]
             assert answer.finalized_features_epoch == 0
 
     run(story)
@@ -50,7 +56,11 @@ UPDATES = [
     ("group.version", 0, SAFE_DOWNGRADE, BAD_LEVEL),
     ("group.version", 2, UPGRADE, BAD_LEVEL),
     ("group.version", -1, UPGRADE, BAD_LEVEL),
-    ("transaction.version", 2, UPGRADE, BAD_LEVEL),
+    ("transaction.version", 2, UPGRADE, ErrorCode.NONE),
+    ("transaction.version", 3, UPGRADE, BAD_LEVEL),
+    ("transaction.version", 1, UPGRADE, BAD_LEVEL),
+    ("transaction.version", 1, SAFE_DOWNGRADE, ErrorCode.NONE),
+    ("transaction.version", 0, UNSAFE_DOWNGRADE, ErrorCode.NONE),
     ("metadata.version", 29, UPGRADE, BAD_LEVEL),
     ("metadata.version", 29, SAFE_DOWNGRADE, BAD_LEVEL),
     ("metadata.version", 29, UNSAFE_DOWNGRADE, BAD_LEVEL),
@@ -62,9 +72,7 @@ UPDATES = [
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize(("name", "level", "upgrade_type", "code"), UPDATES)
-def test_a_level_may_only_be_set_to_what_it_is(
-    version: int, name: str, level: int, upgrade_type: int, code: ErrorCode
-) -> None:
+def test_a_level_is_set_as_by_kafka(version: int, name: str, level: int, upgrade_type: int, code: ErrorCode) -> None:
     if version == 0 and upgrade_type == 9:
         return  # v0 knows only whether a downgrade is allowed
 
@@ -75,5 +83,42 @@ def test_a_level_may_only_be_set_to_what_it_is(
             assert answer.error_code == code
             expected = [] if code or version >= 2 else [name]
             assert [(r.feature, r.error_code) for r in answer.results] == [(n, 0) for n in expected]
+
+    run(story)
+
+
+def test_levels_go_up_and_down_and_outlive_a_restart() -> None:
+    fs = MemoryFileSystem()
+    features = Features(fs)
+    assert (features.level(TRANSACTION_VERSION), features.epoch) == (2, 0)
+    down = [FeatureUpdate(TRANSACTION_VERSION, 0, SAFE_DOWNGRADE)]
+    features.update(down, validate_only=True)
+    assert (features.level(TRANSACTION_VERSION), features.epoch) == (2, 0)
+    features.update(down, validate_only=False)
+    assert (features.level(TRANSACTION_VERSION), features.epoch) == (0, 1)
+    assert TRANSACTION_VERSION not in [f.name for f in features.finalized()]
+    features = Features(fs)
+    assert (features.level(TRANSACTION_VERSION), features.epoch) == (0, 1)
+    with pytest.raises(Refusal, match="nobody"):
+        features.update(
+            [FeatureUpdate(TRANSACTION_VERSION, 2, UPGRADE), FeatureUpdate("nobody", 1, 1)], validate_only=False
+        )
+    assert features.level(TRANSACTION_VERSION) == 0, "all or none"
+    features.update([FeatureUpdate(TRANSACTION_VERSION, 2, UPGRADE)], validate_only=False)
+    assert (Features(fs).level(TRANSACTION_VERSION), features.epoch) == (2, 2)
+    features.update([FeatureUpdate(TRANSACTION_VERSION, 2, UPGRADE)], validate_only=False)
+    assert features.epoch == 2, "nothing changed"
+
+
+def test_a_level_that_was_changed_is_reported() -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            update = FeatureUpdateKey(TRANSACTION_VERSION, 1, True, SAFE_DOWNGRADE)
+            answer = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
+            assert not answer.error_code
+            told = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
+            levels = {f.name: f.max_version_level for f in told.finalized_features}
+            assert (levels[TRANSACTION_VERSION], told.finalized_features_epoch) == (1, 1)
 
     run(story)

@@ -95,17 +95,17 @@ def test_an_offset_is_committed_in_an_ongoing_transaction_or_refused(socket: Bro
         assert committed(socket, offsets("x", (producer_id, epoch)), version) == ErrorCode.INVALID_TXN_STATE
     assert committed(socket, offsets("x", (producer_id, epoch)), 4) == ErrorCode.TRANSACTION_ABORTABLE
     add = AddPartitionsToTxnRequest("x", producer_id, epoch, [AddPartitionsToTxnTopic("t", [0])])
-    assert not socket.request(add).results_by_topic[0].results_by_partition[0].partition_error_code
+    assert not socket.request(add, highest=3).results_by_topic[0].results_by_partition[0].partition_error_code
     assert committed(socket, offsets("x", (producer_id, epoch))) == ErrorCode.INVALID_TXN_STATE, "group not added"
     assert not socket.request(AddOffsetsToTxnRequest("x", producer_id, epoch, "g")).error_code
     assert committed(socket, offsets("x", (producer_id, epoch))) == ErrorCode.NONE
-    assert not socket.request(EndTxnRequest("x", producer_id, epoch, True)).error_code
+    assert not socket.request(EndTxnRequest("x", producer_id, epoch, True), highest=4).error_code
     assert committed(socket, offsets("x", (producer_id, epoch), 6)) == ErrorCode.INVALID_TXN_STATE, "after EndTxn"
     assert stable(socket) == (5, ErrorCode.NONE)
     successor = identity(socket, "x")
     assert not socket.request(AddOffsetsToTxnRequest("x", *successor, "g")).error_code
     assert committed(socket, offsets("x", (producer_id, epoch), 7)) == ErrorCode.INVALID_PRODUCER_EPOCH, "fenced"
-    assert not socket.request(EndTxnRequest("x", *successor, True)).error_code
+    assert not socket.request(EndTxnRequest("x", *successor, True), highest=4).error_code
     assert stable(socket) == (5, ErrorCode.NONE)
 
 
@@ -128,7 +128,7 @@ def test_an_empty_transactional_id_is_an_invalid_request(socket: BrokerSocket, v
 def test_internal_topics_take_part_in_no_transaction_of_a_client(socket: BrokerSocket) -> None:
     producer = identity(socket, "x")
     topics = [AddPartitionsToTxnTopic("__consumer_offsets", [0]), AddPartitionsToTxnTopic("t", [0])]
-    answer = socket.request(AddPartitionsToTxnRequest("x", *producer, topics))
+    answer = socket.request(AddPartitionsToTxnRequest("x", *producer, topics), highest=3)
     codes = {t.name: t.results_by_partition[0].partition_error_code for t in answer.results_by_topic}
     assert codes == {
         "__consumer_offsets": ErrorCode.TOPIC_AUTHORIZATION_FAILED,

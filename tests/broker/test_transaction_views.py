@@ -36,7 +36,7 @@ def socket(coterie_broker: LocalBroker) -> Iterator[BrokerSocket]:
 def begin(socket: BrokerSocket, transactional_id: str, partitions: list[int]) -> int:
     producer_id: int = socket.request(InitProducerIdRequest(transactional_id, 60_000)).producer_id
     topics = [AddPartitionsToTxnTopic("t", partitions)]
-    socket.request(AddPartitionsToTxnRequest(transactional_id, producer_id, 0, topics))
+    socket.request(AddPartitionsToTxnRequest(transactional_id, producer_id, 0, topics), highest=3)
     return producer_id
 
 
@@ -78,7 +78,7 @@ def test_a_transaction_from_its_beginning_to_its_end(socket: BrokerSocket) -> No
     assert producers(socket, "t", 0).active_producers == []
     assert [write(socket, "x", producer_id, sequence) for sequence in (0, 1)] == [0, 0]
     assert producers(socket, "t", 0).active_producers == [ProducerState(producer_id, 0, 1, 5000, -1, 0)]
-    socket.request(EndTxnRequest("x", producer_id, 0, True))
+    socket.request(EndTxnRequest("x", producer_id, 0, True), highest=4)
     ended = described(socket, "x")
     assert (ended.transaction_state, ended.topics) == ("CompleteCommit", [])
     assert ended.transaction_start_time_ms == ongoing.transaction_start_time_ms > 0
@@ -113,7 +113,7 @@ def names(socket: BrokerSocket, request: ListTransactionsRequest, version: int =
 
 def test_a_list_is_filtered(socket: BrokerSocket) -> None:
     open_id, idle_id = begin(socket, "open", [0]), begin(socket, "idle", [0])
-    socket.request(EndTxnRequest("idle", idle_id, 0, False))
+    socket.request(EndTxnRequest("idle", idle_id, 0, False), highest=4)
     everything = socket.request(ListTransactionsRequest())
     states = {t.transactional_id: t.transaction_state for t in everything.transaction_states}
     assert states == {"open": "Ongoing", "idle": "CompleteAbort"}

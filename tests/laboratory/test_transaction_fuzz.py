@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
+from coterie.coordinator.transactions.state import Status
 from coterie.coordinator.transactions.steps import Claim
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.transaction_fuzz import run_transaction_seed
@@ -118,6 +120,6 @@ def test_an_aborted_offset_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         TransactionalBroker,
         "write_marker",
-        lambda self, where, pid, epoch, committed: write_marker(self, where, pid, epoch, True),
+        lambda self, where, prepared: write_marker(self, where, replace(prepared, status=Status.PREPARE_COMMIT)),
     )
     assert "has committed" in complaint()

@@ -1,31 +1,37 @@
 """Feature levels (KIP-584): the one table of what this broker supports, and what is finalized for its cluster of one.
 
-The levels never change here. metadata.version is that of the Kafka whose protocol is served, so that tools know how old
-the cluster is. group.version is 1: groups of the consumer protocol (KIP-848) are served. transaction.version stays at 0:
-transactions of version 2 (KIP-890) are not, and a client that reads a higher level here would use them.
+metadata.version is that of the Kafka whose protocol is served, so that tools know how old the cluster is. group.version is 1:
+groups of the consumer protocol (KIP-848) are served. transaction.version may change: producers that read level 2 use
+transactions of version 2 (KIP-890), the others go on as before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from coterie.log import checked_files
+from coterie.log.filesystem import FileSystem
+from coterie.log.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 
-FINALIZED_EPOCH = 0
+TRANSACTION_VERSION = "transaction.version"
+_FILE = "finalized-features.json"
 _ZERO_AS_MINIMUM_FROM = 4  # of ApiVersions: clients before read a minimum of 0 as damage (KAFKA-17011)
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One feature: the levels that this broker supports, and the one that is finalized; 0 is the absence of it."""
+    """One feature: the levels that this broker supports, and that of a new cluster; 0 is the absence of it. ``fixed``: the
+    level never changes here."""
 
     name: str
     minimum: int
     maximum: int
-    finalized: int
+    of_a_new_cluster: int
+    fixed: bool = True
 
 
 FEATURES = {
@@ -33,7 +39,7 @@ FEATURES = {
     for feature in (
         Feature("group.version", 0, 1, 1),
         Feature("metadata.version", 7, 30, 30),  # from 3.3-IV3 to 4.3-IV0
-        Feature("transaction.version", 0, 0, 0),
+        Feature(TRANSACTION_VERSION, 0, 2, 2, fixed=False),
     )
 }
 
@@ -60,22 +66,48 @@ def supported_features(api_version: int) -> list[SupportedFeatureKey]:
     ]
 
 
-def finalized_features() -> list[FinalizedFeatureKey]:
-    """The finalized features in ApiVersions' form; a feature at level 0 is left out."""
-    return [FinalizedFeatureKey(f.name, f.finalized, f.finalized) for f in FEATURES.values() if f.finalized]
+class Features:
+    """The finalized levels, kept in `finalized-features.json` once one was changed. ``epoch`` grows with every change: a
+    client that has seen a later one ignores what an older one reported. Raises UnreadableFile, OSError."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self.epoch = 0
+        self._levels = {feature.name: feature.of_a_new_cluster for feature in FEATURES.values()}
+        if fs.exists(_FILE):
+            remedy = "restore it from a backup, or move it away to get the levels of a new cluster"
+            kept = checked_files.read_json(fs, _FILE, remedy)
+            try:
+                self.epoch, levels = int(kept["epoch"]), dict(kept["levels"])
+                self._levels |= {name: int(level) for name, level in levels.items() if name in FEATURES}
+            except (KeyError, TypeError, ValueError) as error:
+                raise UnreadableFile(_FILE, "it does not hold feature levels", remedy) from error
+
+    def level(self, name: str) -> int:
+        """The finalized level."""
+        return self._levels[name]
+
+    def finalized(self) -> list[FinalizedFeatureKey]:
+        """In ApiVersions' form; a feature at level 0 is left out."""
+        return [FinalizedFeatureKey(name, level, level) for name, level in self._levels.items() if level]
+
+    def update(self, updates: Iterable[FeatureUpdate], *, validate_only: bool) -> None:
+        """All or none, on disk before they are in force. Raises Refusal INVALID_UPDATE_VERSION, OSError."""
+        levels = dict(self._levels)
+        for update in updates:
+            reason = _objection(update, self._levels)
+            if reason:
+                text = f"no feature was updated: {update.name} cannot have level {update.level}: {reason}"
+                raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, text)
+            levels[update.name] = update.level
+        if not validate_only and levels != self._levels:
+            kept = {"epoch": self.epoch + 1, "levels": levels}
+            self._fs.write_file(_FILE, checked_files.to_json(kept))
+            self._levels, self.epoch = levels, self.epoch + 1
 
 
-def check_updates(updates: Iterable[FeatureUpdate]) -> None:
-    """Raises Refusal INVALID_UPDATE_VERSION for the first update that would change a level."""
-    for update in updates:
-        reason = _objection(update)
-        if reason:
-            text = f"no feature was updated: {update.name} cannot have level {update.level}: {reason}"
-            raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, text)
-
-
-def _objection(update: FeatureUpdate) -> str:
-    """Why the level cannot be set; empty where it is the level that is finalized."""
+def _objection(update: FeatureUpdate, levels: Mapping[str, int]) -> str:
+    """Why the level cannot be set; empty where it can."""
     feature = FEATURES.get(update.name)
     if feature is None:
         return f"the broker has {', '.join(FEATURES)}"
@@ -83,4 +115,9 @@ def _objection(update: FeatureUpdate) -> str:
         return f"there is no upgrade type {update.upgrade_type}"
     if not feature.minimum <= update.level <= feature.maximum:
         return f"the broker supports levels {feature.minimum} to {feature.maximum}"
-    return "" if update.level == feature.finalized else "the broker cannot be downgraded"
+    current = levels[update.name]
+    if feature.fixed:
+        return "" if update.level == current else "the broker cannot be downgraded"
+    if update.level < current and update.upgrade_type == UpgradeType.UPGRADE:
+        return f"it is below {current}, and a lower level needs the upgrade type of a downgrade"
+    return ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.broker.disk import DataFolderInUse
+from coterie.broker.features import Features
 from coterie.broker.kept_configs import KeptConfigs
 from coterie.broker.overlay import OverlayFileSystem
 from coterie.broker.quotas import ClientQuotas
@@ -63,7 +64,7 @@ def _check_unused(folder: Path) -> None:
 def _unreadable(fs: FileSystem) -> list[Finding]:
     """What ends a start before the logs are looked at."""
     findings = []
-    for read in (_read_meta, KeptConfigs, ClientQuotas, ScramCredentials):
+    for read in (_read_meta, KeptConfigs, ClientQuotas, ScramCredentials, Features):
         try:
             read(fs)
         except UnreadableFile as error:

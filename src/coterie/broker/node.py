@@ -15,6 +15,7 @@ from pathlib import Path
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
 from coterie.broker.explaining import Progress
+from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher, SyncFiles
 from coterie.broker.groups import GroupCoordinator
@@ -79,7 +80,7 @@ class BrokerNode:
         self._configure_groups()
         self.groups.start()
         self.transactions = TransactionCoordinator(
-            self.settings, self.topics, self.groups, self.clock, self._producer_ids
+            self.settings, self.topics, self.groups, self.clock, self._producer_ids, self.features
         )
 
     def _open_folder(self, fs: FileSystem) -> None:
@@ -89,6 +90,7 @@ class BrokerNode:
         self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes)
         self.topics.load()
         self.quotas = ClientQuotas(fs)
+        self.features = Features(fs)
         self.scram_credentials = ScramCredentials(fs)
         self._producer_ids = loaded_producer_ids(fs, self.topics)
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
 from coterie.broker.explaining import GroupSources
+from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher
 from coterie.broker.groups import GroupCoordinator
@@ -88,9 +89,10 @@ class TopicServices(Protocol):
 
 
 class ClusterServices(TopicServices, Protocol):
-    """For Metadata, DescribeCluster and FindCoordinator."""
+    """For Metadata, DescribeCluster, FindCoordinator, ApiVersions and UpdateFeatures."""
 
     cluster_id: str
+    features: Features
 
     def address(self, call: Call) -> tuple[str, int]:
         """The host and port that clients connect to."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from coterie.broker.clock import Clock
+from coterie.broker.features import TRANSACTION_VERSION, Features
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -18,8 +19,8 @@ from coterie.broker.topics import Topics
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
-from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
-from coterie.coordinator.transactions.steps import Claim, offsets_claim
+from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction, decode_transaction
+from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, UnreadableFile
 from coterie.records.batch import batches, decode_keys_and_values, encode_batch
@@ -57,8 +58,10 @@ class TransactionCoordinator:
         groups: GroupCoordinator,
         clock: Clock,
         producer_ids: ProducerIds,
+        features: Features,
     ) -> None:
-        self._topics, self._groups, self._clock, self._producer_ids = topics, groups, clock, producer_ids
+        self._topics, self._groups, self._clock = topics, groups, clock
+        self._producer_ids, self._features = producer_ids, features
         self.machine = TransactionMachine(self, settings.current.transaction_max_timeout_ms)
         self.machine.loaded = TRANSACTIONS_TOPIC not in topics.by_name and OFFSETS_TOPIC not in topics.by_name
         groups.transactions = self
@@ -100,9 +103,13 @@ class TransactionCoordinator:
     def init_producer_id(self, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
         return self.machine.init_producer_id(request, version, self._clock.now_ms())
 
-    def add_partitions(self, transactional_id: str, claim: Claim, partitions: Iterable[TopicPartition]) -> None:
-        """Raises Refusal."""
-        self.machine.add_partitions(transactional_id, claim, partitions, self._clock.now_ms())
+    def add_partitions(
+        self, transactional_id: str, claim: Claim, partitions: Iterable[TopicPartition], *, transaction_version: int = 0
+    ) -> None:
+        """``transaction_version`` as in `TransactionMachine.add_partitions`. Raises Refusal."""
+        self.machine.add_partitions(
+            transactional_id, claim, partitions, self._clock.now_ms(), transaction_version=transaction_version
+        )
 
     def add_group(self, transactional_id: str, claim: Claim, group_id: str) -> None:
         """The group's offsets will be part of the transaction. Raises Refusal."""
@@ -115,14 +122,22 @@ class TransactionCoordinator:
         """Raises Refusal."""
         self.machine.end(transactional_id, claim, committed, self._clock.now_ms())
 
+    def end_with_bump(self, transactional_id: str, claim: Claim, committed: bool) -> tuple[int, int]:
+        """The producer id and epoch of the next transaction. Raises Refusal."""
+        return self.machine.end_with_bump(transactional_id, claim, committed, self._clock.now_ms())
+
     def check_produce(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
         """Raises Refusal where the producer has no ongoing transaction with the partition."""
         self.machine.verify(transactional_id, claim, partition)
 
     def verify_offsets(self, request: TxnOffsetCommitRequest, version: int) -> None:
-        """Raises Refusal where the producer has no ongoing transaction with the group's partition."""
-        claim = offsets_claim(request, version)
-        self.machine.verify(request.transactional_id, claim, self._offsets_partition(request.group_id))
+        """The offsets of a newer version add the group's partition to the transaction; for the others Refusal is raised
+        where the producer has no ongoing transaction with it."""
+        claim, partition = offsets_claim(request, version), self._offsets_partition(request.group_id)
+        if version >= TXN_OFFSET_COMMIT_V2_FROM:
+            self.add_partitions(request.transactional_id, claim, [partition], transaction_version=BUMPS_FROM)
+        else:
+            self.machine.verify(request.transactional_id, claim, partition)
 
     def transaction(self, transactional_id: str) -> Transaction:
         """Raises Refusal for one that does not exist."""
@@ -159,11 +174,14 @@ class TransactionCoordinator:
             logger.error("no producer ids can be reserved: %s", error)
             raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
+    def transaction_version(self) -> int:
+        return self._features.level(TRANSACTION_VERSION)
+
     def keep(self, transaction: Transaction) -> None:
         """Raises Refusal where the disk fails."""
         topic = self._topics.transactions_topic()
         partition = topic.partitions[partition_for(transaction.transactional_id, len(topic.partitions))]
-        record = (transaction.updated_ms, transaction.key(), transaction.value(), ())
+        record = (transaction.updated_ms, transaction.key(), transaction.value(self.transaction_version()), ())
         try:
             partition.log.append_own(encode_batch([record]), transaction.updated_ms)
             partition.sync_if_due()
@@ -172,9 +190,11 @@ class TransactionCoordinator:
             raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
         partition.appended()
 
-    def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
+    def write_marker(self, partition: TopicPartition, prepared: Transaction) -> None:
         """A partition that is gone needs none. Raises Refusal where the disk fails."""
-        self.write_marker_of(WritableTxnMarker(producer_id, epoch, committed, [], COORDINATOR_EPOCH), partition)
+        who, version = (prepared.producer_id, prepared.epoch), prepared.client_transaction_version
+        marker = WritableTxnMarker(*who, prepared.is_commit, [], COORDINATOR_EPOCH, version)
+        self.write_marker_of(marker, partition)
 
     def write_marker_of(self, marker: WritableTxnMarker, partition: TopicPartition) -> None:
         """Of this coordinator or another one. Raises Refusal also for a producer or a coordinator that is fenced."""
@@ -189,7 +209,8 @@ class TransactionCoordinator:
         now_ms = self._clock.now_ms()
         ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
         try:
-            written.log.append_own(end_of_transaction(*ended, now_ms), now_ms)
+            bumps_epoch = marker.transaction_version >= BUMPS_FROM
+            written.log.append_own(end_of_transaction(*ended, now_ms), now_ms, bumps_epoch=bumps_epoch)
             written.sync_if_due()
         except OSError as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error

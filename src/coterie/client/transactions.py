@@ -24,11 +24,15 @@ from coterie.producing.transactions import (
     TransactionEffect,
     Transactions,
 )
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 MEMBER_FROM = 3  # the version of TxnOffsetCommit that names the member and its generation (KIP-447)
-_GROUP_TXN_VERSION = 4  # the newest TxnOffsetCommit that does not imply a transaction of version 2 (KIP-890)
+# The newest versions that do not imply a transaction of version 2 (KIP-890).
+_OF_VERSION_1: dict[type[Message], int] = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
 State = TransactionState
 
 
@@ -196,12 +200,13 @@ class TransactionManager:
         return now_ms
 
     async def _response(self, effect: SendTransactional) -> Any:
-        request, highest = effect.request, None
+        request = effect.request
         connection = await self._cluster.coordinator_connection(effect.node_id)
         if isinstance(request, TxnOffsetCommitRequest):
             _check_member(request, connection.version_of(TxnOffsetCommitRequest))
-            highest = _GROUP_TXN_VERSION
-        return await connection.request(request, answer_type(request), self._cluster.timeout_s, highest=highest)
+        return await connection.request(
+            request, answer_type(request), self._cluster.timeout_s, highest=_OF_VERSION_1.get(type(request))
+        )
 
     def _ended(self, effect: TransactionCallEnded) -> None:
         error: Exception | None = None

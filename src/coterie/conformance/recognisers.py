@@ -46,11 +46,6 @@ NOT_SERVED = {
 }
 # Versions of a served api that Kafka serves and coterie does not, by api key.
 NOT_IN_THIS_VERSION = {
-    24: "version 4 on is between brokers, 5 needs transactions of KIP-890's second part",
-    25: "KIP-890, second part",
-    26: "KIP-890, second part",
-    27: "between brokers: KIP-890, second part",
-    28: "KIP-890, second part",
     2: "ListOffsets 11 asks about uploads to tiered storage",
     22: "InitProducerId 6: two-phase commit (KIP-939), which Kafka itself does not enable",
 }

@@ -17,6 +17,7 @@ from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 
 M = TypeVar("M", bound=Message)
 PATIENCE_S = 20.0
+NEWEST_END = 4  # of EndTxn: from 5 on the epoch is another one afterwards
 TIMEOUT_MS = 900_000  # a story may last longer than a minute, and no transaction may end by itself
 _AGAIN = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -60,14 +61,15 @@ class StoryTransactions:
         self.open.discard(name)
         producer_id, epoch = self._producers[name]
         ended = EndTxnRequest(self.transactional_id(name), producer_id, epoch, committed)
-        await _until(connection, ended, EndTxnResponse)
+        await _until(connection, ended, EndTxnResponse, highest=NEWEST_END)
         # The marker follows a moment after the answer: until then the next transaction cannot begin.
         await _until(
             connection,
             AddOffsetsToTxnRequest(self.transactional_id(name), producer_id, epoch, group),
             AddOffsetsToTxnResponse,
         )
-        await _until(connection, EndTxnRequest(self.transactional_id(name), producer_id, epoch, False), EndTxnResponse)
+        aborted = EndTxnRequest(self.transactional_id(name), producer_id, epoch, False)
+        await _until(connection, aborted, EndTxnResponse, highest=NEWEST_END)
         await self._settled(connection, group)
 
     async def _settled(self, connection: Connection, group: str) -> None:
@@ -82,11 +84,11 @@ class StoryTransactions:
             await asyncio.sleep(0.01)
 
 
-async def _until(connection: Connection, request: Message, answer: type[M]) -> M:
+async def _until(connection: Connection, request: Message, answer: type[M], highest: int | None = None) -> M:
     """Asks again while the coordinator is not ready."""
     end = time.monotonic() + PATIENCE_S
     while True:
-        response = await connection.request(request, answer, PATIENCE_S)
+        response = await connection.request(request, answer, PATIENCE_S, highest=highest)
         code: int = response.error_code  # type: ignore[attr-defined]
         if code not in _AGAIN:
             assert not code, f"{type(request).__name__} was answered with {code}"

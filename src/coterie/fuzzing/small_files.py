@@ -1,4 +1,5 @@
-"""The small files of a data folder as fuzz targets: topics, checkpoints, altered settings, quotas, credentials, producer ids.
+"""The small files of a data folder as fuzz targets: topics, checkpoints, altered settings, quotas, feature levels, credentials,
+producer ids.
 
 What cannot be read is an UnreadableFile, which names the file; checkpoints are reported and done without.
 """
@@ -10,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator
 
 from coterie.broker.checkpoints import CLEANED_OFFSETS, FILE, START_OFFSETS, LogCheckpoints
+from coterie.broker.features import TRANSACTION_VERSION, Features
 from coterie.broker.kept_configs import KeptConfigs
 from coterie.broker.quotas import ClientQuotas
 from coterie.broker.scram_credentials import ScramCredentials
@@ -23,6 +25,7 @@ from coterie.log.findings import UnreadableFile, unreported
 
 _TOPICS = {"t": {"id": "AAAAAAAAQACAAAAAAAAAAQ==", "partitions": 2, "configs": {"cleanup.policy": "compact"}}}
 _OFFSETS = {"starts": {"t-0": 5}, "cleaned": {"t-1": 7}, "closed": {}}
+_LEVELS = {"epoch": 1, "levels": {TRANSACTION_VERSION: 0}}
 _CONFIGS = {"TOPIC": {"t": {"retention.ms": "5"}}, "BROKER": {"": {"log.retention.ms": "7"}}}
 
 
@@ -43,6 +46,7 @@ _READERS: tuple[tuple[str, str, Callable[[MemoryFileSystem], object], bytes], ..
     ("cleaned-offsets", CLEANED_OFFSETS, _checkpoints, b"0\n1\nt 1 7\n"),
     ("configs", "altered-configs.json", KeptConfigs, checked_files.to_json(_CONFIGS)),
     ("quotas", "client_quotas.json", ClientQuotas, checked_files.to_json([])),
+    ("features", "finalized-features.json", Features, checked_files.to_json(_LEVELS)),
     ("scram", "scram_credentials.json", ScramCredentials, checked_files.to_json({})),
     ("producer-ids", "producer_ids", lambda fs: ProducerIds(fs).next_block(), checked_files.to_lines("1000")),
 )

@@ -87,6 +87,8 @@ class ScenarioRun:
             "end": self._end,
             "fail-marker": self._fail_marker,
             "transactions-upkeep": self._transactions_upkeep,
+            "transaction-version": self._transaction_version,
+            "use-epochs": self._use_epochs,
             "owes-sync": self._owes_sync,
             "advance": self._advance,
             "describe": self._describe,
@@ -255,6 +257,14 @@ class ScenarioRun:
 
     def _transactions_upkeep(self, words: list[str], options: dict[str, str]) -> None:
         self.trace += self.transactions.upkeep()
+
+    def _transaction_version(self, words: list[str], options: dict[str, str]) -> None:
+        """`transaction-version 2`: the finalized level."""
+        self.transactions.finalized = int(words[0])
+
+    def _use_epochs(self, words: list[str], options: dict[str, str]) -> None:
+        """`use-epochs p 32766`: the producer has had so many transactions that this is its epoch now."""
+        self.transactions.use_epochs(self._actor(words[0]), int(words[1]))
 
     def _owes_sync(self, words: list[str], options: dict[str, str]) -> None:
         group = self.shard.groups.get(options.get("group", "g"))

@@ -14,11 +14,12 @@ one is about the group's side alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions.machine import TransactionMachine
-from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
-from coterie.coordinator.transactions.steps import Claim, offsets_claim
+from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction, decode_transaction
+from coterie.coordinator.transactions.steps import END_TXN_V2_FROM, TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
 from coterie.laboratory.scenario_requests import RequestActor, plain
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
@@ -40,17 +41,21 @@ class ScenarioTransactions:
         self._next_id = FIRST_PRODUCER_ID
         self._machine: TransactionMachine | None = None
         self.failing_markers = 0
+        self.finalized = 0  # the level of transaction.version
 
     # -- what the machine writes to ---------------------------------------------------------------------------------
 
     def keep(self, transaction: Transaction) -> None:
-        self._states.append((transaction.key(), transaction.value()))
+        self._states.append((transaction.key(), transaction.value(self.finalized)))
 
-    def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
+    def transaction_version(self) -> int:
+        return self.finalized
+
+    def write_marker(self, partition: TopicPartition, prepared: Transaction) -> None:
         if self.failing_markers:
             self.failing_markers -= 1
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-        self._write(producer_id, epoch, committed)
+        self._write(prepared.producer_id, prepared.epoch, prepared.is_commit)
 
     def new_producer_id(self) -> int:
         self._next_id += 1
@@ -60,7 +65,7 @@ class ScenarioTransactions:
 
     def verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
         if self._machine is not None:
-            self._machine.verify(request.transactional_id, offsets_claim(request, version), OFFSETS_PARTITION)
+            verify_or_add(self._machine, request, version, self._now_ms())
 
     def reload(self, shard: Shard) -> None:
         """After a restart, once the shard is loaded: as the broker does it."""
@@ -106,16 +111,42 @@ class ScenarioTransactions:
         return f"{name}: AddOffsetsToTxn {code.name}"
 
     def end(self, actor: RequestActor, name: str, committed: bool, options: dict[str, str]) -> str:
-        """`end p commit`, `end p abort`."""
+        """`end p commit`, `end p abort`; `version=5` bumps the epoch (KIP-890)."""
         machine = self._started()
+        if int(options.get("version", END_VERSION)) >= END_TXN_V2_FROM:
+            try:
+                producer = machine.end_with_bump(*_who(actor, options), committed, self._now_ms())
+            except Refusal as refusal:
+                return f"{name}: EndTxn {refusal.code.name}"
+            if options.get("response") != "lost":
+                actor.producer_id, actor.producer_epoch = producer
+            return f"{name}: EndTxn NONE producer={producer[0]} epoch={producer[1]}"
         code = _code_of(lambda: machine.end(*_who(actor, options), committed, self._now_ms()))
         return f"{name}: EndTxn {code.name}"
+
+    def use_epochs(self, actor: RequestActor, epoch: int) -> None:
+        machine = self._started()
+        state = replace(machine.by_id[actor.transactional_id], epoch=epoch)
+        machine.by_id[actor.transactional_id] = state
+        self.keep(state)
+        actor.producer_epoch = epoch
 
     def upkeep(self) -> list[str]:
         """`transactions-upkeep`: what the broker does every ten seconds."""
         machine = self._started()
         machine.complete_prepared(self._now_ms())
         return [f"aborted: {t.transactional_id}" for t in machine.abort_timed_out(self._now_ms())]
+
+
+def verify_or_add(machine: TransactionMachine, request: TxnOffsetCommitRequest, version: int, now_ms: int) -> None:
+    """As the broker does it before a TxnOffsetCommit. Raises Refusal."""
+    claim = offsets_claim(request, version)
+    if version >= TXN_OFFSET_COMMIT_V2_FROM:
+        machine.add_partitions(
+            request.transactional_id, claim, [OFFSETS_PARTITION], now_ms, transaction_version=BUMPS_FROM
+        )
+    else:
+        machine.verify(request.transactional_id, claim, OFFSETS_PARTITION)
 
 
 def _who(actor: RequestActor, options: dict[str, str]) -> tuple[str, Claim]:

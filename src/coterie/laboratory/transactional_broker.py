@@ -12,8 +12,9 @@ from coterie.coordinator.stored import to_record
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
-from coterie.coordinator.transactions.steps import Claim, offsets_claim
+from coterie.coordinator.transactions.steps import Claim
 from coterie.laboratory.broker_actor import Answer, BrokerActor, Died, Durability
+from coterie.laboratory.scenario_transactions import verify_or_add
 from coterie.laboratory.transaction_checker import OFFSETS_PARTITION, TransactionChecker
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
@@ -38,6 +39,7 @@ class TransactionalBroker(BrokerActor):
     def __init__(self, world: World, config: CoordinatorConfig, durability: Durability) -> None:
         self.checker = TransactionChecker(certain=durability != Durability.LYING)
         self.dies_after_writes = 0
+        self.finalized = 2  # the level of transaction.version
         super().__init__(world, config, {}, durability)
 
     def start(self) -> None:
@@ -51,7 +53,7 @@ class TransactionalBroker(BrokerActor):
         return Shard(self.config, self._verify)
 
     def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
-        self.machine.verify(request.transactional_id, offsets_claim(request, version), OFFSETS_PARTITION)
+        verify_or_add(self.machine, request, version, self.now_ms())
 
     def _recover(self) -> None:
         """In the real broker's order: groups, transactions, what was decided, what belongs to no transaction."""
@@ -72,7 +74,8 @@ class TransactionalBroker(BrokerActor):
         self.failing_appends = 0  # the disk works while it is loaded
         self.machine.complete_prepared(self.now_ms())
         for producer_id, epoch in self.machine.orphans(self.shard.pending_producers(), OFFSETS_PARTITION):
-            self.write_marker(OFFSETS_PARTITION, producer_id, epoch, False)
+            self._before_write()
+            self._write_marker(producer_id, epoch, False)
         self.machine.loaded = True
         self.checker.check(self.shard)
         self._upkeep_later(self.incarnation)
@@ -151,13 +154,19 @@ class TransactionalBroker(BrokerActor):
 
     def keep(self, transaction: Transaction) -> None:
         self._before_write()
-        record = (transaction.updated_ms, transaction.key(), transaction.value(), ())
+        record = (transaction.updated_ms, transaction.key(), transaction.value(self.transaction_version()), ())
         self._transaction_log.append_own(encode_batch([record]), transaction.updated_ms)
         self._durable(self._transaction_log)
         self.checker.kept(transaction)
 
-    def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
+    def transaction_version(self) -> int:
+        return self.finalized
+
+    def write_marker(self, partition: TopicPartition, prepared: Transaction) -> None:
         self._before_write()
+        self._write_marker(prepared.producer_id, prepared.epoch, prepared.is_commit)
+
+    def _write_marker(self, producer_id: int, epoch: int, committed: bool) -> None:
         self.log.append_marker(producer_id, epoch, committed, 0, self.now_ms())
         self._durable(self.log.log)
         self.shard.end_transaction(producer_id, committed, self.now_ms())

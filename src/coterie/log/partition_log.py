@@ -151,15 +151,17 @@ class PartitionLog:
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
 
-    def append(self, data: bytes, now_ms: int, leader_epoch: int = 0, header: BatchHeader | None = None) -> Appended:
-        """Appends a client's batch; ``header`` is its own where it was read before. Raises Refusal with Kafka's code,
-        `RecordsRefused` where it is for single records, or OSError."""
+    def append(
+        self, data: bytes, now_ms: int, leader_epoch: int = 0, header: BatchHeader | None = None, *, anew: bool = False
+    ) -> Appended:
+        """Appends a client's batch; ``header`` is its own where it was read before; ``anew`` as in
+        `Producers.check`. Raises Refusal with Kafka's code, `RecordsRefused` where it is for single records, or OSError."""
         header = checked_header(data, self.config, header)
         batch, header = prepared(data, header, self.config, now_ms)
         if header.size > self.config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
         if header.producer_id >= 0:
-            seen = self.producers.check(header)
+            seen = self.producers.check(header, anew=anew)
             if seen is not None:
                 return Appended(seen.base_offset, seen.last_offset, seen.timestamp, duplicate=True)
         base = self.end_offset
@@ -170,9 +172,10 @@ class PartitionLog:
             self._remember(header, b"")
         return Appended(base, header.last_offset, now_ms if self.config.append_time else -1)
 
-    def append_own(self, data: bytes, now_ms: int) -> Appended:
+    def append_own(self, data: bytes, now_ms: int, *, bumps_epoch: bool = False) -> Appended:
         """Appends one batch that the broker itself made: what it knows to be right is not checked again, and it may
-        be a control batch. Raises Refusal for one that is too large or of a fenced producer, or OSError."""
+        be a control batch; ``bumps_epoch``: the marker of a transaction of version 2. Raises Refusal for one that is too
+        large or of a fenced producer, or OSError."""
         header = read_header(data)
         if header.size > self.config.max_message_bytes:
             raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes")
@@ -181,7 +184,8 @@ class PartitionLog:
         if header.producer_id >= 0:
             self.producers.check_epoch(header)
             if header.is_control:
-                self.producers.check_coordinator(header, coordinator_epoch_of(data, 0, header))
+                is_late = bumps_epoch and header.producer_id in self.transactions.open
+                self.producers.check_marker(header, coordinator_epoch_of(data, 0, header), exceeds_epoch=is_late)
         stamped = bytearray(data)
         base = self.end_offset
         batches_module.stamp(stamped, 0, base, 0)

@@ -19,6 +19,7 @@ from coterie.wire.primitives import WireError
 
 BATCHES_KEPT = 5
 SNAPSHOT_VERSION = 1
+LAST_EPOCH = 2**15 - 1  # no epoch is after it, so that a marker may repeat it
 _MAX_SEQUENCE = 2**31 - 1
 
 
@@ -48,7 +49,7 @@ class ProducerStateEntry:
 
     @property
     def last_sequence(self) -> int:
-        """-1 where only the end of a transaction is known of the epoch."""
+        """-1 where only the end of a transaction is known of the epoch: its numbers begin with 0."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 
@@ -58,10 +59,15 @@ class Producers:
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerStateEntry] = {}
 
-    def check(self, header: BatchHeader) -> SeenBatch | None:
-        """The earlier batch if this one is a duplicate, else None. Raises Refusal for an old epoch or a gap."""
+    def check(self, header: BatchHeader, *, anew: bool = False) -> SeenBatch | None:
+        """The earlier batch if this one is a duplicate, else None. ``anew``: a producer that is not known here has
+        not written before. Raises Refusal for an old epoch or a gap."""
         producer = self.by_id.get(header.producer_id)
         if producer is None:
+            if anew and header.base_sequence != 0:
+                raise Refusal(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with sequence 0"
+                )
             # The batches before may have been deleted by retention, so any sequence is accepted (KIP-360).
             return None
         self.check_epoch(header)
@@ -69,12 +75,10 @@ class Producers:
             if header.base_sequence != 0:
                 raise Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch must begin with sequence 0")
             return None
-        if not producer.batches:  # only the end of a transaction is known of it
-            return None
         for seen in producer.batches:
             if (seen.first_sequence, seen.last_sequence) == (header.base_sequence, header.last_sequence):
                 return seen
-        last = producer.batches[-1].last_sequence
+        last = producer.last_sequence
         if header.base_sequence != (0 if last == _MAX_SEQUENCE else last + 1):
             raise Refusal(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -102,11 +106,17 @@ class Producers:
             )
         )
 
-    def check_coordinator(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """Raises Refusal for the marker of a coordinator that a newer one has replaced."""
+    def check_marker(self, header: BatchHeader, coordinator_epoch: int, *, exceeds_epoch: bool) -> None:
+        """Raises Refusal for the marker of a coordinator that a newer one has replaced, and with
+        ``exceeds_epoch`` for one that is late: the marker of a transaction of version 2 is of the epoch after it, so that
+        what is open under the marker's own epoch is another transaction (KIP-1228)."""
         producer = self.by_id.get(header.producer_id)
-        if producer is not None and coordinator_epoch < producer.coordinator_epoch:
+        if producer is None:
+            return
+        if coordinator_epoch < producer.coordinator_epoch:
             raise Refusal(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+        if exceeds_epoch and header.producer_epoch == producer.epoch < LAST_EPOCH:
+            raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
 
     def ended(self, header: BatchHeader, coordinator_epoch: int) -> None:
         """A transaction's marker: it has no sequence, but a newer epoch in it fences the older."""

@@ -141,7 +141,7 @@ APIS: dict[int, Api] = {
         _api(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
         _api(EndTxnRequest, EndTxnResponse),
         _api(WriteTxnMarkersRequest, WriteTxnMarkersResponse),
-        _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse, "0-4"),
+        _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse),
         _api(DescribeConfigsRequest, DescribeConfigsResponse),
         _api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
         _api(AlterConfigsRequest, AlterConfigsResponse),

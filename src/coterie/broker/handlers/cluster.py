@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.calls import Call
-from coterie.broker.features import FINALIZED_EPOCH, finalized_features, supported_features
+from coterie.broker.features import supported_features
 from coterie.broker.pending import Pending
 from coterie.broker.services import ClusterServices
 from coterie.broker.topic import INTERNAL_TOPICS, Topic, is_legal_name
@@ -54,8 +54,8 @@ def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, ca
         ErrorCode.NONE,
         advertised_versions(),
         supported_features=supported_features(call.api_version),
-        finalized_features_epoch=FINALIZED_EPOCH,
-        finalized_features=finalized_features(),
+        finalized_features_epoch=broker.features.epoch,
+        finalized_features=broker.features.finalized(),
     )
 
 

@@ -1,9 +1,12 @@
-"""UpdateFeatures (KIP-584): levels may be set to what they are, and to nothing else."""
+"""UpdateFeatures (KIP-584): finalized levels are raised and lowered, all of a request or none."""
 
 from __future__ import annotations
 
+import logging
+
 from coterie.broker.calls import Call
-from coterie.broker.features import FeatureUpdate, UpgradeType, check_updates
+from coterie.broker.features import FeatureUpdate, UpgradeType
+from coterie.broker.services import ClusterServices
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -12,14 +15,20 @@ from coterie.wire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
+logger = logging.getLogger(__name__)
 
-def handle_update_features(broker: object, request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
+
+def handle_update_features(
+    broker: ClusterServices, request: UpdateFeaturesRequest, call: Call
+) -> UpdateFeaturesResponse:
+    updates = [FeatureUpdate(u.feature, u.max_version_level, _upgrade_type(u, call)) for u in request.feature_updates]
     try:
-        check_updates(
-            FeatureUpdate(u.feature, u.max_version_level, _upgrade_type(u, call)) for u in request.feature_updates
-        )
+        broker.features.update(updates, validate_only=request.validate_only)
     except Refusal as refusal:
         return UpdateFeaturesResponse(error_code=refusal.code, error_message=refusal.message)
+    except OSError as error:
+        logger.error("the feature levels cannot be written: %s", error)
+        return UpdateFeaturesResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     # Kafka's text of NONE in a result is its name; v2 has no results.
     results = [UpdatableFeatureResult(u.feature, ErrorCode.NONE, "NONE") for u in request.feature_updates]
     return UpdateFeaturesResponse(results=results)

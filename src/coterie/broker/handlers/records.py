@@ -12,7 +12,8 @@ from coterie.broker.flusher import Flusher
 from coterie.broker.pending import Pending
 from coterie.broker.services import RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, Partition
-from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_ADDS_FROM, Claim
+from coterie.coordinator.transactions.state import BUMPS_FROM
+from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
 from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
 from coterie.log.reading import offsets_before
 from coterie.log.validation import RecordsRefused, produced_batch
@@ -149,7 +150,8 @@ class _Produce:
                 return PartitionProduceResponse(data.index, ErrorCode.NONE)
             log = partition.log
             batch, header = produced
-            appended = log.append(batch, self.broker.clock.now_ms(), LEADER_EPOCH, header)
+            anew = header.is_of_a_transaction and self.version >= PRODUCE_V2_FROM
+            appended = log.append(batch, self.broker.clock.now_ms(), LEADER_EPOCH, header, anew=anew)
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
         except OSError as error:
@@ -190,8 +192,8 @@ class _Produce:
         assert transactional_id is not None, "records of a transaction came without its id"
         abortable = self.version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
-        if self.version >= PRODUCE_ADDS_FROM:
-            transactions.add_partitions(transactional_id, claim, [partition])
+        if self.version >= PRODUCE_V2_FROM:
+            transactions.add_partitions(transactional_id, claim, [partition], transaction_version=BUMPS_FROM)
         else:
             transactions.check_produce(transactional_id, claim, partition)
 

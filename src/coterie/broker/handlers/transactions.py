@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from coterie.broker.calls import Call
 from coterie.broker.handlers.groups import submit
@@ -10,7 +12,8 @@ from coterie.broker.handlers.offsets import after_refused
 from coterie.broker.pending import Pending
 from coterie.broker.services import TransactionServices
 from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC
-from coterie.coordinator.transactions.steps import FENCED_FROM, Claim
+from coterie.coordinator.transactions.state import BUMPS_FROM
+from coterie.coordinator.transactions.steps import ADD_PARTITIONS_V2_FROM, END_TXN_V2_FROM, FENCED_FROM, Claim
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -18,7 +21,9 @@ from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
 )
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -76,29 +81,49 @@ def handle_txn_offset_commit(
 def handle_add_partitions_to_txn(
     broker: TransactionServices, request: AddPartitionsToTxnRequest, call: Call
 ) -> AddPartitionsToTxnResponse:
+    """From version 4 on, what one broker asks another: several transactions, each as one of a client's."""
+    if call.api_version < ADD_PARTITIONS_V2_FROM:
+        one = AddPartitionsToTxnTransaction(
+            request.transactional_id, request.producer_id, request.producer_epoch, topics=request.topics
+        )
+        return AddPartitionsToTxnResponse(results_by_topic=_add_partitions(broker, one, call.api_version))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(t.transactional_id, _add_partitions(broker, t, call.api_version))
+            for t in request.transactions
+        ]
+    )
+
+
+def _add_partitions(
+    broker: TransactionServices, asked: AddPartitionsToTxnTransaction, version: int
+) -> list[AddPartitionsToTxnTopicResult]:
     """All or none: where one partition is refused, the others are answered OPERATION_NOT_ATTEMPTED."""
-    wanted = [(t.name, p) for t in request.topics for p in t.partitions]
+    wanted = [(t.name, p) for t in asked.topics for p in t.partitions]
     codes = dict.fromkeys(wanted, ErrorCode.NONE)
+    from_broker = version >= ADD_PARTITIONS_V2_FROM
     for partition in wanted:
-        if partition[0] in INTERNAL_TOPICS:
+        if partition[0] in INTERNAL_TOPICS and not from_broker:
             codes[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif not _exists(broker, partition):
             codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if any(codes.values()):
         codes = {partition: code or ErrorCode.OPERATION_NOT_ATTEMPTED for partition, code in codes.items()}
     else:
-        code = _code_of(
-            lambda: broker.transactions.add_partitions(request.transactional_id, _producer(request, call), wanted)
+        name, claim = asked.transactional_id, Claim(asked.producer_id, asked.producer_epoch, version >= FENCED_FROM)
+        transactions, transaction_version = broker.transactions, BUMPS_FROM if from_broker else 0
+        if asked.verify_only:
+            verifying = replace(claim, returns_abortable=True)
+            codes = {p: _code_of(partial(transactions.check_produce, name, verifying, p)) for p in wanted}
+        else:
+            add = partial(transactions.add_partitions, transaction_version=transaction_version)
+            codes = dict.fromkeys(wanted, _code_of(lambda: add(name, claim, wanted)))
+    return [
+        AddPartitionsToTxnTopicResult(
+            t.name, [AddPartitionsToTxnPartitionResult(p, codes[t.name, p]) for p in t.partitions]
         )
-        codes = dict.fromkeys(wanted, code)
-    return AddPartitionsToTxnResponse(
-        results_by_topic=[
-            AddPartitionsToTxnTopicResult(
-                t.name, [AddPartitionsToTxnPartitionResult(p, codes[t.name, p]) for p in t.partitions]
-            )
-            for t in request.topics
-        ]
-    )
+        for t in asked.topics
+    ]
 
 
 def _exists(broker: TransactionServices, partition: tuple[str, int]) -> bool:
@@ -109,7 +134,7 @@ def _exists(broker: TransactionServices, partition: tuple[str, int]) -> bool:
     return True
 
 
-def _producer(request: AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | EndTxnRequest, call: Call) -> Claim:
+def _producer(request: AddOffsetsToTxnRequest | EndTxnRequest, call: Call) -> Claim:
     return Claim(request.producer_id, request.producer_epoch, call.api_version >= FENCED_FROM)
 
 
@@ -131,9 +156,15 @@ def handle_add_offsets_to_txn(
 
 
 def handle_end_txn(broker: TransactionServices, request: EndTxnRequest, call: Call) -> EndTxnResponse:
-    claim = _producer(request, call)
-    code = _code_of(lambda: broker.transactions.end(request.transactional_id, claim, request.committed))
-    return EndTxnResponse(error_code=code)
+    claim, transactions = _producer(request, call), broker.transactions
+    try:
+        if call.api_version < END_TXN_V2_FROM:
+            transactions.end(request.transactional_id, claim, request.committed)
+            return EndTxnResponse()
+        producer_id, epoch = transactions.end_with_bump(request.transactional_id, claim, request.committed)
+        return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
+    except Refusal as refusal:
+        return EndTxnResponse(error_code=refusal.code)
 
 
 def handle_write_txn_markers(

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from coterie.coordinator.transactions.state import OPEN, PREPARED, Status, TopicPartition, Transaction
+from coterie.coordinator.transactions.bumping import bumped, is_retry, prepare_end_with_bump
+from coterie.coordinator.transactions.state import BUMPS_FROM, OPEN, PREPARED, Status, TopicPartition, Transaction
 from coterie.coordinator.transactions.steps import (
     Claim,
     add_partitions,
@@ -33,10 +34,13 @@ NO_PRODUCER = (-1, -1)
 class TransactionLog(Protocol):
     """The logs that a coordinator writes to. Each method raises Refusal where the write fails."""
 
+    def transaction_version(self) -> int:
+        """The finalized level of the feature transaction.version."""
+
     def keep(self, transaction: Transaction) -> None:
         """Appends a state to `__transaction_state`."""
 
-    def write_marker(self, partition: TopicPartition, producer_id: int, epoch: int, committed: bool) -> None:
+    def write_marker(self, partition: TopicPartition, prepared: Transaction) -> None:
         """Appends the end of a transaction to a partition; a deleted partition needs none."""
 
     def new_producer_id(self) -> int:
@@ -77,21 +81,33 @@ class TransactionMachine:
         known = self._known(transactional_id, now_ms)
         if known is not None and known.status == Status.ONGOING:
             check_claimed_id(known, claimed)
-            known = self._end(fence(known, now_ms), now_ms)
+            known = self._end(self._fenced(known, now_ms), now_ms)
             if known.status in PREPARED:
                 raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         taken = init_producer(known, transactional_id, timeout_ms, claimed, self._log.new_producer_id, now_ms)
         self._keep(taken)
         return taken
 
+    def _fenced(self, transaction: Transaction, now_ms: int) -> Transaction:
+        """Of an open transaction, whichever its producer's version: aborted as the finalized level demands."""
+        if self._log.transaction_version() >= BUMPS_FROM:
+            return bumped(transaction, Status.PREPARE_ABORT, self._log.new_producer_id, now_ms)
+        return fence(transaction, now_ms)
+
     def add_partitions(
-        self, transactional_id: str, claim: Claim, partitions: Iterable[TopicPartition], now_ms: int
+        self,
+        transactional_id: str,
+        claim: Claim,
+        partitions: Iterable[TopicPartition],
+        now_ms: int,
+        *,
+        transaction_version: int = 0,
     ) -> None:
-        """Raises Refusal."""
+        """``transaction_version``: 2 where the records themselves, or the offsets, add their partition. Raises Refusal."""
         known = self._of(transactional_id, claim, now_ms)
         wanted = frozenset(partitions)
         if known.status != Status.ONGOING or not wanted <= known.partitions:
-            self._keep(add_partitions(known, wanted, now_ms))
+            self._keep(add_partitions(known, wanted, transaction_version, now_ms))
 
     def verify(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
         """Whether the producer's transaction is ongoing and has the partition (KIP-890). Raises Refusal: 49 for an unknown
@@ -102,6 +118,16 @@ class TransactionMachine:
         if known.status != Status.ONGOING or partition not in known.partitions:
             code = ErrorCode.TRANSACTION_ABORTABLE if claim.returns_abortable else ErrorCode.INVALID_TXN_STATE
             raise Refusal(code, "the partition was not added to the transaction")
+
+    def end_with_bump(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> tuple[int, int]:
+        """The producer id and epoch of the producer's next transaction (KIP-890). Raises Refusal."""
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        is_retry(self._get(transactional_id), claim)
+        known = self._known(transactional_id, now_ms)
+        assert known is not None, "it was there before its completion"
+        prepared = prepare_end_with_bump(known, claim, committed, self._log.new_producer_id, now_ms)
+        return (known if prepared is known else self._end(prepared, now_ms)).next_producer()
 
     def end(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> None:
         """Raises Refusal."""
@@ -126,7 +152,7 @@ class TransactionMachine:
         aborted = []
         for transaction in [t for t in self.by_id.values() if timed_out(t, now_ms)]:
             with suppress(Refusal):  # of a disk that fails: the next time, then
-                self._end(fence(transaction, now_ms), now_ms)
+                self._end(self._fenced(transaction, now_ms), now_ms)
                 aborted.append(transaction)
         return aborted
 
@@ -141,8 +167,8 @@ class TransactionMachine:
         producers = list(pending)
         if not producers:
             return []
-        here = {(t.producer_id, t.epoch) for t in self.by_id.values() if t.status in OPEN and partition in t.partitions}
-        return [producer for producer in producers if producer not in here]
+        here = {t.producer_id: t for t in self.by_id.values() if t.status in OPEN and partition in t.partitions}
+        return [p for p in producers if p[0] not in here or p[1] not in here[p[0]].record_epochs()]
 
     # -- states ---------------------------------------------------------------------------------------------------
 
@@ -177,10 +203,9 @@ class TransactionMachine:
         return self._complete(prepared, now_ms)
 
     def _complete(self, prepared: Transaction, now_ms: int) -> Transaction:
-        committed = prepared.status == Status.PREPARE_COMMIT
         try:
             for partition in sorted(prepared.partitions):
-                self._log.write_marker(partition, prepared.producer_id, prepared.epoch, committed)
+                self._log.write_marker(partition, prepared)
             done = complete(prepared, now_ms)
             self._keep(done)
         except Refusal:

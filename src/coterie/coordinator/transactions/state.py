@@ -9,7 +9,9 @@ from enum import IntEnum
 from coterie.wire.messages.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 TopicPartition = tuple[str, int]
-_VERSION = struct.pack(">h", 0)
+_VERSION = struct.Struct(">h")
+_KEY_VERSION = 0
+BUMPS_FROM = 2  # the transaction.version in which the end of each transaction bumps the epoch (KIP-890)
 
 
 class Status(IntEnum):
@@ -30,8 +32,10 @@ OPEN = frozenset({Status.ONGOING, *PREPARED})  # its partitions hold records tha
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Times in ms since 1970; ``started_ms`` -1 before the first. ``last_producer_id`` and ``last_epoch``: what the producer
-    had before its own InitProducerId gave it these, -1 where another one took over; kept in memory only, as in Kafka."""
+    """Times in ms since 1970; ``started_ms`` -1 before the first. ``last_epoch``: what the producer had before its own
+    InitProducerId or EndTxn gave it this one, -1 where another one took over; kept in memory only, as in Kafka.
+    ``previous_producer_id``: that of the state before. ``next_producer_id``: the one that follows when the markers are
+    written, -1 where it stays. ``client_transaction_version``: 2 where the epoch is bumped at the end, else 0."""
 
     transactional_id: str
     producer_id: int
@@ -41,16 +45,33 @@ class Transaction:
     partitions: frozenset[TopicPartition] = frozenset()
     updated_ms: int = -1
     started_ms: int = -1
-    last_producer_id: int = -1
     last_epoch: int = -1
+    previous_producer_id: int = -1
+    next_producer_id: int = -1
+    client_transaction_version: int = 0
+
+    @property
+    def is_commit(self) -> bool:
+        """Of a prepared transaction: how it ends."""
+        return self.status == Status.PREPARE_COMMIT
+
+    def next_producer(self) -> tuple[int, int]:
+        """The producer id and epoch of the transaction after a prepared or completed one."""
+        return (self.producer_id, self.epoch) if self.next_producer_id < 0 else (self.next_producer_id, 0)
+
+    def record_epochs(self) -> range:
+        """The epochs under which records of this transaction may stand in a log: a prepared one may have bumped its own."""
+        return range(self.epoch - (self.status in PREPARED), self.epoch + 1)
 
     def key(self) -> bytes:
-        return _VERSION + TransactionLogKey(self.transactional_id).encode(0)
+        return _VERSION.pack(_KEY_VERSION) + TransactionLogKey(self.transactional_id).encode(_KEY_VERSION)
 
-    def value(self) -> bytes:
+    def value(self, transaction_version: int) -> bytes:
+        """``transaction_version``: the finalized level, which decides the record's version (TransactionLog.valueToBytes)."""
         topics: dict[str, PartitionsSchema] = {}
         for topic, partition in sorted(self.partitions):
             topics.setdefault(topic, PartitionsSchema(topic)).partition_ids.append(partition)
+        version = min(transaction_version, 1)
         message = TransactionLogValue(
             self.producer_id,
             self.epoch,
@@ -59,15 +80,21 @@ class Transaction:
             None if self.status == Status.EMPTY else list(topics.values()),
             self.updated_ms,
             self.started_ms,
+            self.previous_producer_id,
+            self.next_producer_id,
+            self.client_transaction_version,
         )
-        return _VERSION + message.encode(0)
+        return _VERSION.pack(version) + message.encode(version)
 
 
 def decode_transaction(key: bytes, value: bytes) -> Transaction:
     """Raises WireError or ValueError for what is neither ours nor Kafka's."""
-    stored = TransactionLogValue.decode(value, 0, 2)
+    version = int.from_bytes(value[: _VERSION.size], "big")
+    if version not in TransactionLogValue.versions:
+        raise ValueError(f"a state of version {version}, which is not known")
+    stored = TransactionLogValue.decode(value, version, _VERSION.size)
     return Transaction(
-        TransactionLogKey.decode(key, 0, 2).transactional_id,
+        TransactionLogKey.decode(key, _KEY_VERSION, _VERSION.size).transactional_id,
         stored.producer_id,
         stored.producer_epoch,
         stored.transaction_timeout_ms,
@@ -75,4 +102,7 @@ def decode_transaction(key: bytes, value: bytes) -> Transaction:
         frozenset((t.topic, p) for t in stored.transaction_partitions or () for p in t.partition_ids),
         stored.transaction_last_update_timestamp_ms,
         stored.transaction_start_timestamp_ms,
+        previous_producer_id=stored.previous_producer_id,
+        next_producer_id=stored.next_producer_id,
+        client_transaction_version=stored.client_transaction_version,
     )

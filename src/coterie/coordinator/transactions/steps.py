@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from coterie.coordinator.transactions.state import OPEN, PREPARED, Status, TopicPartition, Transaction
+from coterie.coordinator.transactions.state import BUMPS_FROM, OPEN, PREPARED, Status, TopicPartition, Transaction
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-MAX_EPOCH = 2**15 - 2  # the last is kept for fencing
+MAX_EPOCH = 2**15 - 2  # the last that a producer gets; the one after it is kept for markers
 PRODUCE_ABORTABLE_FROM, TXN_OFFSET_COMMIT_ABORTABLE_FROM = 11, 4  # from here on TRANSACTION_ABORTABLE (KIP-890)
-PRODUCE_ADDS_FROM = 12  # from here on a Produce adds its partition to the transaction (KIP-890, second part)
+# From here on a request is of transactions of version 2 (KIP-890, second part): it adds its partition, or bumps the epoch.
+PRODUCE_V2_FROM, TXN_OFFSET_COMMIT_V2_FROM, END_TXN_V2_FROM, ADD_PARTITIONS_V2_FROM = 12, 5, 5, 4
 FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn answer PRODUCER_FENCED
 
 
@@ -41,14 +43,26 @@ def check_producer(transaction: Transaction | None, claim: Claim) -> Transaction
     return transaction
 
 
-def add_partitions(transaction: Transaction, partitions: Iterable[TopicPartition], now_ms: int) -> Transaction:
-    """The transaction begins with its first partition. Raises Refusal while another comes to its end."""
+def moved(transaction: Transaction, now_ms: int, **changes: Any) -> Transaction:
+    """The next state; each remembers the producer id of the one before (TransactionMetadata.prepareTransitionTo)."""
+    return replace(transaction, updated_ms=now_ms, previous_producer_id=transaction.producer_id, **changes)
+
+
+def add_partitions(
+    transaction: Transaction, partitions: Iterable[TopicPartition], transaction_version: int, now_ms: int
+) -> Transaction:
+    """The transaction begins with its first partition. ``transaction_version`` that of the request. Raises Refusal while
+    another comes to its end."""
     if transaction.status in PREPARED:
         raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if transaction.status == Status.ONGOING:
-        return replace(transaction, partitions=transaction.partitions | set(partitions), updated_ms=now_ms)
-    return replace(
-        transaction, status=Status.ONGOING, partitions=frozenset(partitions), updated_ms=now_ms, started_ms=now_ms
+    begins = transaction.status != Status.ONGOING
+    return moved(
+        transaction,
+        now_ms,
+        status=Status.ONGOING,
+        partitions=transaction.partitions | set(partitions),
+        started_ms=now_ms if begins else transaction.started_ms,
+        client_transaction_version=transaction_version,
     )
 
 
@@ -62,19 +76,27 @@ def prepare_end(transaction: Transaction, committed: bool, now_ms: int) -> Trans
         raise Refusal(code)
     if transaction.status != Status.ONGOING:
         raise Refusal(ErrorCode.INVALID_TXN_STATE)
-    return replace(transaction, status=wanted, updated_ms=now_ms)
+    return moved(transaction, now_ms, status=wanted, client_transaction_version=0)
 
 
 def complete(prepared: Transaction, now_ms: int) -> Transaction:
-    """The markers are written."""
-    return replace(prepared, status=PREPARED[prepared.status], partitions=frozenset(), updated_ms=now_ms)
+    """The markers are written; a producer id without epochs gives way to the next."""
+    done = moved(prepared, now_ms, status=PREPARED[prepared.status], partitions=frozenset(), next_producer_id=-1)
+    if prepared.client_transaction_version >= BUMPS_FROM and prepared.next_producer_id >= 0:
+        return replace(done, producer_id=prepared.next_producer_id, epoch=0)
+    return done
 
 
 def fence(transaction: Transaction, now_ms: int) -> Transaction:
-    """Aborts an open transaction under the next epoch, so that its producer can do no more."""
+    """Aborts an open transaction of version 0 or 1 under the next epoch, so that its producer can do no more."""
     epoch = min(transaction.epoch + 1, MAX_EPOCH + 1)
-    return replace(
-        transaction, epoch=epoch, last_epoch=transaction.epoch, status=Status.PREPARE_ABORT, updated_ms=now_ms
+    return moved(
+        transaction,
+        now_ms,
+        epoch=epoch,
+        last_epoch=transaction.epoch,
+        status=Status.PREPARE_ABORT,
+        client_transaction_version=0,
     )
 
 
@@ -89,14 +111,16 @@ def init_producer(
     """The producer that now has the transactional id (KIP-360; Kafka's prepareInitProducerIdTransit). ``claimed``: the
     producer id and epoch of its request; a repeated request gets the response of the first. Raises Refusal."""
     if transaction is None:
-        return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
+        producer_id = new_producer_id()
+        return Transaction(
+            transactional_id, producer_id, 0, timeout_ms, updated_ms=now_ms, previous_producer_id=producer_id
+        )
     check_claimed_id(transaction, claimed)
     assert transaction.status not in OPEN, "what is open was ended before"
-    fresh = replace(transaction, status=Status.EMPTY, timeout_ms=timeout_ms, started_ms=-1, updated_ms=now_ms)
+    fresh = moved(transaction, now_ms, status=Status.EMPTY, timeout_ms=timeout_ms, started_ms=-1)
     if transaction.epoch >= MAX_EPOCH and (claimed is None or claimed[1] == transaction.epoch):
-        last = (-1, -1) if claimed is None else (transaction.producer_id, transaction.epoch)
-        new_id = new_producer_id()
-        return replace(fresh, producer_id=new_id, epoch=0, last_producer_id=last[0], last_epoch=last[1])
+        last_epoch = -1 if claimed is None else transaction.epoch
+        return replace(fresh, producer_id=new_producer_id(), epoch=0, last_epoch=last_epoch)
     if claimed is None:
         return replace(fresh, epoch=transaction.epoch + 1, last_epoch=-1)
     if claimed[1] == transaction.epoch:
@@ -110,7 +134,7 @@ def check_claimed_id(transaction: Transaction, claimed: tuple[int, int] | None) 
     """Raises Refusal for a producer id that the transactional id neither has nor gave up for want of epochs."""
     if claimed is None or claimed[0] == transaction.producer_id:
         return
-    if claimed[0] != transaction.last_producer_id or claimed[1] < MAX_EPOCH:
+    if claimed[0] != transaction.previous_producer_id or claimed[1] < MAX_EPOCH:
         raise Refusal(ErrorCode.PRODUCER_FENCED)
 
 

@@ -1,10 +1,22 @@
 """AddPartitionsToTxn (key 24): a producer tells the coordinator which partitions its transaction will write to (KIP-98).
-v3 flexible; from v4 on only brokers ask, for several transactions at once (KIP-890).
+v3 flexible; from v4 on only brokers ask, for several transactions at once, or verify only; v5 new error codes (KIP-890).
 """
 
 from __future__ import annotations
 
-from coterie.wire.declaration import Message, Struct, array, field, int16, int32, int64, message, string, struct
+from coterie.wire.declaration import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    field,
+    int16,
+    int32,
+    int64,
+    message,
+    string,
+    struct,
+)
 
 
 @struct
@@ -13,12 +25,24 @@ class AddPartitionsToTxnTopic(Struct):
     partitions: list[int] = field(array(int32))
 
 
-@message(api_key=24, versions="0-3", flexible="3+")
-class AddPartitionsToTxnRequest(Message):
+@struct
+class AddPartitionsToTxnTransaction(Struct):
     transactional_id: str = field(string)
     producer_id: int = field(int64)
     producer_epoch: int = field(int16)
+    verify_only: bool = field(boolean)
     topics: list[AddPartitionsToTxnTopic] = field(array(AddPartitionsToTxnTopic))
+
+
+@message(api_key=24, versions="0-5", flexible="3+")
+class AddPartitionsToTxnRequest(Message):
+    """``transactions`` stands alone from version 4 on, and the others before it."""
+
+    transactional_id: str = field(string, "0-3")
+    producer_id: int = field(int64, "0-3")
+    producer_epoch: int = field(int16, "0-3")
+    topics: list[AddPartitionsToTxnTopic] = field(array(AddPartitionsToTxnTopic), "0-3")
+    transactions: list[AddPartitionsToTxnTransaction] = field(array(AddPartitionsToTxnTransaction), "4+")
 
 
 @struct
@@ -33,7 +57,15 @@ class AddPartitionsToTxnTopicResult(Struct):
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(array(AddPartitionsToTxnPartitionResult))
 
 
-@message(api_key=24, versions="0-3", flexible="3+")
+@struct
+class AddPartitionsToTxnResult(Struct):
+    transactional_id: str = field(string)
+    topic_results: list[AddPartitionsToTxnTopicResult] = field(array(AddPartitionsToTxnTopicResult))
+
+
+@message(api_key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Message):
     throttle_time_ms: int = field(int32)
-    results_by_topic: list[AddPartitionsToTxnTopicResult] = field(array(AddPartitionsToTxnTopicResult))
+    results_by_topic: list[AddPartitionsToTxnTopicResult] = field(array(AddPartitionsToTxnTopicResult), "0-3")
+    error_code: int = field(int16, "4+")
+    results_by_transaction: list[AddPartitionsToTxnResult] = field(array(AddPartitionsToTxnResult), "4+")

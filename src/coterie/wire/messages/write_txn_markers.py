@@ -1,4 +1,6 @@
-"""WriteTxnMarkers (key 27): the end of a transaction, written into each partition that it touched (KIP-98). v1 flexible."""
+"""WriteTxnMarkers (key 27): the end of a transaction, written into each partition that it touched (KIP-98). v1 flexible, v2
+the transaction version (KIP-1228).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from coterie.wire.declaration import (
     array,
     boolean,
     field,
+    int8,
     int16,
     int32,
     int64,
@@ -30,9 +33,10 @@ class WritableTxnMarker(Struct):
     transaction_result: bool = field(boolean)
     topics: list[WritableTxnMarkerTopic] = field(array(WritableTxnMarkerTopic))
     coordinator_epoch: int = field(int32)
+    transaction_version: int = field(int8, "2+")
 
 
-@message(api_key=27, versions="0-1", flexible="1+")
+@message(api_key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersRequest(Message):
     markers: list[WritableTxnMarker] = field(array(WritableTxnMarker))
 
@@ -55,6 +59,6 @@ class WritableTxnMarkerResult(Struct):
     topics: list[WritableTxnMarkerTopicResult] = field(array(WritableTxnMarkerTopicResult))
 
 
-@message(api_key=27, versions="0-1", flexible="1+")
+@message(api_key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
     markers: list[WritableTxnMarkerResult] = field(array(WritableTxnMarkerResult))
