@@ -136,3 +136,27 @@ def test_assign_waits_for_an_unreachable_leader_no_longer_than_request_timeout_m
             assert [r.value for r in polled["t", 0]] == [b"first"]
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("in_group", [True, False])
+def test_a_close_ends_the_fetch_session(broker: LocalBroker, in_group: bool) -> None:
+    """[testFetcherCloseClosesFetchSessionsInBroker] The broker keeps no session of a consumer that is gone, also where a fetch
+    of its waits for records."""
+    sessions = broker.broker.fetch_sessions
+
+    async def story() -> None:
+        consumer = member(broker, **QUICK)
+        if in_group:
+            consumer.subscribe(["t"])
+        else:
+            await consumer.assign([("t", 0)])
+        while not await consumer.poll(50):
+            pass
+        await consumer.poll(50)
+        assert len(sessions) == 1
+        before_s = time.monotonic()
+        await consumer.close()
+        assert time.monotonic() - before_s < CLOSE_S
+        await until(lambda: len(sessions) == 0)
+
+    asyncio.run(story())

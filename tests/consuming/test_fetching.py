@@ -360,3 +360,25 @@ def test_a_request_that_fails_as_a_whole_means_what_its_code_means_for_a_partiti
     response = FetchResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     driven.machine.answered(driven.sent(), response, driven.now_ms, 0.0)
     assert driven.failure() == PartitionFailed(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def test_a_close_ends_the_sessions_that_there_are() -> None:
+    """[testFetcherCloseClosesFetchSessionsInBroker]"""
+    driven = Driven({T0: 0, T1: 0})
+    first, second = driven.effects()
+    assert isinstance(first, SendFetch)
+    assert isinstance(second, SendFetch)
+    driven.respond(first)
+    assert len(driven.cluster.sessions[first.node_id]) == 1
+    (sent,) = driven.machine.close()
+    assert sent.node_id == first.node_id, "the other broker has not given a session yet"
+    assert (sent.request.session_epoch, sent.request.topics) == (-1, [])
+    driven.cluster.fetch(sent.node_id, sent.request)
+    assert len(driven.cluster.sessions[first.node_id]) == 0
+    assert driven.machine.close() == []
+
+
+def test_without_sessions_a_close_sends_nothing() -> None:
+    driven = Driven({T0: 0}, incremental=False)
+    driven.respond(driven.sent())
+    assert driven.machine.close() == []

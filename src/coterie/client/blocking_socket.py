@@ -7,12 +7,15 @@ import socket
 import ssl
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client.connection import MAX_ANSWER_BYTES, UNREACHABLE, answer_type, not_opened
 from coterie.client.errors import KafkaError
 from coterie.client.handshake import Handshake, VersionTable, encoded
 from coterie.client.security import PLAINTEXT, Security
+from coterie.cluster_metadata import Address
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response
@@ -126,3 +129,40 @@ class BrokerSocket:
 
     def close(self) -> None:
         self._socket.close()
+
+
+@dataclass(slots=True)
+class Sockets:
+    """Connections by address, opened when they are first used."""
+
+    open_socket: Callable[[Address], BrokerSocket]
+    opened: dict[Address, BrokerSocket] = field(default_factory=dict)
+
+    def at(self, address: Address) -> BrokerSocket:
+        """Raises KafkaError where no broker answers there."""
+        if address not in self.opened:
+            self.opened[address] = self.open_socket(address)
+        return self.opened[address]
+
+    def any(self, addresses: Iterable[Address]) -> BrokerSocket:
+        """The first of these, at least one, where a broker answers. Raises KafkaError where none does."""
+        failed: KafkaError | None = None
+        for address in addresses:
+            try:
+                return self.at(address)
+            except KafkaError as error:
+                failed = error
+        assert failed is not None, "there is no address"
+        raise failed
+
+    def forget(self, address: Address | None) -> None:
+        """After a fault, or with a response still to come."""
+        socket = None if address is None else self.opened.pop(address, None)
+        if socket is not None:
+            socket.close()
+
+    def close(self) -> None:
+        """All of them; the next use opens a new one."""
+        for socket in self.opened.values():
+            socket.close()
+        self.opened.clear()

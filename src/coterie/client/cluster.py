@@ -72,6 +72,11 @@ class Cluster:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text)
         return await self._open((node_id, purpose), address)
 
+    def open_connection(self, node_id: int, purpose: str) -> Connection | None:
+        """The connection to a broker, if it is open."""
+        connection = self._connections.get((node_id, purpose))
+        return None if connection is None or connection.closed else connection
+
     async def _open(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
         """Callers that need the same connection wait for one attempt, and share how it ends."""
         connection = self._connections.get(key)

@@ -156,6 +156,11 @@ class Connection(asyncio.Protocol):
         assert self.versions is not None
         return self.versions.serves(request)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a response is still to come."""
+        return any(not future.done() for future in self._waiting.values())
+
     def version_of(self, request: type[Message]) -> int:
         """The version in which such a request goes out. Raises KafkaError UNSUPPORTED_VERSION."""
         assert self.versions is not None

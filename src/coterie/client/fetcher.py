@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -10,6 +11,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from coterie.client.cluster import Cluster
+from coterie.client.connection import Connection
 from coterie.client.errors import (
     CorruptBatchError,
     KafkaError,
@@ -228,14 +230,33 @@ class Fetcher:
         self.wake()
 
     async def close(self, timeout_s: float) -> None:
-        """Ends the tasks, and waits for that no longer than so."""
+        """Ends the tasks and the fetch sessions, and waits for that no longer than so."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        closing = [self._close_session(sent, timeout_s / 2) for sent in self.machine.close()]
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=timeout_s)
+        ending = [*self._tasks, *map(asyncio.ensure_future, closing)]
+        if ending:
+            await asyncio.wait(ending, timeout=timeout_s)
+
+    def _close_session(self, sent: SendFetch, timeout_s: float) -> Coroutine[Any, Any, None]:
+        """On the coordinator's connection where there is one: on the other a fetch may wait for fetch.max.wait.ms, and then the
+        response is not awaited."""
+        connection = self._cluster.open_connection(sent.node_id, "coordinator")
+        if connection is None:
+            connection = self._cluster.open_connection(sent.node_id, "data")
+            if connection is not None and connection.is_waiting:
+                timeout_s = 0
+        return self._send_last(sent, connection, timeout_s)
+
+    async def _send_last(self, sent: SendFetch, connection: Connection | None, timeout_s: float) -> None:
+        if connection is None:
+            return
+        with contextlib.suppress(KafkaError, TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await connection.request(sent.request, FetchResponse, self._cluster.timeout_s, highest=NAMES_UP_TO)
 
 
 def _error_of(partition: TopicPartition, damage: Unreadable) -> KafkaError:

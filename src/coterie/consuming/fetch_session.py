@@ -74,6 +74,14 @@ class FetchSession:
         """Whether the broker does not know the session, or not in this epoch (FetchSessionHandler.handleResponse)."""
         return code in _LOST
 
+    def close(self, request: FetchRequest) -> bool:
+        """Makes the request the one that ends the session (FetchMetadata.FINAL_EPOCH); False where there is none."""
+        if not self._id:
+            return False
+        request.session_id, request.session_epoch = self._id, NO_SESSION_EPOCH
+        self.reset()
+        return True
+
     def reset(self) -> None:
         """After a lost connection: the next request begins a new session."""
         self._id, self._epoch, self._known = 0, self._first_epoch, {}

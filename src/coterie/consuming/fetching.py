@@ -146,18 +146,27 @@ class Fetching(AssignedPositions):
         return node
 
     def _fetch(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendFetch:
-        node, config = self._node(node_id), self.config
-        request = FetchRequest(
+        node, config, request = self._node(node_id), self.config, self._request()
+        wanted = {tp: (p.fetch_offset, self._known.leader_epoch(*tp)) for tp, p in positions.items()}
+        node.session.fill(request, wanted, config.max_partition_bytes)
+        node.in_flight = SendFetch(node_id, request, positions, wanted)
+        return node.in_flight
+
+    def _request(self) -> FetchRequest:
+        config = self.config
+        return FetchRequest(
             max_wait_ms=config.max_wait_ms,
             min_bytes=config.min_bytes,
             max_bytes=config.max_bytes,
             isolation_level=int(config.committed_only),
             rack_id=config.rack_id,
         )
-        wanted = {tp: (p.fetch_offset, self._known.leader_epoch(*tp)) for tp, p in positions.items()}
-        node.session.fill(request, wanted, config.max_partition_bytes)
-        node.in_flight = SendFetch(node_id, request, positions, wanted)
-        return node.in_flight
+
+    def close(self) -> list[SendFetch]:
+        """The requests that end the sessions with the brokers (AbstractFetch.maybeCloseFetchSessions): the last ones, whose
+        responses mean nothing any more."""
+        requests = [(node_id, node.session, self._request()) for node_id, node in self._nodes.items()]
+        return [SendFetch(node_id, request, {}, {}) for node_id, session, request in requests if session.close(request)]
 
     def _await_validation(self) -> None:
         """The metadata is new (OffsetFetcher.validatePositionsOnMetadataChange)."""

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import CorruptBatchError, OffsetOutOfRangeError
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import Address
 from coterie.consuming.position import Stored
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.range_reader import RangeReader, Sockets
+from coterie.pipeline.range_reader import RangeReader
 from coterie.pipeline.topics import DataLossError
 from coterie.records.columnar import Columns, columns_of
 

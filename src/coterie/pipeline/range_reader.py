@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
-from coterie.client.blocking_socket import Awaited, BrokerSocket
+from coterie.client.blocking_socket import Awaited, Sockets
 from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
-from coterie.cluster_metadata import Address, ClusterMetadata
+from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import FetchConfig, Fetching
 from coterie.consuming.offset_lookup import SendListOffsets
@@ -27,27 +26,6 @@ from coterie.wire.messages.fetch import FetchResponse
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 
 FETCH_BYTES = 8 * 1024 * 1024
-
-
-@dataclass(slots=True)
-class Sockets:
-    """Connections by address, opened when they are first used. Workers are reused, one task at a time: so are their
-    connections."""
-
-    open_socket: Callable[[Address], BrokerSocket]
-    opened: dict[Address, BrokerSocket] = field(default_factory=dict)
-
-    def at(self, address: Address) -> BrokerSocket:
-        """Raises KafkaError where no broker answers there."""
-        if address not in self.opened:
-            self.opened[address] = self.open_socket(address)
-        return self.opened[address]
-
-    def forget(self, address: Address | None) -> None:
-        """After a fault, or with a response still to come."""
-        socket = None if address is None else self.opened.pop(address, None)
-        if socket is not None:
-            socket.close()
 
 
 class RangeReader:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import KafkaError, check
 from coterie.client.offsets import check_committed, check_stable
 from coterie.client.retrying import Retrying
@@ -67,8 +67,8 @@ class TopicReader:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._settings = options.settings()
-        self._security = self._settings.security()
-        self._sockets: dict[tuple[str, int], BrokerSocket] = {}
+        security = self._settings.security()
+        self._sockets = Sockets(lambda at: BrokerSocket(*at, client_id=CLIENT_ID, security=security))
         self._known = ClusterMetadata(self._settings.metadata_max_age_ms)
 
     def lost(self, what: str) -> None:
@@ -80,25 +80,12 @@ class TopicReader:
 
     def _socket(self, address: Address | None = None) -> BrokerSocket:
         if address is not None:
-            return self._connected(address)
-        failed: KafkaError | None = None
-        for where in self._known.addresses(self._settings.bootstrap()):
-            try:
-                return self._connected(where)
-            except KafkaError as error:
-                failed = error
-        assert failed is not None
-        raise failed
-
-    def _connected(self, where: tuple[str, int]) -> BrokerSocket:
-        if where not in self._sockets:
-            self._sockets[where] = BrokerSocket(*where, client_id=CLIENT_ID, security=self._security)
-        return self._sockets[where]
+            return self._sockets.at(address)
+        return self._sockets.any(self._known.addresses(self._settings.bootstrap()))
 
     def close(self) -> None:
-        for socket in self._sockets.values():
-            socket.close()
-        self._sockets.clear()
+        """Ends the connections; the next use opens new ones."""
+        self._sockets.close()
 
     def _patiently(self, work: Callable[[], R]) -> R:
         return patiently(self._settings, work, self._forget, final=_MISSING)
