@@ -163,6 +163,6 @@ class Sockets:
 
     def close(self) -> None:
         """All of them; the next use opens a new one."""
-        for socket in self.opened.values():
-            socket.close()
+        for opened in self.opened.values():
+            opened.close()
         self.opened.clear()
