@@ -30,6 +30,7 @@ WORK_AT_ONCE = {
     "pipeline soak": "kills processes for ten minutes",
     "wire": "prints the APIs; the test runs it",
 }
+ANY_INTEGER = {"seed", "first"}  # a seed may be negative
 # The first word of a help text: a verb.
 VERBS = frozenset(
     """Add Check Compare Copy Count Create Delete Explain Export Feed Kill List Make Measure Move Print Read
@@ -118,6 +119,18 @@ def test_help_begins_with_a_verb_and_explains_every_option(words: tuple[str, ...
     assert not [option.name for option in options(EVERY[words]) if not option.help]
 
 
+@each_group
+def test_the_list_of_commands_shows_each_sentence_whole(words: tuple[str, ...]) -> None:
+    commands = ended(*words, "--help").output.partition("Commands:")[2].partition("\n\n")[0]
+    assert commands
+    assert not re.findall(r".*\.\.\.$", commands, re.M)
+
+
+@each_command
+def test_help_has_no_name_of_a_click_class(words: tuple[str, ...]) -> None:
+    assert " RANGE" not in ended(*words, "--help").output
+
+
 def test_every_exit_code_is_documented() -> None:
     codes = set(re.findall(r"^(\d+) ", coterie.cli.exit_codes.__doc__ or "", re.M))
     assert codes == {"0", "1", "2", "3", "130", "141"}
@@ -140,6 +153,18 @@ def test_a_misspelt_option_names_the_one_that_was_meant(words: tuple[str, ...]) 
         name = max(option.opts, key=len)
         code, output = ended(*words, name[:-2] + name[-1])
         assert (code, name in output) == (2, True), output
+
+
+@each_command
+def test_a_number_that_is_none(words: tuple[str, ...]) -> None:
+    for parameter in EVERY[words].params:
+        if not isinstance(parameter.type, click.types.IntParamType | click.types.FloatParamType):
+            continue
+        for text in ("x", "1.5x", "nan", "inf", *(["-1"] if parameter.name not in ANY_INTEGER else [])):
+            given = [text] if isinstance(parameter, click.Argument) else [f"{max(parameter.opts, key=len)}={text}"]
+            before = ["JoinGroupRequest"] if words == ("wire",) else []
+            end = ended(*words, *before, "--", *given) if before else ended(*words, *given)
+            assert (end.code, text in end.sentence, "range." in end.sentence) == (2, True, False), end
 
 
 @each_group
@@ -237,6 +262,15 @@ def test_most_commands_are_asked() -> None:
     assert len(ASKS_A_BROKER) > 15
     assert set(WORK_AT_ONCE) <= {" ".join(words) for words in LEAVES}
     assert set(MORE) <= {" ".join(words) for words in ASKS_A_BROKER}
+
+
+@pytest.mark.parametrize("words", ASKS_A_BROKER, ids=name_of)
+def test_an_address_that_is_none(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for address in ("nowhere", "a:b", "a:1,b", "a:99999", ""):
+        given = [*filled(LEAVES[words], tmp_path), *MORE.get(" ".join(words), [])]
+        end = ended(*words, *given, "-b", address)
+        assert (end.code, "--bootstrap-server" in end.sentence, "HOST:PORT" in end.sentence) == (2, True, True), end
 
 
 # -- a port in use ------------------------------------------------------------------------------------------------------

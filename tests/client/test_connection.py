@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 
 import pytest
 
-from coterie.client.connection import Connection
+from coterie.client.connection import Connection, not_opened
 from coterie.client.errors import KafkaError
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -61,3 +63,23 @@ def test_an_answer_is_returned() -> None:
         assert (await task).error_code == 0
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (
+            OSError(
+                f"Multiple exceptions: [Errno {errno.ECONNREFUSED}] Connect call failed ('::1', 1, 0, 0), "
+                f"[Errno {errno.ENETUNREACH}] Connect call failed ('127.0.0.1', 1)"
+            ),
+            "Connection refused, Network is unreachable",
+        ),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (ValueError("embedded null byte"), "embedded null byte"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_an_unreachable_broker_is_named_once_and_with_the_systems_reason(error: Exception, why: str) -> None:
+    assert str(not_opened("kafka-1", 9092, error, 3)).endswith(f"no broker answers at kafka-1:9092: {why}")

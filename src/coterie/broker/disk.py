@@ -36,7 +36,7 @@ def folder_trouble(root: Path, error: OSError) -> str:
     elif error.errno in (errno.ENOSPC, errno.EDQUOT):
         why = "its disk is full"
     else:
-        named = "" if error.filename is None else f"{error.filename}: "
+        named = "" if error.filename in (None, str(root)) else f"{error.filename}: "
         why = f"{named}{error.strerror or error}"
     return f"cannot use the data folder {root}: {why}; mend that, or choose another --data"
 

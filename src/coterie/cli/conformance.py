@@ -12,6 +12,7 @@ import click
 from coterie.cli.conformance_options import PartOptions
 from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS
 from coterie.cli.invocation import json_option
+from coterie.cli.ranges import IntegerRange
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
@@ -45,10 +46,10 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     help="Only this version; may be given again.",
 )
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part; may be given again.")
-@click.option("--steps", type=click.IntRange(1), default=20_000, show_default=True, help="Requests per version.")
+@click.option("--steps", type=IntegerRange(1), default=20_000, show_default=True, help="Requests per version.")
 @click.option(
     "--questions",
-    type=click.IntRange(1),
+    type=IntegerRange(1),
     default=100_000,
     show_default=True,
     help="Of the part everything, per version.",

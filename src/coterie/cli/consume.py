@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.invocation import broker_option, json_option, run_until_stopped, sentences
+from coterie.cli.ranges import IntegerRange
 from coterie.cli.zookeeper import read_streams, zookeeper_option
 from coterie.console.terminal import OutputFailed, write_json, write_line, write_value
 
@@ -35,13 +36,11 @@ Examples:
 @click.option("--group", "-g", help="Join this group, and commit.")
 @click.option("--instance-id", help="group.instance.id: a static member.")
 @click.option("--from-beginning", is_flag=True, help="Where there is no committed offset, start at the first record.")
-@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after this number of records.")
-@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when no record has arrived for this time.")
+@click.option("--max-messages", "-n", type=IntegerRange(1), help="Stop after this number of records.")
+@click.option("--timeout-ms", type=IntegerRange(1), help="Stop when no record has arrived for this time.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A consumer setting, by Kafka's name.")
 @zookeeper_option("Join the group there, as the high-level consumer of Kafka 0.8; needs --group")
-@click.option(
-    "--streams", type=click.IntRange(1, 1000), default=1, show_default=True, help="With --zookeeper: threads."
-)
+@click.option("--streams", type=IntegerRange(1, 1000), default=1, show_default=True, help="With --zookeeper: threads.")
 @broker_option
 @json_option
 def consume(

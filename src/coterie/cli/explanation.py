@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped
+from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.console.terminal import drawing_console, is_terminal, text_of, write_drawing, write_json, write_line
 from coterie.lag import lag_text
 
@@ -28,7 +29,7 @@ SILENT_PART = 3  # clients heartbeat at least three times per session timeout
 @broker_option
 @json_option
 def why(group: str, bootstrap_server: str, as_json: bool) -> None:
-    """Explain what a group waits for now, for how long, and what happens then."""
+    """Explain what a group waits for, and what happens then."""
     document = run(_explained(group, bootstrap_server))
     if as_json:
         write_json(asdict(document), indent=2)
@@ -39,9 +40,9 @@ def why(group: str, bootstrap_server: str, as_json: bool) -> None:
 @click.command()
 @click.argument("group")
 @click.option(
-    "--every", type=click.FloatRange(0.1), default=WATCH_EVERY_S, show_default=True, help="Seconds between two looks."
+    "--every", type=NumberRange(0.1), default=WATCH_EVERY_S, show_default=True, help="Seconds between two requests."
 )
-@click.option("--times", type=click.IntRange(1), help="Stop after this number of looks.")
+@click.option("--times", type=IntegerRange(1), help="Stop after this number of requests.")
 @broker_option
 @json_option
 def watch(group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from coterie.cli.ranges import NumberRange
 from coterie.console.terminal import write_line, write_lines
 from coterie.extras import is_installed, require
 from coterie.quantity import quantity
@@ -25,7 +26,7 @@ Examples:
   coterie fuzz --list
 """
 )
-@click.option("--minutes", type=click.FloatRange(min=0), default=5.0, show_default=True, help="For how long, in all.")
+@click.option("--minutes", type=NumberRange(min=0), default=5.0, show_default=True, help="For how long, in all.")
 @click.option(
     "--target", "names", multiple=True, help="Only this target; may be given again. A part of a name takes all."
 )

@@ -115,9 +115,10 @@ def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: 
 @broker_option
 @json_option
 def lint(group: str, changes: tuple[str, ...], bootstrap_server: str, as_json: bool) -> None:
-    """Check whether the group can safely switch to cooperative, static members, or the consumer protocol.
+    """Check whether the group can safely change its protocol.
 
-    Names what blocks a change, and the next step. Works with any Kafka. Exits 1 when a change is not safe now.
+    To cooperative, to static members, or to the consumer protocol. Names what blocks a change, and the next step. Works
+    with any Kafka. Exits 1 when a change is not safe now.
     """
     from coterie.client import Admin
     from coterie.client.lint import CHANGES
@@ -211,9 +212,10 @@ def _described_member(member: MemberDescription) -> DescribedMember:
 @broker_option
 @json_option
 def history(group: str, everything: bool, bootstrap_server: str, as_json: bool) -> None:
-    """Show every generation from the journal: its time, causes, phases and moved partitions.
+    """Show every generation of a group, from the journal.
 
-    MOVED counts partitions that another member received, UNOWNED partitions that lost their owner and have none.
+    With its time, causes, phases and moved partitions. MOVED counts partitions that another member received, UNOWNED
+    partitions that lost their owner and have none.
     """
     lines: list[GroupEvent] = run(read_journal(group, bootstrap_server))
     shown = [line for line in lines if everything or line["event"] in HISTORY_EVENTS]
@@ -271,7 +273,10 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[GroupEv
 @groups.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 def dump(path: Path) -> None:
-    """Print the records of `__consumer_offsets`: of a segment, a partition's folder or a data folder."""
+    """Print the records in files of __consumer_offsets.
+
+    PATH is a segment, a partition's folder or a data folder.
+    """
     from coterie.cli.offsets_dump import dump_offsets
 
     write_lines(dump_offsets(path))

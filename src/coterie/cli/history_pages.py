@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.invocation import done, json_option, show
+from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.cli.spark import run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
@@ -43,27 +44,47 @@ DEFAULT_GRID = (
     metavar="NAME=V1,V2",
     help="A setting and its values, by Kafka's name; also static, removal (kill, leave), members. May be given again.",
 )
-@click.option("--seeds", type=click.IntRange(1, 100_000), default=3, show_default=True, help="Runs of each setting.")
-@click.option("--partitions", type=click.IntRange(1, 100_000), default=24, show_default=True, help="Of the topic.")
-@click.option("--records-per-s", type=click.IntRange(0), default=100, show_default=True, help="Per partition.")
+@click.option("--seeds", type=IntegerRange(1, 100_000), default=3, show_default=True, help="Runs of each setting.")
+@click.option(
+    "--partitions", type=IntegerRange(1, 100_000), default=24, show_default=True, help="The partitions of the topic."
+)
+@click.option(
+    "--records-per-s",
+    type=IntegerRange(0),
+    default=100,
+    show_default=True,
+    help="The records that arrive in each partition.",
+)
 @click.option(
     "--listener-ms",
-    type=click.IntRange(0),
+    type=IntegerRange(0),
     default=100,
     show_default=True,
     help="How long a listener takes to give up its partitions.",
 )
 @click.option(
     "--auto-commit-interval-ms",
-    type=click.IntRange(100),
+    type=IntegerRange(100),
     default=5000,
     show_default=True,
     help="auto.commit.interval.ms.",
 )
-@click.option("--slow-polls-per-hour", type=float, default=0.0, show_default=True, help="Per member; heartbeats go on.")
-@click.option("--slow-poll-ms", type=click.IntRange(1), default=400_000, show_default=True, help="Their mean length.")
-@click.option("--pauses-per-hour", type=float, default=0.0, show_default=True, help="Per member, of the whole process.")
-@click.option("--pause-ms", type=click.IntRange(1), default=8_000, show_default=True, help="Their mean length.")
+@click.option(
+    "--slow-polls-per-hour",
+    type=NumberRange(0),
+    default=0.0,
+    show_default=True,
+    help="Polls that come late, per member; its heartbeats go on.",
+)
+@click.option("--slow-poll-ms", type=IntegerRange(1), default=400_000, show_default=True, help="How long, in the mean.")
+@click.option(
+    "--pauses-per-hour",
+    type=NumberRange(0),
+    default=0.0,
+    show_default=True,
+    help="Times that a member's whole process stands still.",
+)
+@click.option("--pause-ms", type=IntegerRange(1), default=8_000, show_default=True, help="How long, in the mean.")
 @spark_options
 @json_option
 def what_if(

@@ -18,7 +18,21 @@ NO_BROKER = "no broker answers"  # how the client's error begins
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def check_addresses(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The addresses of brokers as they were given. Raises BadParameter for one that is not HOST:PORT."""
+    from coterie.client.setting_types import ADDRESSES
+    from coterie.configuration.value_types import UnfitValue
+
+    try:
+        if value is not None:
+            ADDRESSES.read(value)
+    except UnfitValue as error:
+        raise click.BadParameter(f"{error}.") from None
+    return value
+
+
 def broker_option(command: F) -> F:
+    """--bootstrap-server of the commands that reach a broker."""
     return click.option(
         "--bootstrap-server",
         "-b",
@@ -26,6 +40,7 @@ def broker_option(command: F) -> F:
         envvar="COTERIE_BOOTSTRAP_SERVER",
         show_default=True,
         metavar="HOST:PORT",
+        callback=check_addresses,
         help="The broker (coterie or Apache Kafka); also COTERIE_BOOTSTRAP_SERVER.",
     )(command)
 

@@ -18,6 +18,7 @@ from coterie.assignors import ASSIGNORS
 from coterie.cli.commands import CommandGroup
 from coterie.cli.cores import GC_THRESHOLD, over_cores
 from coterie.cli.invocation import done, json_option, progress_bar, show
+from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.cli.study import study
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
@@ -78,18 +79,26 @@ NOUNS = {
 
 @lab.command()
 @click.option(
-    "--of", "story", type=click.Choice(list(STORIES)), default="members", show_default=True, help="Whose story."
+    "--of",
+    "story",
+    type=click.Choice(list(STORIES)),
+    default="members",
+    show_default=True,
+    help="What runs under faults.",
 )
-@click.option("--seeds", "-n", type=click.IntRange(1), default=100, show_default=True, help="How many.")
+@click.option("--seeds", "-n", type=IntegerRange(1), default=100, show_default=True, help="How many seeds, a run each.")
 @click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
-@click.option("--minutes", type=float, default=10.0, show_default=True, help="Virtual minutes of trouble per seed.")
+@click.option(
+    "--minutes", type=NumberRange(0), default=10.0, show_default=True, help="Virtual minutes of faults per seed."
+)
 @click.option("--spark", metavar="MASTER", help="Run the seeds on this Spark master instead of this machine's cores.")
 @json_option
 def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, as_json: bool) -> None:
-    """Run members, transactional producers, writers and readers of records, or whole clients, and a broker under random faults.
+    """Run members, producers or clients under random faults.
 
-    Exits 1 where a seed breaks a rule. A failure is printed with its seed and the commit; a failure of members also with
-    its story in the language of tests/spec, shrunk.
+    With --of: members of groups, transactional producers, writers and readers of records, or whole clients; each with a
+    broker. Exits 1 where a seed breaks a rule. A failure is printed with its seed and the commit; a failure of members
+    also with its story in the language of tests/spec, shrunk.
     """
     started, reports, failures = time.monotonic(), list[dict[str, Any]](), list[tuple[int, str]]()
     wanted = range(first, first + seeds)
@@ -117,20 +126,29 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
 
 
 @lab.command()
-@click.option("--members", type=click.IntRange(1, 1000), default=19, show_default=True, help="In the group before.")
-@click.option("--partitions", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of its topic.")
+@click.option(
+    "--members",
+    type=IntegerRange(1, 1000),
+    default=19,
+    show_default=True,
+    help="The members before the one that joins.",
+)
+@click.option(
+    "--partitions", type=IntegerRange(1, 10_000), default=20, show_default=True, help="The partitions of its topic."
+)
 @click.option(
     "--listener-ms",
-    type=click.IntRange(0),
+    type=IntegerRange(0),
     default=100,
     show_default=True,
     help="How long a listener takes to give up its partitions.",
 )
 @json_option
 def handover(members: int, partitions: int, listener_ms: int, as_json: bool) -> None:
-    """Measure what one more member costs a group, eager beside cooperative.
+    """Measure what one more member costs a group.
 
-    UNOWNED TIME is the time without an owner, summed over the partitions; LONGEST is that of one partition.
+    Eager beside cooperative. UNOWNED TIME is the time without an owner, summed over the partitions; LONGEST is that of one
+    partition.
     """
     from coterie.laboratory.experiments import handover as run_handover
 
@@ -153,18 +171,23 @@ def handover(members: int, partitions: int, listener_ms: int, as_json: bool) -> 
 
 
 @lab.command()
-@click.option("--members", type=click.IntRange(1, 100), default=3, show_default=True, help="In the group.")
-@click.option("--partitions", type=click.IntRange(1, 10_000), default=12, show_default=True, help="Of its topic.")
+@click.option("--members", type=IntegerRange(1, 100), default=3, show_default=True, help="The members of the group.")
+@click.option(
+    "--partitions", type=IntegerRange(1, 10_000), default=12, show_default=True, help="The partitions of its topic."
+)
 @click.option(
     "--bounces",
-    type=click.IntRange(1, 2),
+    type=IntegerRange(1, 2),
     default=2,
     show_default=True,
     help="Rolling restarts; 1 shows why two are needed.",
 )
 @json_option
 def migration(members: int, partitions: int, bounces: int, as_json: bool) -> None:
-    """Move a group from eager range to cooperative sticky, one member restarted after the other."""
+    """Move a group from eager to cooperative, member by member.
+
+    From range to cooperative-sticky, one member restarted after the other.
+    """
     from coterie.laboratory.experiments import migration as run_migration
 
     steps = list(run_migration(members, partitions, bounces=bounces))

@@ -33,9 +33,9 @@ def log() -> None:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @json_option
 def check(folder: Path, as_json: bool) -> None:
-    """Read every log and file of a data folder, and report what a start would change.
+    """Check a data folder: report what a start would change.
 
-    Nothing is changed.
+    Reads every log and file, and changes nothing.
 
     Exits with 0 where all is well, 1 where there are findings. The broker must be stopped.
     """

@@ -11,6 +11,7 @@ import click
 from coterie.cli.commands import CommandGroup
 from coterie.cli.history_pages import export, report, what_if
 from coterie.cli.invocation import broker_option, done, json_option, milliseconds, sentences, show
+from coterie.cli.ranges import IntegerRange
 from coterie.cli.soak import soak
 from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
@@ -118,7 +119,7 @@ def _check(source: JobSource, out: Path) -> None:
 
 def stream_options(command: Any) -> Any:
     command = kafka_option(json_option(broker_option(spark_options(command))))
-    limit = click.option("--max-offsets-per-trigger", "limit", type=click.IntRange(1), help="Records per micro-batch.")
+    limit = click.option("--max-offsets-per-trigger", "limit", type=IntegerRange(1), help="Records per micro-batch.")
     command = limit(command)
     command = click.option("--follow", is_flag=True, help="Run until SIGTERM or Ctrl-C, with a line per batch.")(
         command
@@ -232,7 +233,7 @@ def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:
 @click.option(
     "--time", "time_text", metavar="ISO", help="A time, such as 2026-11-21T09:30; without a zone it is local."
 )
-@click.option("--offset", type=click.IntRange(0), help="An offset of the group's partition of __consumer_offsets.")
+@click.option("--offset", type=IntegerRange(0), help="An offset of the group's partition of __consumer_offsets.")
 @json_option
 def as_of(group: str, out: Path, time_text: str | None, offset: int | None, as_json: bool) -> None:
     """Show a group as it was: state, members, offsets."""

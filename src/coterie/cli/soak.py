@@ -11,13 +11,16 @@ from pathlib import Path
 import click
 
 from coterie.cli.invocation import json_option
+from coterie.cli.ranges import NumberRange
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 
 
 @click.command()
-@click.option("--minutes", type=float, default=10.0, show_default=True, help="Of trouble.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Who is killed when.")
+@click.option(
+    "--minutes", type=NumberRange(0), default=10.0, show_default=True, help="For how long members are killed."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="What decides who is killed when.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep logs and tables there.")
 @json_option
 def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:

@@ -13,6 +13,7 @@ import click
 
 from coterie.cli.cores import GC_THRESHOLD, over_cores
 from coterie.cli.invocation import progress_bar
+from coterie.cli.ranges import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.quantity import quantity
 
@@ -37,12 +38,12 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the page and its pictures.  [default: docs]",
 )
-@click.option("--seeds", type=click.IntRange(1, 1000), default=20, show_default=True, help="Runs of each point.")
+@click.option("--seeds", type=IntegerRange(1, 1000), default=20, show_default=True, help="Runs of each point.")
 @click.option(
-    "--largest", type=click.IntRange(3), default=10_000, show_default=True, help="The largest group of question 5."
+    "--largest", type=IntegerRange(3), default=10_000, show_default=True, help="The largest group of question 5."
 )
 @click.option(
-    "--question", "questions", multiple=True, type=click.IntRange(1, 5), help="Only this; may be given again."
+    "--question", "questions", multiple=True, type=IntegerRange(1, 5), help="Only this question; may be given again."
 )
 @click.option(
     "--churn",
@@ -51,7 +52,7 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Also this trace: lines of time_ms,add|remove,member. May be given again.",
 )
-@click.option("--processes", type=click.IntRange(1), help="How many at a time; by default one per core.")
+@click.option("--processes", type=IntegerRange(1), help="How many runs at a time; by default one per core.")
 @click.option("--spark", metavar="MASTER", help="Run on this Spark master instead of this machine's cores.")
 @click.option("--real", is_flag=True, help="Measure with real processes; needs Java, and Maven for RocketMQ.")
 def study(
@@ -64,7 +65,7 @@ def study(
     spark: str | None,
     real: bool,
 ) -> None:
-    """Measure the ways to rebalance on the same workloads, in virtual time.
+    """Measure the ways to rebalance, in virtual time.
 
     Runs ZooKeeper's, Kafka's eager, cooperative and static, and RocketMQ's rebalance on the same workloads, many seeds
     each, and writes OUT/study.md with its pictures and figures in OUT/study.

@@ -8,6 +8,7 @@ import click
 
 from coterie.cli.commands import CommandGroup
 from coterie.cli.invocation import broker_option, done, json_option, run, show
+from coterie.cli.ranges import IntegerRange
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
 
@@ -53,7 +54,7 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
 
 @topics.command()
 @click.argument("topic")
-@click.option("--partitions", "-p", type=click.IntRange(1, 100_000), help="Default: the broker's num.partitions.")
+@click.option("--partitions", "-p", type=IntegerRange(1, 100_000), help="Default: the broker's num.partitions.")
 @click.option("--config", "-c", "configs", multiple=True, metavar="KEY=VALUE", help="A topic setting, by Kafka's name.")
 @broker_option
 @json_option
@@ -81,7 +82,10 @@ def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstr
 @broker_option
 @json_option
 def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bool) -> None:
-    """Show a topic's partitions with their offsets, and its settings that differ from the default."""
+    """Show a topic's partitions, their offsets and its settings.
+
+    Settings with the default value are left out, unless --all is given.
+    """
     from coterie.client import Admin, TopicPartition
     from coterie.client.errors import check
 
@@ -115,7 +119,9 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
 
 @topics.command()
 @click.argument("topic")
-@click.option("--partitions", "-p", type=click.IntRange(1, 100_000), required=True, help="The new number.")
+@click.option(
+    "--partitions", "-p", type=IntegerRange(1, 100_000), required=True, help="The number of partitions after it."
+)
 @broker_option
 @json_option
 def grow(topic: str, partitions: int, bootstrap_server: str, as_json: bool) -> None:
@@ -135,7 +141,7 @@ def grow(topic: str, partitions: int, bootstrap_server: str, as_json: bool) -> N
 @broker_option
 @json_option
 def delete(topic: str, bootstrap_server: str, as_json: bool) -> None:
-    """Delete a topic with its records and the offsets committed for it."""
+    """Delete a topic, its records and its committed offsets."""
     from coterie.client import Admin
 
     async def ask() -> None:

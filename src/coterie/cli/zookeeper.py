@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from coterie.cli.invocation import json_option, run, sentences, show
+from coterie.cli.invocation import check_addresses, json_option, run, sentences, show
 from coterie.console.terminal import write_line
 from coterie.interruption import on_signal
 from coterie.lag import total_lag
@@ -141,7 +141,11 @@ def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], str]:
     "--zookeeper", metavar="HOST:PORT", envvar="COTERIE_ZOOKEEPER", required=True, help="The ZooKeeper of the group."
 )
 @click.option(
-    "--bootstrap-server", "-b", metavar="HOST:PORT", help="The brokers to copy to; by default those in ZooKeeper."
+    "--bootstrap-server",
+    "-b",
+    metavar="HOST:PORT",
+    callback=check_addresses,
+    help="The brokers to copy to; by default those in ZooKeeper.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace committed offsets that are further on.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be committed.")

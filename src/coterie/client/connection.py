@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import ssl
 from typing import Any, TypeVar
 
@@ -25,6 +27,8 @@ LINGER_S = 5.0  # in which a broker must read what was sent before a close
 UNREACHABLE = (OSError, OverflowError, ValueError)
 
 
+_ERRNO = re.compile(r"\[Errno (-?\d+)\]")
+
 # TLS errors that tell of a lost connection, not of a refusal.
 _TLS_INTERRUPTED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
@@ -39,8 +43,17 @@ def not_opened(host: str, port: int, error: Exception, timeout_s: float) -> Kafk
     elif isinstance(error, TimeoutError):
         why = f"no answer within {timeout_s:g} s"
     else:
-        why = str(error) or type(error).__name__
+        why = _reason(error)
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {address}: {why}")
+
+
+def _reason(error: Exception) -> str:
+    """The system's words for an error of asyncio's, which names each address and number; of several addresses, all reasons."""
+    numbers = dict.fromkeys(int(number) for number in _ERRNO.findall(str(error)))
+    if numbers and all(number > 0 for number in numbers):
+        return ", ".join(map(os.strerror, numbers))
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return strerror or str(error) or type(error).__name__
 
 
 class Connection(asyncio.Protocol):
