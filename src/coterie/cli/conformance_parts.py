@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from coterie.addresses import format_address
 from coterie.cli.conformance_hostile import hostile_part
 from coterie.cli.conformance_options import Figures, PartOptions, write_check
-from coterie.cli.conformance_programs import clients_part, clients_sentences, commands_part, commands_sentences
+from coterie.cli.conformance_programs import (
+    clients_part,
+    clients_sentences,
+    commands_part,
+    commands_sentences,
+    members_part,
+    members_sentences,
+)
 from coterie.cli.invocation import progress_bar
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
 from coterie.conformance.assignors import JAVA_LIMIT_S
@@ -311,6 +318,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "tools": KafkaPart(_tools, _tools_sentences, NEWER),
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
     "clients": KafkaPart(clients_part, clients_sentences, ("3.9.1",)),  # whose topic settings the scripts name
+    "members": KafkaPart(members_part, members_sentences, ("4.3.0",)),
     "everything": KafkaPart(_everything, _everything_sentences),
     "certify": KafkaPart(_certify, _certify_sentences),
 }

@@ -45,3 +45,15 @@ def clients_sentences(figures: Figures) -> list[str]:
         f"  {name}: {quantity(c['steps'], 'step')}, {quantity(c['accepted'], 'accepted difference')}, {c['wrong']} unexplained"
         for name, c in figures["clients"].items()
     ]
+
+
+def members_part(options: PartOptions) -> Figures:
+    """Other people's clients as members of groups of the consumer protocol, and on the way to it and back, on coterie."""
+    from coterie.conformance.members.stories import run_members
+
+    results = run_members(options.folder / "members", write_check)
+    return {"members": results, "failed": sum(not text for text in results.values())}
+
+
+def members_sentences(figures: Figures) -> list[str]:
+    return [f"  {name}: {text or 'WRONG'}" for name, text in figures["members"].items()]
