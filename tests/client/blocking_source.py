@@ -130,7 +130,8 @@ IMPORTS = {
     "from typing import Any, Generic\nfrom coterie.client.producer import Producer\n",
     "Admin": "from collections.abc import Mapping\nfrom coterie.client.admin import Admin\n"
     "from coterie.client.blocking.admin_each import BlockingEach\n",
-    "Each": "from concurrent.futures import Future\nfrom coterie.client.admin_each import NewTopic\n",
+    "Each": "from concurrent.futures import Future\nfrom coterie.client.admin import Admin\n"
+    "from coterie.client.admin_each import NewTopic\n",
 }
 
 

@@ -23,7 +23,9 @@ async def came(futures: dict[Any, asyncio.Future[Any]]) -> dict[Any, Any]:
     return found
 
 
-def test_topics(coterie_broker: LocalBroker) -> None:
+def test_topics(coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie.client.offsets.NEW_TOPIC_S", 0.2)
+
     async def story() -> None:
         async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
             topics = [NewTopic("a", 2), NewTopic("b", configs={"retention.ms": "7"}), NewTopic("bad/name", 1)]

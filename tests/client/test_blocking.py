@@ -114,7 +114,10 @@ def test_the_classes_are_as_they_are_written_from_the_asyncio_clients(file: str)
 # -- many things at once -----------------------------------------------------------------------------------------------
 
 
-def test_each_returns_a_future_of_this_thread_for_each_key(coterie_broker: LocalBroker) -> None:
+def test_each_returns_a_future_of_this_thread_for_each_key(
+    coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coterie.client.offsets.NEW_TOPIC_S", 0.2)
     coterie_broker.create_topic("orders", 1)
     with BlockingAdmin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
         futures = admin.each.create_topics([NewTopic("payments", 3), NewTopic("orders")])

@@ -6,12 +6,12 @@ import asyncio
 import os
 import re
 import ssl
+import sys
 from typing import Any, TypeVar
 
 from coterie.client.errors import KafkaError, SslAuthenticationError
 from coterie.client.handshake import Handshake, VersionTable, encoded
 from coterie.client.security import PLAINTEXT, Security
-from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response
@@ -246,5 +246,6 @@ class Connection(asyncio.Protocol):
 
 
 def answer_type(request: Message) -> Any:
-    """The class of a request's answer."""
-    return APIS[request.api_key].response
+    """The class of a request's answer, which is of the same module. `wire.apis` would import the messages of every API."""
+    kind = type(request)
+    return getattr(sys.modules[kind.__module__], f"{kind.__name__.removesuffix('Request')}Response")
