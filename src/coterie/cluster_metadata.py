@@ -3,7 +3,7 @@ coordinators, whom to ask next and what. No IO: drivers send the requests and pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coterie.wire.errors import ErrorCode, error_of
@@ -47,12 +47,20 @@ class ClusterMetadata:
 
     def __init__(self, metadata_max_age_ms: float) -> None:
         self.version = 0
+        self.transaction_version = 0  # the finalized level of that feature
+        self._features_epoch = -1
         self._max_age_ms = metadata_max_age_ms
         self._brokers: dict[int, Address] = {}
         self._topics: dict[str, TopicInfo] = {}
         self._all: dict[str, TopicInfo] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._updated_ms = self._all_updated_ms = NEVER_MS
+
+    def features_received(self, levels: Mapping[str, int], epoch: int) -> None:
+        """The finalized features that a broker reports (KIP-584); those of an older ``epoch`` than is known change nothing."""
+        if epoch >= self._features_epoch:
+            self._features_epoch = epoch
+            self.transaction_version = levels.get("transaction.version", 0)
 
     # -- what to ask ----------------------------------------------------------------------------------------------------
 

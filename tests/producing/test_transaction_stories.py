@@ -13,8 +13,9 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.producing.test_transactions import MEMBER, OK, Producer, S, know, response
 
 CODES = (
@@ -43,6 +44,7 @@ MOVES = (
     "batch",
     "wait",
     "moved",
+    "level",
 )
 BATCH_CODES = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -58,6 +60,7 @@ class Story:
         self.is_end_sent = False
         self.identity = (-1, -1)
         self.is_end_answered = False
+        self.bumps_epoch = False  # of the open transaction
         self.is_spoiled = False  # the open transaction, by what failed in it
 
     def step(self, move: str, number: int) -> None:
@@ -67,12 +70,17 @@ class Story:
                 self.open[machine.init(now_ms)] = move
             case "begin" if machine.allows(S.READY):
                 machine.begin()
+                self.bumps_epoch = machine.known.transaction_version == 2
                 self.is_end_answered = False
                 self.added, self.knows_of_it, self.is_end_sent, self.is_spoiled = set(), False, False, False
             case "add" if machine.allows(S.IN_TRANSACTION, S.ABORTABLE_ERROR):
-                token = machine.add([("t", number % 3), ("t", number % 4)], now_ms)
+                wanted = {("t", number % 3), ("t", number % 4)}
+                token = machine.add(wanted, now_ms)
                 if token is not None:
                     self.open[token] = move
+                elif self.bumps_epoch:
+                    self.added |= wanted
+                    self.knows_of_it = True  # from the records, perhaps
             case "offsets" if machine.allows(S.IN_TRANSACTION):
                 self.open[machine.send_offsets({("u", 0): number}, MEMBER, now_ms)] = move
             case "commit" if machine.allows(S.IN_TRANSACTION):
@@ -93,6 +101,8 @@ class Story:
                 self.producer.now_ms += (1, 99, 900, 6_000)[number % 4]
             case "moved":
                 machine.known.forget_leaders()
+            case "level":
+                machine.known.features_received({"transaction.version": number % 3}, number)
         self.pump()
 
     def _answer(self, code: ErrorCode, lookup: ErrorCode) -> None:
@@ -104,7 +114,7 @@ class Story:
             machine.coordinator_looked_up(lookup, now_ms, 0)
             return
         assert effect is not None
-        answer = response(effect.request, code)
+        answer = response(effect.request, code, bumps_epoch=effect.highest is None)
         if not code:
             self._succeeded(effect.request, answer)
         machine.answered(answer, now_ms, 0)
@@ -118,6 +128,9 @@ class Story:
                 self.knows_of_it = True
             case EndTxnRequest():
                 self.is_end_answered = True
+                assert isinstance(answer, EndTxnResponse)
+                if self.bumps_epoch:
+                    self.identity = answer.producer_id, answer.producer_epoch
             case InitProducerIdRequest():
                 assert isinstance(answer, InitProducerIdResponse)
                 self.identity = answer.producer_id, answer.producer_epoch
@@ -129,10 +142,20 @@ class Story:
                     assert self.out is None, "two requests are out at once"
                     self.out = effect
                     if isinstance(effect, SendTransactional):
+                        self._check_version(effect)
                         self._check_request(effect.request)
                 case TransactionCallEnded(token=token, code=code):
                     self._check_end(self.open.pop(token), code)
         self._check_rest()
+
+    def _check_version(self, effect: SendTransactional) -> None:
+        request, adds = effect.request, (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest)
+        if self.bumps_epoch:
+            assert not isinstance(request, adds), "what the records and offsets do by themselves is asked for"
+            assert effect.highest is None
+            self.knows_of_it = self.knows_of_it or isinstance(request, TxnOffsetCommitRequest)
+        elif isinstance(request, (EndTxnRequest, TxnOffsetCommitRequest)):
+            assert effect.highest == 4, "a request that another version of transactions goes with"
 
     def _check_request(self, request: Message) -> None:
         machine = self.machine

@@ -45,8 +45,8 @@ def know(known: ClusterMetadata, key: str, kind: int, node_id: int) -> None:
     known.coordinator_received(key, kind, FindCoordinatorResponse(coordinators=[Coordinator(key, node_id, "b", 9092)]))
 
 
-def response(request: Message, code: ErrorCode = OK) -> Message:
-    """To any of the requests; the code is that of every partition."""
+def response(request: Message, code: ErrorCode = OK, *, bumps_epoch: bool = False) -> Message:
+    """To any of the requests; the code is that of every partition; ``bumps_epoch``: EndTxn is one of version 5."""
     match request:
         case InitProducerIdRequest():
             return InitProducerIdResponse(error_code=code, producer_id=7, producer_epoch=request.producer_epoch + 1)
@@ -68,6 +68,8 @@ def response(request: Message, code: ErrorCode = OK) -> Message:
                 for t in request.topics
             ]
             return TxnOffsetCommitResponse(topics=partitions)
+        case EndTxnRequest() if bumps_epoch and not code:
+            return EndTxnResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)
         case _:
             return EndTxnResponse(error_code=code)
 
@@ -93,8 +95,10 @@ class Producer:
         """The requests that go out one after the other, each answered with the next code."""
         requests = []
         for code in codes:
-            requests.append(self.sent().request)
-            self.machine.answered(response(requests[-1], code), self.now_ms, 0)
+            sent = self.sent()
+            requests.append(sent.request)
+            answer = response(sent.request, code, bumps_epoch=sent.highest is None)
+            self.machine.answered(answer, self.now_ms, 0)
         return requests
 
     def ended(self) -> ErrorCode:
@@ -294,7 +298,7 @@ def test_a_fatal_error_ends_every_call() -> None:
 
 def test_a_transaction_that_another_process_left_open_is_ended() -> None:
     producer = Producer()
-    producer.machine.resume(9, 4, True)
+    producer.machine.resume(9, 4, True, False)
     producer.machine.end(True, 0)
     assert producer.answer(OK) == [EndTxnRequest("x", 9, 4, True)]
     assert producer.ended() == OK
@@ -303,3 +307,76 @@ def test_a_transaction_that_another_process_left_open_is_ended() -> None:
 def test_every_state_is_reached_and_only_the_fatal_one_is_never_left() -> None:
     assert {state for targets in LEGAL_SUCCESSORS.values() for state in targets} == set(S)
     assert [state for state, targets in LEGAL_SUCCESSORS.items() if not targets] == [S.FATAL_ERROR]
+
+
+def of_version_2(producer: Producer) -> Producer:
+    producer.machine.known.features_received({"transaction.version": 2}, 1)
+    return producer.begun()
+
+
+def test_a_transaction_of_version_2_adds_nothing_and_ends_with_a_new_epoch() -> None:
+    """testTransactionManagerEnablesV2, testBasicTransactionV2, testTransactionV2AddPartitionAndOffsets"""
+    producer = of_version_2(Producer())
+    machine = producer.machine
+    assert machine.add([T0, T1], 0) is None, "the records do it"
+    assert machine.has(T0)
+    machine.send_offsets({T0: 1}, MEMBER, 0)
+    sent = producer.sent()
+    assert (sent.node_id, type(sent.request), sent.highest) == (2, TxnOffsetCommitRequest, None)
+    machine.answered(response(sent.request), 0, 0)
+    assert producer.ended() == OK
+    machine.end(True, 0)
+    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, True)]
+    assert producer.ended() == OK
+    assert (machine.state, machine.producer_id, machine.epoch) == (S.READY, 7, 1)
+    machine.begin()
+    machine.end(False, 0)
+    assert producer.ended() == OK, "nothing was sent, so there is nothing to end"
+
+
+def test_an_aborted_failure_of_version_2_needs_no_other_epoch() -> None:
+    """testMakeIllegalTransitionFatal, testAbortTransactionAndReuseSequenceNumberOnErrorV2"""
+    producer = of_version_2(Producer())
+    machine = producer.machine
+    machine.add([T0], 0)
+    machine.failed(ErrorCode.MESSAGE_TOO_LARGE)
+    machine.end(False, 0)
+    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, False)]
+    assert producer.ended() == OK
+    assert (machine.state, machine.epoch) == (S.READY, 1)
+
+
+def test_offsets_whose_response_is_lost_may_have_begun_the_transaction() -> None:
+    producer = of_version_2(Producer())
+    machine = producer.machine
+    machine.send_offsets({T0: 1}, MEMBER, 0)
+    producer.sent()
+    machine.request_failed(ErrorCode.NETWORK_EXCEPTION, 0, 0, is_final=True)
+    assert producer.ended() == ErrorCode.NETWORK_EXCEPTION
+    machine.end(False, 0)
+    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, False)]
+
+
+def test_the_version_is_that_of_the_beginning_and_an_older_report_changes_nothing() -> None:
+    producer = Producer().begun()
+    known = producer.machine.known
+    known.features_received({"transaction.version": 2}, 5)
+    assert not producer.machine.bumps_epoch
+    producer.added().machine.end(True, 0)
+    sent = producer.sent()
+    assert sent.highest == 4, "version 5 would bump the epoch"
+    producer.machine.answered(response(sent.request), 0, 0)
+    assert producer.ended() == OK
+    producer.machine.begin()
+    assert producer.machine.bumps_epoch
+    known.features_received({}, 4)
+    assert known.transaction_version == 2
+    known.features_received({}, 6)
+    assert known.transaction_version == 0
+
+
+def test_a_transaction_of_version_2_that_another_process_left_open_is_ended_so() -> None:
+    producer = Producer()
+    producer.machine.resume(9, 4, True, True)
+    producer.machine.end(True, 0)
+    assert producer.sent().highest is None

@@ -89,6 +89,8 @@ class Cluster:
     async def _connect(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
         client_id, timeout_s = self.settings.client_id, min(self.timeout_s, 10)
         connection = await Connection.connect(*address, client_id, timeout_s, self._security)
+        assert connection.versions is not None
+        self.known.features_received(connection.versions.features, connection.versions.features_epoch)
         self._connections[key] = connection
         return connection
 

@@ -31,10 +31,13 @@ def encoded(correlation_id: int, client_id: str, request: Message, version: int)
 
 
 class VersionTable:
-    """The versions that a broker and we both speak."""
+    """The versions that a broker and we both speak; ``features``: the finalized level of each (KIP-584), of
+    that epoch, -1 where the broker reports none."""
 
     def __init__(self, response: ApiVersionsResponse) -> None:
         self._broker = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+        self.features = {f.name: f.max_version_level for f in response.finalized_features}
+        self.features_epoch = response.finalized_features_epoch
         self.features = {f.name: f.max_version_level for f in response.finalized_features}  # KIP-584
 
     def range(self, api_key: int) -> tuple[int, int]:

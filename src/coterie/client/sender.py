@@ -28,12 +28,13 @@ from coterie.producing.effects import (
     SendProduce,
 )
 from coterie.producing.machine import ProducerMachine
+from coterie.producing.transaction_requests import PRODUCE_OF_VERSION_1
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
 
-NAMES_UP_TO = 11  # v12 means transactions of version 2 (KIP-890), from v13 on topics go by id
+NAMES_UP_TO = 12  # from v13 on topics go by id
 ZSTD_FROM = 7
 END_S = 1.0  # in which cancelled tasks must end
 
@@ -203,7 +204,8 @@ class Sender:
                 response = None
             else:
                 timeout_s = self._cluster.timeout_s
-                response = await connection.request(effect.request, ProduceResponse, timeout_s, highest=NAMES_UP_TO)
+                highest = self._highest()
+                response = await connection.request(effect.request, ProduceResponse, timeout_s, highest=highest)
         except Exception as error:
             self._run(machine.request_failed, token, failure_of(error), _now_ms(), _jitter())
         else:
@@ -211,6 +213,11 @@ class Sender:
                 self._run(machine.sent, token, _now_ms())
             else:
                 self._run(machine.produced, token, response, _now_ms(), _jitter())
+
+    def _highest(self) -> int:
+        """The newest version of Produce that has topics by name and implies no newer transaction than the open one."""
+        of_version_1 = self._transactions is not None and not self._transactions.bumps_epoch
+        return PRODUCE_OF_VERSION_1 if of_version_1 else NAMES_UP_TO
 
     def _check_codec(self, version: int) -> None:
         """An older broker would store what its consumers cannot read (KIP-110). Raises KafkaError."""

@@ -24,15 +24,10 @@ from coterie.producing.transactions import (
     TransactionEffect,
     Transactions,
 )
-from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 MEMBER_FROM = 3  # the version of TxnOffsetCommit that names the member and its generation (KIP-447)
-# The newest versions that do not imply a transaction of version 2 (KIP-890).
-_OF_VERSION_1: dict[type[Message], int] = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
 State = TransactionState
 
 
@@ -43,6 +38,7 @@ class OpenTransaction(NamedTuple):
     producer_id: int
     epoch: int
     took_part: bool
+    bumps_epoch: bool = False
 
 
 class TransactionManager:
@@ -76,6 +72,11 @@ class TransactionManager:
     def epoch(self) -> int:
         """Goes into every batch; -1 before `init`."""
         return self._machine.epoch
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """Whether the open transaction is one of version 2, so that records add their partitions to it (KIP-890)."""
+        return self._machine.bumps_epoch
 
     @property
     def state(self) -> TransactionState:
@@ -113,12 +114,14 @@ class TransactionManager:
     def left_open(self) -> OpenTransaction:
         """What another process needs to end the open transaction. Raises KafkaError if it has failed."""
         self.require(State.IN_TRANSACTION)
-        return OpenTransaction(self.transactional_id, self.producer_id, self.epoch, self._machine.took_part)
+        machine = self._machine
+        who = self.transactional_id, self.producer_id, self.epoch
+        return OpenTransaction(*who, machine.took_part, machine.bumps_epoch)
 
     def resume(self, left: OpenTransaction) -> None:
         """The transaction that was left open, to be ended here. Raises KafkaError."""
         self.require(State.UNINITIALIZED, State.READY)
-        self._machine.resume(left.producer_id, left.epoch, left.took_part)
+        self._machine.resume(left.producer_id, left.epoch, left.took_part, left.bumps_epoch)
 
     def has(self, partition: TopicPartition) -> bool:
         """Whether the partition takes part in the open transaction."""
@@ -204,9 +207,7 @@ class TransactionManager:
         connection = await self._cluster.coordinator_connection(effect.node_id)
         if isinstance(request, TxnOffsetCommitRequest):
             _check_member(request, connection.version_of(TxnOffsetCommitRequest))
-        return await connection.request(
-            request, answer_type(request), self._cluster.timeout_s, highest=_OF_VERSION_1.get(type(request))
-        )
+        return await connection.request(request, answer_type(request), self._cluster.timeout_s, highest=effect.highest)
 
     def _ended(self, effect: TransactionCallEnded) -> None:
         error: Exception | None = None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -15,6 +16,9 @@ from coterie.wire.messages.txn_offset_commit import (
 )
 
 TopicPartition = tuple[str, int]
+# The newest versions that do not imply a transaction of version 2 (KIP-890).
+PRODUCE_OF_VERSION_1 = 11
+_OF_VERSION_1: dict[type[Message], int] = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
 # By (topic, partition) the offset, or the offset with leader epoch (-1: unknown) and metadata.
 TransactionOffsets = Mapping[Any, int | tuple[int, int, str]]
 
@@ -57,6 +61,11 @@ def offsets_request(
         member.group_instance_id,
         list(topics.values()),
     )
+
+
+def newest_version(request: Message, bumps_epoch: bool) -> int | None:
+    """The newest version that a request may be sent in, None for any; ``bumps_epoch`` of its transaction."""
+    return None if bumps_epoch else _OF_VERSION_1.get(type(request))
 
 
 def error_in(response: Message) -> ErrorCode:

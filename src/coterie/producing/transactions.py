@@ -1,9 +1,12 @@
-"""A transactional producer (KIP-98, KIP-360, KIP-447; Kafka's TransactionManager): its identity, the open transaction, what is
-sent to the coordinators next, and what errors come to. No IO: a driver sends the requests.
+"""A transactional producer (KIP-98, KIP-360, KIP-447, KIP-890; Kafka's TransactionManager): its identity, the open transaction,
+what is sent to the coordinators next, and what errors come to. No IO: a driver sends the requests.
 
 Calls are served one after the other, in order: one request is out at a time, so that nothing is added to a transaction after
 its end was requested. Errors are of two kinds: an *abortable* one spoils the open transaction, which has to be aborted; a
 *fatal* one (another producer took the transactional id over, or it is not allowed) ends the producer.
+
+A transaction of version 2 is one where the cluster's feature transaction.version says so when it begins: partitions and groups
+join it with their first records or offsets, and its end returns the epoch of the next.
 """
 
 from __future__ import annotations
@@ -21,26 +24,30 @@ from coterie.producing.transaction_requests import (
     TransactionOffsets,
     add_partitions_request,
     error_in,
+    newest_version,
     offsets_request,
 )
 from coterie.producing.transaction_state import LEGAL_SUCCESSORS, TransactionState
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 NO_PRODUCER = (-1, -1)
+BUMPS_FROM = 2  # the transaction.version of transactions that end with a new epoch
 _RETRIED = frozenset({TransactionRemedy.RETRY, TransactionRemedy.FIND_COORDINATOR})
 S = TransactionState
 
 
 @dataclass(frozen=True, slots=True)
 class SendTransactional:
-    """Send to that broker, then call `Transactions.answered` or `Transactions.request_failed`."""
+    """Send to that broker, in the version ``highest`` or an older one (None: any), then call `Transactions.answered` or
+    `Transactions.request_failed`."""
 
     node_id: int
     request: Message
+    highest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,8 @@ class _Call:
 @dataclass(slots=True)
 class Transactions:
     """Of one transactional id. Times in ms of the driver's clock; ``jitter`` between -1 and 1. ``error`` is what brought the
-    producer into an error state; ``took_part`` whether the coordinator knows of the open transaction."""
+    producer into an error state; ``took_part`` whether the coordinator may know of the open transaction; ``bumps_epoch``
+    whether that is one of version 2."""
 
     known: ClusterMetadata
     transactional_id: str
@@ -96,6 +104,7 @@ class Transactions:
     state: TransactionState = TransactionState.UNINITIALIZED
     error: ErrorCode = ErrorCode.NONE
     took_part: bool = False
+    bumps_epoch: bool = False
     _partitions: set[TopicPartition] = field(default_factory=set)
     _calls: deque[_Call] = field(default_factory=deque)
     _tokens: int = 0
@@ -126,30 +135,37 @@ class Transactions:
         self._to(S.IN_TRANSACTION)
         self._partitions.clear()
         self.took_part = False
+        self.bumps_epoch = self.known.transaction_version >= BUMPS_FROM
 
-    def resume(self, producer_id: int, epoch: int, took_part: bool) -> None:
+    def resume(self, producer_id: int, epoch: int, took_part: bool, bumps_epoch: bool) -> None:
         """The transaction that another process left open, to be ended here. The state is UNINITIALIZED or READY."""
         self._to(S.IN_TRANSACTION)
-        self.producer_id, self.epoch, self.took_part = producer_id, epoch, took_part
+        self.producer_id, self.epoch, self.took_part, self.bumps_epoch = producer_id, epoch, took_part, bumps_epoch
 
     def add(self, partitions: Iterable[TopicPartition], now_ms: float) -> int | None:
-        """Has these take part, before records are sent to them; None where all do already."""
+        """Has these take part, before records are sent to them; None where all do already, or will with their records."""
         new = frozenset(partitions) - self._partitions
+        if self.bumps_epoch:
+            self._partitions |= new
+            self.took_part = True
+            return None
         return self._call("add", now_ms, partitions=new) if new else None
 
     def send_offsets(self, offsets: TransactionOffsets, member: CommittingMember, now_ms: float) -> int:
         """Commits a consumer's offsets with the transaction, refused if the consumer is no member any more (KIP-447). The
         state is IN_TRANSACTION."""
         assert self.state == S.IN_TRANSACTION, self.state
-        return self._call("offsets", now_ms, offsets=offsets, member=member)
+        token = self._call("offsets", now_ms, offsets=offsets, member=member)
+        self._calls[-1].step = int(self.bumps_epoch)  # the offsets add their group
+        return token
 
     def end(self, committed: bool, now_ms: float) -> int:
-        """Commits or aborts. After an aborted failure the producer goes on under its next epoch (KIP-360). The state is
-        IN_TRANSACTION, or ABORTABLE_ERROR for an abort."""
+        """Commits or aborts. After an aborted failure the producer goes on under its next epoch (KIP-360), which the end
+        of a transaction of version 2 returns anyway. The state is IN_TRANSACTION, or ABORTABLE_ERROR for an abort."""
         after_failure = self.state == S.ABORTABLE_ERROR
         assert not (committed and after_failure), "a failed transaction is not committed"
         self._to(S.COMMITTING if committed else S.ABORTING)
-        claim = (self.producer_id, self.epoch) if after_failure else NO_PRODUCER
+        claim = (self.producer_id, self.epoch) if after_failure and not self.bumps_epoch else NO_PRODUCER
         return self._call("end", now_ms, committed=committed, claim=claim)
 
     def _call(
@@ -209,7 +225,9 @@ class Transactions:
             return
         request, call.request, call.retries, call.due_ms = call.request, None, None, float("-inf")
         call.step += 1
-        if isinstance(response, InitProducerIdResponse):
+        if isinstance(response, InitProducerIdResponse) or (
+            isinstance(response, EndTxnResponse) and response.producer_id >= 0
+        ):
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
         if isinstance(request, AddOffsetsToTxnRequest):
             self.took_part = True
@@ -259,7 +277,8 @@ class Transactions:
                 self._effects.append(LookUpCoordinatorOf(key, kind))
             else:
                 assert call.request is not None
-                self._effects.append(SendTransactional(node_id, call.request))
+                highest = newest_version(call.request, self.bumps_epoch)
+                self._effects.append(SendTransactional(node_id, call.request, highest))
         effects, self._effects = self._effects, []
         return effects
 
@@ -297,6 +316,7 @@ class Transactions:
                 return AddOffsetsToTxnRequest(*who, call.member.group_id)
             case "offsets", 1:
                 assert call.member is not None
+                self.took_part = True
                 return offsets_request(*who, call.offsets, call.member)
             case "end", 0 if self.took_part:
                 return EndTxnRequest(*who, call.committed)
