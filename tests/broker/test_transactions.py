@@ -14,7 +14,8 @@ from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from kafka import KafkaProducer as KafkaPythonProducer
 
-from coterie.client import ConfigError, KafkaError, Producer
+from coterie.broker.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeType
+from coterie.client import ConfigError, ConsumerGroupMetadata, KafkaError, Producer
 from coterie.coordinator.transactions.state import Status, Transaction, decode_transaction
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
@@ -116,6 +117,29 @@ def test_offsets_are_committed_with_the_records_or_not_at_all(broker: LocalBroke
             assert broker.committed("g") == {("in", 0): 2}
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_the_producer_uses_the_version_that_the_cluster_has(broker: LocalBroker, level: int) -> None:
+    """Of version 2 nothing is added by a request of its own, and each transaction has its epoch (KIP-890)."""
+    update = FeatureUpdate(TRANSACTION_VERSION, level, UpgradeType.SAFE_DOWNGRADE)
+    broker._call(lambda: broker.broker.features.update([update], validate_only=False))
+
+    async def story() -> None:
+        async with producer(broker) as one:
+            await one.init_transactions()
+            for n in range(3):
+                one.begin_transaction()
+                await one.send("t", b"%d" % n)
+                await one.send_offsets_to_transaction({("in", 0): n}, ConsumerGroupMetadata("g"))
+                await (one.commit_transaction() if n != 1 else one.abort_transaction())
+
+    asyncio.run(story())
+    state = broker._call(lambda: broker.broker.transactions.by_id["mover"])
+    assert (state.epoch, state.client_transaction_version) == ((3, 2) if level == 2 else (0, 0))
+    assert broker.committed("g") == {("in", 0): 2}
+    adds = [broker.asked("AddPartitionsToTxn"), broker.asked("AddOffsetsToTxn")]
+    assert adds == ([0, 0] if level == 2 else [3, 3])
 
 
 def test_a_newer_producer_fences_the_older(broker: LocalBroker) -> None:
