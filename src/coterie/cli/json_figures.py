@@ -31,6 +31,35 @@ class FuzzedProducers(TypedDict):
     seconds: float
 
 
+class FuzzedConsumerGroups(TypedDict):
+    """Totals over the seeds that broke no rule, with --of consumer-groups; ``conversions`` are changes of
+    a group's protocol."""
+
+    seeds: int
+    failed: int
+    events: int
+    epochs: int
+    fenced: int
+    conversions: int
+    broker_crashes: int
+    compactions: int
+    seconds: float
+
+
+class FuzzedSenders(TypedDict):
+    """Totals over the seeds that broke no rule, with --of senders; ``given`` counts records, ``duplicates`` batches that a
+    broker had already, ``splits`` batches that were sent in pieces."""
+
+    seeds: int
+    failed: int
+    events: int
+    given: int
+    duplicates: int
+    splits: int
+    broker_crashes: int
+    seconds: float
+
+
 class StreamedTable(TypedDict):
     """The rows of the table, and its folder."""
 

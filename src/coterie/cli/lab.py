@@ -48,7 +48,9 @@ lab.add_command(study)
 # The subject of a seed's story -> what is summed over the seeds.
 STORIES = {
     "members": ("events", "rebalances", "broker_crashes", "compactions"),
+    "consumer-groups": ("events", "epochs", "fenced", "conversions", "broker_crashes", "compactions"),
     "producers": ("events", "commits", "aborts", "refused", "broker_crashes"),
+    "senders": ("events", "given", "duplicates", "splits", "broker_crashes"),
     "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
     "clients": ("events", "acknowledged", "delivered", "disk_failures", "broker_crashes"),
 }
@@ -61,8 +63,14 @@ NOUNS = {
     "seeds": ("seed", ""),
     "events": ("event", ""),
     "rebalances": ("rebalance", ""),
+    "epochs": ("group epoch", ""),
+    "fenced": ("member fenced", "members fenced"),
+    "conversions": ("change of protocol", "changes of protocol"),
     "commits": ("commit", ""),
     "aborts": ("abort", ""),
+    "given": ("record sent", "records sent"),
+    "duplicates": ("duplicate batch", "duplicate batches"),
+    "splits": ("batch split", "batches split"),
     "acknowledged": ("batch acknowledged", "batches acknowledged"),
     "refused": ("refusal", ""),
     "delivered": ("record delivered", "records delivered"),
@@ -71,7 +79,9 @@ NOUNS = {
     "broker_crashes": ("broker crash", "broker crashes"),
     "compactions": ("compaction", ""),
     "members": ("seed of members", "seeds of members"),
+    "consumer-groups": ("seed of consumer groups", "seeds of consumer groups"),
     "producers": ("seed of producers", "seeds of producers"),
+    "senders": ("seed of senders", "seeds of senders"),
     "records": ("seed of records", "seeds of records"),
     "clients": ("seed of clients", "seeds of clients"),
 }
@@ -96,8 +106,8 @@ NOUNS = {
 def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, as_json: bool) -> None:
     """Run members, producers or clients under random faults.
 
-    With --of: members of groups, transactional producers, writers and readers of records, or whole clients; each with a
-    broker. Exits 1 where a seed breaks a rule. A failure is printed with its seed and the commit; a failure of members
+    With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
+    writers and readers of records, or whole clients; each with a broker. Exits 1 where a seed breaks a rule. A failure is printed with its seed and the commit; a failure of members
     also with its story in the language of tests/spec, shrunk.
     """
     started, reports, failures = time.monotonic(), list[dict[str, Any]](), list[tuple[int, str]]()
@@ -207,14 +217,18 @@ def _on_cores(story: str, seeds: range, minutes: float) -> Iterator[Result]:
 
 
 def _one(story: str, seed: int, minutes: float) -> Result:
+    from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
     from coterie.laboratory.node.consumer_story import run_clients_seed
     from coterie.laboratory.node.story import run_records_seed
+    from coterie.laboratory.produce_fuzz import run_produce_seed
     from coterie.laboratory.transaction_fuzz import run_transaction_seed
 
     runs: dict[str, Callable[[int, float], Any]] = {
         "members": run_seed,
+        "consumer-groups": run_consumer_seed,
         "producers": run_transaction_seed,
+        "senders": run_produce_seed,
         "records": run_records_seed,
         "clients": run_clients_seed,
     }

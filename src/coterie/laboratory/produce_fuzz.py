@@ -29,7 +29,7 @@ class ProduceReport:
     failed: int
     duplicates: int
     splits: int
-    crashes: int
+    broker_crashes: int
 
 
 def run_produce_seed(seed: int, minutes: float = 2.0) -> ProduceReport:
