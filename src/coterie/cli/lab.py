@@ -107,8 +107,8 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
     """Run members, producers or clients under random faults.
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
-    writers and readers of records, or whole clients; each with a broker. Exits 1 where a seed breaks a rule. A failure is printed with its seed and the commit; a failure of members
-    also with its story in the language of tests/spec, shrunk.
+    writers and readers of records, or whole clients; each with a broker. Exits 1 where a seed breaks a rule. A failure is
+    printed with its seed and the commit; a failure of members also with its story in the language of tests/spec, shrunk.
     """
     started, reports, failures = time.monotonic(), list[dict[str, Any]](), list[tuple[int, str]]()
     wanted = range(first, first + seeds)
