@@ -14,6 +14,7 @@ from pathlib import Path
 from coterie.client import Consumer
 
 SESSION_TIMEOUT_MS = 6_000
+STATIC_SESSION_TIMEOUT_MS = 45_000  # Kafka's default: a member's process starts anew within it on a busy machine too
 
 
 async def consume(address: str, topic: str, name: str, static: bool, out: Path) -> None:
@@ -27,7 +28,7 @@ async def consume(address: str, topic: str, name: str, static: bool, out: Path) 
         "client.id": name,
         "group.instance.id": name if static else None,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": SESSION_TIMEOUT_MS,
+        "session.timeout.ms": STATIC_SESSION_TIMEOUT_MS if static else SESSION_TIMEOUT_MS,
         "heartbeat.interval.ms": 500,
         "auto.commit.interval.ms": 1_000,
     }
