@@ -73,7 +73,8 @@ def check_group(group: Group) -> None:
     assert set(group.waiting_syncs) <= set(group.members), f"{group.group_id}: a stranger waits to sync"
     assert not set(group.reservations) & set(group.members), f"{group.group_id}: an id is both pending and a member"
     for static, member_id in group.static_members.items():
-        assert group.members[member_id].group_instance_id == static
+        own = group.members[member_id].group_instance_id
+        assert own == static, f"{group.group_id}: {static} stands for {member_id}, whose instance id is {own}"
     for member in group.members.values():
         assert member.queued_ms >= 0, f"{group.group_id}: {member.member_id} has no deadline"
         assert member.queued_ms <= member.deadline_ms, (
