@@ -286,3 +286,53 @@ def test_the_active_segment_is_closed_in_time_to_be_compacted() -> None:
     for now_ms in (1, 500, 1002):
         log.append(encode_batch([(now_ms, b"k", b"v", ())]), now_ms)
     assert len(log.segments) == 2
+
+
+def by_producer(log: PartitionLog, sequence: int, *items: Item, producer: int = 7) -> None:
+    records = [(0, key, value, ()) for key, value in items]
+    log.append_own(encode_batch(records, producer_id=producer, producer_epoch=3, base_sequence=sequence), 0)
+
+
+def test_a_producers_last_sequence_outlives_its_records() -> None:
+    """As Kafka's LogCleaner: its last batch stays, without records, so that after a crash a
+    repeated batch is known and a gap refused."""
+    fs = MemoryFileSystem()
+    log = new_log(fs)
+    by_producer(log, 0, (b"a", b"1"), (b"b", b"1"))
+    by_producer(log, 2, (b"a", b"2"), (b"b", b"2"))
+    put(log, (b"a", b"3"), (b"b", b"3"))
+    roll(log)
+    compact(log)
+    assert [(o, k, v) for o, k, v in records(log) if k != b"filler"] == [(4, b"a", b"3"), (5, b"b", b"3")]
+    headers = [header for segment in log.segments for _, header in segment.headers(0) if header.producer_id == 7]
+    assert [(h.base_offset, h.last_offset, h.last_sequence, h.record_count) for h in headers] == [(2, 3, 3, 0)]
+    again = new_log(fs)
+    entry = again.producers.by_id[7]
+    assert (entry.epoch, entry.last_sequence) == (3, 3)
+    roll(again)
+    compact(again)
+    assert new_log(fs).producers.by_id[7].last_sequence == 3, "also by the next compaction"
+
+
+def test_a_producer_that_is_forgotten_leaves_nothing() -> None:
+    """With producer.id.expiration.ms over, its empty batch goes."""
+    log = new_log()
+    by_producer(log, 0, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    roll(log)
+    log.producers.expire(NEVER_MS)
+    compact(log)
+    assert not [h for segment in log.segments for _, h in segment.headers(0) if h.producer_id == 7]
+
+
+def test_the_last_batch_of_an_aborted_transaction_stays_without_records() -> None:
+    log = new_log()
+    taken_back = [(0, b"a", b"1", ())]
+    identity = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    log.append_own(encode_batch(taken_back, attributes=TRANSACTIONAL_BIT, **identity), 0)
+    end(log, 9, committed=False)
+    roll(log)
+    compact(log)
+    headers = [h for segment in log.segments for _, h in segment.headers(0) if h.producer_id == 9]
+    assert [(h.record_count, h.is_transactional) for h in headers] == [(0, False)]
+    assert b"a" not in {key for _, key, _ in records(log)}

@@ -2,7 +2,9 @@
 
 Only closed segments are touched, and only up to the first transaction that is still open there. Records of aborted
 transactions go, and never hide an older value; those of committed ones are kept as plain records, so that they need
-no marker any more. A tombstone goes delete.retention.ms after it was written, in the second compaction it lives to see.
+no marker any more. The last batch of a producer that the log knows stays without records, so that its sequence outlives
+them (BatchRetention.RETAIN_EMPTY). A tombstone goes delete.retention.ms after it was written, in the second compaction it
+lives to see.
 
 `plan` and `swap` belong on the log's own thread; `clean` only reads closed segments and writes `.cleaned` files, so it
 may run elsewhere. A crash leaves the old segments, or the new; never neither.
@@ -35,7 +37,8 @@ KEYS_AT_ONCE = 2_000_000
 
 @dataclass(slots=True)
 class CompactionPlan:
-    """The input of one compaction: the closed segments, and the first offset that no earlier one has processed."""
+    """The input of one compaction: the closed segments, and the first offset that no earlier one has processed.
+    ``last_offsets``: of the last batch of each producer, by producer id."""
 
     fs: FileSystem
     segments: list[Segment]
@@ -43,6 +46,7 @@ class CompactionPlan:
     end: int
     segment_bytes: int
     tombstones_before_ms: int
+    last_offsets: dict[int, int]
 
 
 @dataclass(slots=True)
@@ -69,8 +73,14 @@ def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> CompactionPl
     if not due and not _begins_before(dirty, now_ms - config.max_compaction_lag_ms):
         return None
     end = log.segments[len(closed)].base_offset
+    tombstones_before_ms = now_ms - config.delete_retention_ms
+    last_offsets = {
+        producer_id: entry.batches[-1].last_offset
+        for producer_id, entry in log.producers.by_id.items()
+        if entry.last_sequence >= 0
+    }
     return CompactionPlan(
-        log.fs, closed, log.cleaned_until, end, config.segment_bytes, now_ms - config.delete_retention_ms
+        log.fs, closed, log.cleaned_until, end, config.segment_bytes, tombstones_before_ms, last_offsets
     )
 
 
@@ -252,18 +262,19 @@ def _cleaned_batch(
     newest: dict[bytes, int],
     cleaned: Cleaned,
 ) -> bytes:
-    """The bytes kept of a batch; empty where all its records go."""
+    """The bytes kept of a batch; empty where all its records go and its producer has written another since."""
     cleaned.records_before += header.record_count
     if header.base_offset >= until:
         cleaned.records_after += header.record_count
         return data
-    if header.is_control or _in_aborted(header, aborted):
+    if header.is_control:
         return b""
-    records = decode_records(data, 0, header)
+    records = [] if _in_aborted(header, aborted) else decode_records(data, 0, header)
     kept = [r for r in records if _stays(plan, r, newest)]
     cleaned.records_after += len(kept)
     if not kept:
-        return b""
+        is_last = plan.last_offsets.get(header.producer_id) == header.last_offset
+        return rebuild_batch(header, []) if is_last else b""
     return data if len(kept) == len(records) and not header.is_transactional else rebuild_batch(header, kept)
 
 

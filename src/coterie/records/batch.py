@@ -300,16 +300,16 @@ def _other_varint(value: int) -> bytes:
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
     """A batch with only these of its records, at their own offsets and in its own compression; no transaction's any more.
-    What compaction leaves (Kafka's MemoryRecords.filterTo); without records it keeps its largest timestamp."""
+    What compaction leaves (Kafka's MemoryRecords.filterTo); without records it keeps its largest timestamp, and no
+    compression."""
     newest = max((record.timestamp for record in records), default=header.max_timestamp)
     pieces: list[bytes] = []
     for record in records:
         pieces += _record(record.timestamp - header.base_timestamp, record.offset - header.base_offset, *record[2:])
+    attributes = header.attributes & ~(TRANSACTIONAL_BIT if records else TRANSACTIONAL_BIT | COMPRESSION_MASK)
     return sealed(
-        compression.compress(header.codec, b"".join(pieces)),
-        header._replace(
-            attributes=header.attributes & ~TRANSACTIONAL_BIT, max_timestamp=newest, record_count=len(records)
-        ),
+        compression.compress(header.codec, b"".join(pieces)) if records else b"",
+        header._replace(attributes=attributes, max_timestamp=newest, record_count=len(records)),
     )
 
 
