@@ -58,7 +58,7 @@ def transactions_are_not_synced(patch: Patch) -> None:
 
 
 def a_repeated_batch_is_appended(patch: Patch) -> None:
-    patch.setattr(Producers, "check", lambda producers, header: None)
+    patch.setattr(Producers, "check", lambda producers, header, *, anew=False: None)
 
 
 def aborted_transactions_are_not_listed(patch: Patch) -> None:
