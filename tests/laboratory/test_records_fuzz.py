@@ -75,8 +75,8 @@ def deleted_records_come_back(patch: Patch) -> None:
 def an_offset_is_left_out(patch: Patch) -> None:
     append: Callable[..., Appended] = PartitionLog.append
 
-    def leave_out(log: PartitionLog, *args: object) -> Appended:
-        appended = append(log, *args)
+    def leave_out(log: PartitionLog, *args: object, **kwargs: object) -> Appended:
+        appended = append(log, *args, **kwargs)
         if appended.base_offset % 97 == 5:
             log.segments[-1].next_offset += 1
         return appended
