@@ -19,6 +19,7 @@ Address = tuple[str, int]
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 NEVER_MS = float("-inf")
 NO_NODE = -1
+TOPICS_BY_ID_FROM = 12  # the version of Metadata
 
 
 @dataclass(slots=True)
@@ -79,6 +80,11 @@ class ClusterMetadata:
         return MetadataRequest(None if names is None else [MetadataRequestTopic(name=n) for n in names], create)
 
     @staticmethod
+    def topic_ids_request(topic_ids: Iterable[bytes]) -> MetadataRequest:
+        """Of topics by id, from version TOPICS_BY_ID_FROM on."""
+        return MetadataRequest([MetadataRequestTopic(topic_id) for topic_id in sorted(topic_ids)], False)
+
+    @staticmethod
     def coordinator_request(key: str, kind: int) -> FindCoordinatorRequest:
         return FindCoordinatorRequest(key, kind, [key])
 
@@ -95,7 +101,8 @@ class ClusterMetadata:
         leaves those known. Returns its topics. ``is_all``: every topic was requested."""
         self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers} or self._brokers
         rack_of = {b.node_id: b.rack for b in response.brokers if b.rack}
-        topics = {topic.name or "": _topic_info(topic, rack_of) for topic in response.topics}
+        # A topic id that the broker does not know comes back without a name.
+        topics = {topic.name: _topic_info(topic, rack_of) for topic in response.topics if topic.name is not None}
         for name, info in topics.items():
             _keep_newer_leaders(info, self._topics.get(name))
         self._topics |= topics
@@ -135,6 +142,11 @@ class ClusterMetadata:
     def all_topics(self) -> dict[str, TopicInfo]:
         """As the newest response to a request for all of them had them."""
         return self._all
+
+    def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
+        """The names of those that are known."""
+        names = {info.topic_id: name for name, info in (self._all | self._topics).items() if not info.error}
+        return {topic_id: names[topic_id] for topic_id in topic_ids if topic_id in names}
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The leader's node id; -1 where the partition has none."""

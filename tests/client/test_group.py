@@ -23,7 +23,7 @@ from coterie.client import (
     TopicPartition,
     WakeupError,
 )
-from coterie.client.membership import JOIN_GRACE_S, member_config
+from coterie.client.classic_membership import JOIN_GRACE_S, member_config
 from coterie.client.settings import client_settings
 from coterie.member.errors import leave_refusal
 from coterie.member.stages import Stage

@@ -96,6 +96,7 @@ from coterie.client.types import (
     OffsetAndMetadata,
     Record,
     RecordMetadata,
+    SubscriptionPattern,
     TimestampType,
     TopicPartition,
 )
@@ -172,6 +173,7 @@ __all__ = [
     "StringDeserializer",
     "StringSerializer",
     "Subscriber",
+    "SubscriptionPattern",
     "TimestampType",
     "TopicDescription",
     "TopicPartition",

@@ -49,7 +49,7 @@ class Callbacks:
         except Exception as error:
             failure = error
         self._fetcher.drop(partitions)
-        membership.revoked()
+        membership.listener_returned(effect, failed=failure is not None)
         if failure is not None:
             raise failure
 
@@ -61,8 +61,13 @@ class Callbacks:
     async def _assigned(self, effect: Assigned, membership: Membership) -> None:
         self.rebalanced_s = time.monotonic()
         self._fetcher.assign(effect.partitions)
-        membership.on_assignment(effect)
-        await call(self.listener.on_partitions_assigned(_named(effect.added)))
+        try:
+            membership.on_assignment(effect)
+            await call(self.listener.on_partitions_assigned(_named(effect.added)))
+        except Exception:
+            membership.listener_returned(effect, failed=True)
+            raise
+        membership.listener_returned(effect, failed=False)
 
 
 def _named(partitions: Iterable[PartitionLike]) -> list[TopicPartition]:

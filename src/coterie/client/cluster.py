@@ -13,11 +13,11 @@ from coterie.client.connection import Connection, answer_type
 from coterie.client.errors import AuthenticationError, KafkaError, check
 from coterie.client.settings import ClientSettings
 from coterie.client.sharing import Shared
-from coterie.cluster_metadata import GROUP, TRANSACTION, Address, ClusterMetadata, TopicInfo
+from coterie.cluster_metadata import GROUP, TOPICS_BY_ID_FROM, TRANSACTION, Address, ClusterMetadata, TopicInfo
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import FindCoordinatorResponse
-from coterie.wire.messages.metadata import MetadataResponse
+from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 M = TypeVar("M", bound=Message)
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
@@ -141,6 +141,21 @@ class Cluster:
         if self.known.must_ask_all(_now_ms()):
             await self.refresh(None)
         return self.known.all_topics()
+
+    async def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
+        """The names of these topic ids, of those that a broker knows. Raises KafkaError."""
+        wanted = frozenset(topic_ids)
+        missing = wanted - self.known.topic_names(wanted).keys()
+        if missing:
+            connection = await self.any_connection()
+            if connection.version_of(MetadataRequest) < TOPICS_BY_ID_FROM:
+                await self.refresh(None)
+            else:
+                request = self.known.topic_ids_request(missing)
+                response = await connection.request(request, MetadataResponse, self.timeout_s)
+                check(response.error_code)
+                self.known.metadata_received(response, _now_ms())
+        return self.known.topic_names(wanted)
 
     def leader(self, topic: str, partition: int) -> int | None:
         return self.known.leader(topic, partition)

@@ -23,6 +23,7 @@ from coterie.consuming.commit_requests import NAMES_UP_TO, CommitOffsets
 from coterie.consuming.commit_verdicts import Verdict
 from coterie.consuming.commits import CommitEnded, Commits, LookUpCoordinator, SendCommit
 from coterie.consuming.committed_lookup import PendingOffsets
+from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
@@ -71,7 +72,9 @@ class Committer:
         on an older one it goes on without, as Apache Kafka's consumer). Raises KafkaError."""
         self.group_id()
         pending = PendingOffsets.AWAITED if self._stable_only else PendingOffsets.IGNORED
-        return await committed_offsets(self._coordinator, list(partitions), pending=pending)
+        machine = self.machine.member
+        member = machine if isinstance(machine, ConsumerMemberMachine) and machine.is_in_group else None
+        return await committed_offsets(self._coordinator, list(partitions), pending=pending, member=member)
 
     async def commit(self, offsets: Offsets, timeout_s: float) -> None:
         """Returns once the commit is made. Raises CommitFailedError, RebalanceInProgressError or another KafkaError."""

@@ -20,6 +20,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.committer import Callback, Committer, Offsets
 from coterie.client.errors import ConfigError
 from coterie.client.fetcher import Fetcher
+from coterie.client.group_protocols import make_membership
 from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.membership import Membership
 from coterie.client.offsets import list_offsets
@@ -36,6 +37,7 @@ from coterie.client.types import (
     OffsetAndMetadata,
     PartitionLike,
     Record,
+    SubscriptionPattern,
     TopicPartition,
     V,
 )
@@ -96,9 +98,14 @@ class Consumer(Generic[K, V]):
 
     # -- what to read -------------------------------------------------------------------------------------------------
 
-    def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
+    def subscribe(
+        self,
+        topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        listener: RebalanceListener | None = None,
+    ) -> None:
         """Joins the group at the next poll; a compiled pattern stands for all topics whose whole name it matches, now and
-        later. Raises ConfigError without a group.id or after `assign`, TypeError, RuntimeError after `close`.
+        later, and so does a `SubscriptionPattern`, which the broker matches. Raises ConfigError without a group.id, after
+        `assign`, or for a SubscriptionPattern without group.protocol=consumer; TypeError; RuntimeError after `close`.
 
         >>> group = {"group.id": "readers", "auto.offset.reset": "earliest"}
         >>> async with Consumer(settings | group) as reader:
@@ -117,22 +124,24 @@ class Consumer(Generic[K, V]):
             raise ConfigError("subscribe and assign cannot be mixed; call unsubscribe first")
         if isinstance(topics, str):
             raise ConfigError(f"subscribe takes a list of topics or a compiled pattern, not the string {topics!r}")
-        if isinstance(topics, re.Pattern):
+        if isinstance(topics, re.Pattern | SubscriptionPattern):
             arguments.text(topics.pattern, "the pattern")
         else:
             topics = arguments.names(topics, "topics")
-        if self._membership is None:
-            self._membership = Membership(self._cluster, self._group_id, self._fetcher.arrived.set)
-            self._committer.membership = self._loop.membership = self._membership
-        self._callbacks.listener = listener or self._callbacks.listener
+        membership = self._membership or make_membership(self._cluster, self._group_id, self._fetcher.arrived.set)
         if isinstance(topics, re.Pattern):
-            self._membership.subscribe_pattern(topics)
+            membership.subscribe_pattern(topics)
+        elif isinstance(topics, SubscriptionPattern):
+            membership.subscribe_regex(topics)
         else:
-            self._membership.subscribe(topics)
+            membership.subscribe(topics)
+        self._membership = self._committer.membership = self._loop.membership = membership
+        self._callbacks.listener = listener or self._callbacks.listener
         self._auto_commit.restart()
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to; for a pattern, the topics that it matches so far."""
+        """The topics subscribed to; for a compiled pattern, the topics that it matches so far; for a SubscriptionPattern none,
+        since only the broker knows them."""
         return set() if self._membership is None else set(self._membership.machine.topics)
 
     async def unsubscribe(self) -> None:
@@ -170,7 +179,7 @@ class Consumer(Generic[K, V]):
 
     @property
     def generation(self) -> int:
-        """That of the last assignment, -1 without one."""
+        """That of the last assignment, with group.protocol=consumer the member epoch; -1 outside the group."""
         return -1 if self._membership is None else self._membership.machine.generation
 
     # -- polling ------------------------------------------------------------------------------------------------------
@@ -393,6 +402,7 @@ class Consumer(Generic[K, V]):
             return
         partitions = list(self._fetcher.positions)
         member = membership.machine.generation >= 0
+        membership.prepare_leave()
         if member:
             await self._auto_commit.now(timeout_s)
         try:

@@ -21,8 +21,6 @@ from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.declaration import Message
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +34,15 @@ _OF_THE_LOOP = frozenset({"base_events.py", "runners.py"})  # the frames of asyn
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """The next heartbeat: where to, what, when, and until when the member counts as alive (max.poll.interval.ms)."""
+    """The next heartbeat: where to, what, when, and until when the member counts as alive (max.poll.interval.ms); then
+    ``leave`` goes out, once, or nothing does any more (None)."""
 
     address: tuple[str, int]
-    heartbeat: HeartbeatRequest
+    heartbeat: Message
     due_s: float
     interval_s: float
     poll_deadline_s: float
+    leave: Message | None = None
 
 
 class HeartbeatThread:
@@ -124,11 +124,11 @@ class HeartbeatThread:
                     "into asyncio.to_thread, or make it shorter"
                 )
             logger.warning("%s", text)
-        request: Message = pulse.heartbeat
+        request = pulse.heartbeat
         if now_s > pulse.poll_deadline_s:
-            if pulse.heartbeat.group_instance_id is not None or self._left is pulse:
-                return  # a static member only falls silent
-            self._left, request = pulse, _leave(pulse.heartbeat)
+            if pulse.leave is None or self._left is pulse:
+                return
+            self._left, request = pulse, pulse.leave
         try:
             if self._socket is None:
                 timeout_s = max(pulse.interval_s, 1.0)
@@ -155,12 +155,6 @@ class HeartbeatThread:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-
-def _leave(heartbeat: HeartbeatRequest) -> LeaveGroupRequest:
-    reason = "poll was not called for max.poll.interval.ms"
-    identity = MemberIdentity(heartbeat.member_id, None, reason)
-    return LeaveGroupRequest(heartbeat.group_id, heartbeat.member_id, [identity])
 
 
 def culprit(thread_id: int) -> str | None:

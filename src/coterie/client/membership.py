@@ -1,6 +1,7 @@
-"""The member machine's driver: carries its effects out over a connection of its own, so that heartbeats never queue
-behind fetches, from a task of its own, so that they go out while the consumer's user awaits something else; and a thread
-(`heartbeat_thread`) sends the heartbeats for which the loop, held by user code, would be late."""
+"""A consumer's membership, whatever the protocol: drives the member's machine over a connection of its own, so that heartbeats
+never queue behind fetches, from a task of its own, so that they go out while the consumer's user awaits something else;
+and a thread (`heartbeat_thread`) sends the heartbeats for which the loop, held by user code, would be late.
+`classic_membership` and `consumer_membership` add what their machine asks for beside."""
 
 from __future__ import annotations
 
@@ -9,90 +10,39 @@ import contextlib
 import logging
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from coterie.assignors import ASSIGNORS, AssignableTopics, Assignor
-from coterie.assignors.blobs import decode_assignment
-from coterie.client.cluster import Cluster, TopicInfo
+from coterie.client.cluster import Cluster
 from coterie.client.connection import answer_type
-from coterie.client.errors import ConfigError, KafkaError, unexpected
+from coterie.client.errors import KafkaError, unexpected
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
-from coterie.client.lint import STATIC_FROM
-from coterie.client.settings import ClientSettings
-from coterie.member.config import MemberConfig
-from coterie.member.effects import (
-    Assigned,
-    AssignGroup,
-    Effect,
-    Failed,
-    FindCoordinator,
-    LookForUnassigned,
-    Revoke,
-    Send,
-    WatchTopics,
-)
-from coterie.member.errors import leave_refusal
-from coterie.member.machine import MemberMachine
-from coterie.member.requests import by_topic, heartbeat_request
-from coterie.member.stages import Stage
+from coterie.client.types import SubscriptionPattern
+from coterie.consuming.commit_verdicts import GroupMachine
+from coterie.member.consumer.effects import ConsumerEffect
+from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.heartbeat import HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
-from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)
 
 METADATA_CHECK_S = 1.0
-JOIN_GRACE_S = 5.0  # beyond the rebalance timeout, in which a JoinGroup may wait for the whole group
-LONGEST_S = 2**31 / 1000
 END_S = 0.5  # in which cancelled tasks must end
-_REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
-_COUNTED = {JoinGroupResponse: "joins", SyncGroupResponse: "syncs", HeartbeatResponse: "heartbeats"}
 
 
-def member_config(settings: ClientSettings, group_id: str) -> MemberConfig:
-    """Raises ConfigError for settings that no member can work with."""
-    if settings.heartbeat_interval_ms >= settings.session_timeout_ms:
-        raise ConfigError("heartbeat.interval.ms must be lower than session.timeout.ms")
-    listed = settings.partition_assignment_strategy
-    specs = ASSIGNORS | {assignor.name: assignor.spec() for assignor in listed if isinstance(assignor, Assignor)}
-    config = MemberConfig(
-        group_id,
-        settings.group_instance_id,
-        settings.session_timeout_ms,
-        settings.heartbeat_interval_ms,
-        settings.max_poll_interval_ms,
-        settings.retry_backoff_ms,
-        tuple(assignor if isinstance(assignor, str) else assignor.name for assignor in listed),
-        settings.client_rack,
-        settings.retry_backoff_max_ms,
-        specs,
-    )
-    try:
-        _ = config.protocol
-    except ValueError as error:
-        raise ConfigError(f"partition.assignment.strategy: {error}") from error
-    return config
+class Membership(ABC):
+    """A consumer's membership. What the polling task must do is put into ``for_poll``, in order."""
 
-
-class Membership:
-    """A consumer's place in its group. What the polling task must do is put into ``for_poll``, in order."""
+    machine: GroupMachine
 
     def __init__(self, cluster: Cluster, group_id: str, tell_poll: Callable[[], None]) -> None:
-        self.machine = MemberMachine(member_config(cluster.settings, group_id))
         self.for_poll: list[Revoke | Assigned] = []
         self.failure: KafkaError | None = None  # ends the membership
         self.complaint: KafkaError | None = None  # told once; a changed subscription may mend it
         self.counts = {"joins": 0, "syncs": 0, "heartbeats": 0, "rebalances": 0, "failed_rebalances": 0}
-        self._cluster, self._tell_poll = cluster, tell_poll
+        self._cluster, self._group_id, self._tell_poll = cluster, group_id, tell_poll
         self._coordinator: int | None = None
-        self._watched: frozenset[str] = frozenset()
-        self._by_rack = False
         self._pattern: re.Pattern[str] | None = None
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -111,9 +61,13 @@ class Membership:
         self._start()
         self._task(self._match_topics())
 
+    @abstractmethod
+    def subscribe_regex(self, pattern: SubscriptionPattern) -> None:
+        """Topics that match by the broker's judgement. Raises ConfigError where the protocol has no such thing."""
+
     def _subscribe(self, topics: frozenset[str]) -> None:
         self.complaint = None
-        self.machine.subscribe(topics, _now_ms())
+        self.machine.subscribe(topics, now_ms())
         self._start()
         self._wake.set()
 
@@ -125,25 +79,27 @@ class Membership:
             self._task(self._watch_metadata())
 
     def polled(self) -> None:
-        self.machine.polled(_now_ms())
+        """A sign of life of the user."""
+        self.machine.polled(now_ms())
         self._wake.set()
 
-    def on_assignment(self, assigned: Assigned) -> None:
-        """Calls the assignor in force, which may be a user's."""
-        spec = self.machine.config.assignor_specs.get(self.machine.state.membership.protocol or "")
-        if spec is not None:
-            spec.on_assignment(by_topic(assigned.partitions), assigned.generation)
+    def on_assignment(self, assigned: Assigned) -> None:  # noqa: B027 -- most protocols have nobody else to call
+        """Comes before the listener's callback."""
 
-    def revoked(self) -> None:
-        self.machine.revoked()
-        self._wake.set()
+    @abstractmethod
+    def listener_returned(self, effect: Revoke | Assigned, *, failed: bool) -> None:
+        """From the callback of the first of ``for_poll``; ``failed``: it raised."""
+
+    def prepare_leave(self) -> None:  # noqa: B027 -- the classic protocol has no such state
+        """The callbacks before `leave` begin."""
 
     def wake(self) -> None:
         """The machine was told something: see what follows."""
         self._wake.set()
 
+    @abstractmethod
     def is_stable(self) -> bool:
-        return self.machine.stage == Stage.STABLE
+        """Whether the newest assignment is in use, and nothing is under way."""
 
     async def leave(self, reason: str, timeout_s: float) -> None:
         """Ends the membership, telling the coordinator if it has to be told; waits no longer than that."""
@@ -153,7 +109,7 @@ class Membership:
             task.cancel()
         try:
             self.machine.leave(reason)
-            for effect in self.machine.next(_now_ms()):
+            for effect in self.machine.next(now_ms()):
                 if isinstance(effect, Send):
                     leaving = asyncio.create_task(self._request(effect.request))
                     ended.add(leaving)
@@ -168,45 +124,42 @@ class Membership:
     # -- driving the machine --------------------------------------------------------------------------------------------
 
     async def _drive(self) -> None:
-        machine = self.machine
         while True:
-            while effects := machine.next(_now_ms()):
-                for effect in effects:
-                    self._carry_out(effect)
-            due_ms = machine.next_deadline_ms()
+            self._pump()
+            due_ms = self.machine.next_deadline_ms()
             self._thread.expect(self._pulse(due_ms))
-            wait_s = None if due_ms is None else max(due_ms - _now_ms(), 0) / 1000
+            wait_s = None if due_ms is None else max(due_ms - now_ms(), 0) / 1000
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
             self._wake.clear()
 
+    def _pump(self) -> None:
+        while effects := self.machine.next(now_ms()):
+            for effect in effects:
+                self._carry_out(effect)
+
+    @abstractmethod
+    def _stand_in(self) -> tuple[Message, Message | None, float]:
+        """The heartbeat that the thread may send, the request by which it leaves once the user's poll is overdue, if it has
+        to, and the interval in seconds."""
+
     def _pulse(self, due_ms: int | None) -> Pulse | None:
         """The next heartbeat, for the thread to send if this loop does not."""
-        machine, config = self.machine, self.machine.config
+        machine = self.machine
         address = self._cluster.address(self._coordinator)
         if due_ms is None or address is None or not machine.owes_heartbeats() or not machine.coordinator_known:
             return None
-        interval_s = config.heartbeat_interval_ms / 1000
-        poll_deadline_s = machine.poll_deadline_ms / 1000
-        heartbeat = heartbeat_request(config, machine.member_id, machine.generation)
-        due_s = time.monotonic() + interval_s if due_ms > _now_ms() + interval_s * 1000 else due_ms / 1000
-        return Pulse(address, heartbeat, due_s, interval_s, poll_deadline_s)
+        heartbeat, leave, interval_s = self._stand_in()
+        due_s = time.monotonic() + interval_s if due_ms > now_ms() + interval_s * 1000 else due_ms / 1000
+        return Pulse(address, heartbeat, due_s, interval_s, machine.poll_deadline_ms / 1000, leave)
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: Effect | ConsumerEffect) -> None:
         match effect:
             case FindCoordinator():
                 self._task(self._find())
             case Send(request):
                 self._task(self._request(request))
-            case AssignGroup():
-                self._by_rack = any(s.rack for s in effect.subscribers)
-                self._watched = effect.topics
-                self._task(self._assign_group(effect))
-            case WatchTopics(topics):
-                self._watched = topics
-            case LookForUnassigned(topics):
-                self._task(self._look_for_unassigned(topics))
             case Revoke() | Assigned():
                 self.counts["rebalances"] += isinstance(effect, Assigned)
                 self.for_poll.append(effect)
@@ -214,6 +167,12 @@ class Membership:
             case Failed(code, message):
                 self.counts["failed_rebalances"] += 1
                 self._fail(KafkaError(code, message))
+            case _:
+                self._carry_out_own(effect)
+
+    @abstractmethod
+    def _carry_out_own(self, effect: Effect | ConsumerEffect) -> None:
+        """One that only this protocol's machine has."""
 
     def _fail(self, error: KafkaError) -> None:
         self.failure = error
@@ -237,92 +196,55 @@ class Membership:
 
     async def _find(self) -> None:
         try:
-            self._coordinator = await self._cluster.find_coordinator(self.machine.config.group_id)
+            self._coordinator = await self._cluster.find_coordinator(self._group_id)
             await self._cluster.coordinator_connection(self._coordinator)
             self.machine.coordinator_found()
         except KafkaError as error:
             if not error.retriable:
                 self._complain(error)
-            self.machine.lookup_failed(_now_ms())
+            self.machine.lookup_failed(now_ms())
         self._wake.set()
 
     async def _request(self, request: Message) -> None:
-        timeout_s = self._cluster.timeout_s
-        if isinstance(request, JoinGroupRequest):
-            timeout_s = min(max(timeout_s, request.rebalance_timeout_ms / 1000 + JOIN_GRACE_S), LONGEST_S)
-        assert self._coordinator is not None, "the machine sends only once the coordinator is found"
+        assert self._coordinator is not None, "the machine sends only once the coordinator is known"
         try:
             connection = await self._cluster.coordinator_connection(self._coordinator)
-            if isinstance(request, JoinGroupRequest):
-                _check_static(request, connection.version_of(JoinGroupRequest))
-            response = await connection.request(request, answer_type(request), timeout_s)
-            if isinstance(response, LeaveGroupResponse):
-                code = leave_refusal(response)
-                if code:
-                    logger.warning("leaving group %s was refused: %s", self.machine.config.group_id, code.name)
-                return
-            self.counts[_COUNTED.get(type(response), "heartbeats")] += 1
-            self.machine.answered(request, response, _now_ms())
+            self._check_version(request, connection.version_of(type(request)))
+            response = await connection.request(request, answer_type(request), self._timeout_s(request))
+            self._answered(request, response)
         except KafkaError as error:
             if error.code == ErrorCode.UNSUPPORTED_VERSION:
-                self._fail(error)
-            self.machine.lost_connection(request, _now_ms())
+                self._unsupported(error)
+            self.machine.lost_connection(request, now_ms())
         self._wake.set()
+
+    def _timeout_s(self, request: Message) -> float:
+        return self._cluster.timeout_s
+
+    def _check_version(self, request: Message, version: int) -> None:  # noqa: B027 -- most requests may go out in any
+        """Raises KafkaError UNSUPPORTED_VERSION for a request that would mean something else to an older broker."""
+
+    def _unsupported(self, error: KafkaError) -> None:
+        self._fail(error)
+
+    @abstractmethod
+    def _answered(self, request: Message, response: Message) -> None:
+        """The response, counted, to the machine."""
 
     # -- topics -----------------------------------------------------------------------------------------------------------
 
-    async def _assign_group(self, effect: AssignGroup) -> None:
-        create = self._cluster.settings.allow_auto_create_topics
-        try:
-            infos = await self._cluster.refresh(effect.topics, create=create)
-            for name in effect.topics & self.machine.topics:
-                if name in infos and infos[name].error in _REFUSED_TOPIC:
-                    self._complain(KafkaError(infos[name].error, f"topic {name}"))
-        except KafkaError as error:
-            if not error.retriable:
-                self._fail(error)
-            self.machine.assignment_failed("the topics could not be looked up", _now_ms())
-            self._wake.set()
-            return
-        topics = self._topics(infos)
-        self.machine.group_assigned(
-            self.machine.config.assignor_specs[effect.protocol].assign(topics, effect.subscribers), topics
-        )
-        self._wake.set()
-
-    async def _look_for_unassigned(self, topics: frozenset[str]) -> None:
-        group_id = self.machine.config.group_id
-        assert self._coordinator is not None
-        try:
-            infos = await self._cluster.topics(topics)
-            response = await self._cluster.request(DescribeGroupsRequest([group_id]), self._coordinator)
-            given = {tp for m in response.groups[0].members for tp in decode_assignment(m.member_assignment)}
-        except (KafkaError, WireError):
-            self.machine.unassigned_unknown(_now_ms())
-        else:
-            everything = {(t, p) for t, info in infos.items() for p in info.leaders}
-            if response.groups[0].group_state == "Stable":
-                self.machine.unassigned_seen(bool(everything - given))
-        self._wake.set()
-
-    def _topics(self, infos: dict[str, TopicInfo]) -> AssignableTopics:
-        """What there is to assign; racks only where a member has one, so that nobody else rebalances for them."""
-        infos_with_leaders = {n: infos[n] for n in self._watched if n in infos and infos[n].leaders}
-        racks = {n: info.racks for n, info in infos_with_leaders.items()} if self._by_rack else {}
-        return AssignableTopics({n: len(info.leaders) for n, info in infos_with_leaders.items()}, racks)
-
     async def _watch_metadata(self) -> None:
-        """New topics for a pattern; and a leader looks out for what became of the whole group's topics. The
-        cluster asks the broker once every metadata.max.age.ms."""
+        """New topics for a pattern, and what else the protocol wants to know of topics. The cluster asks the broker once
+        every metadata.max.age.ms."""
         pause_s = min(METADATA_CHECK_S, self._cluster.settings.metadata_max_age_ms / 1000)
         while True:
             await asyncio.sleep(max(pause_s, 0.01))
             if self._pattern is not None:
                 await self._match_topics()
-            if self._watched and self.is_stable() and self.machine.is_leader:
-                with contextlib.suppress(KafkaError):
-                    self.machine.topics_seen(self._topics(await self._cluster.topics(self._watched)))
-                    self._wake.set()
+            await self._look_at_topics()
+
+    async def _look_at_topics(self) -> None:  # noqa: B027 -- only leaders of the classic protocol do
+        """Every METADATA_CHECK_S."""
 
     async def _match_topics(self) -> None:
         with_internal = not self._cluster.settings.exclude_internal_topics
@@ -338,12 +260,6 @@ class Membership:
             self._subscribe(frozenset(matching))
 
 
-def _check_static(request: JoinGroupRequest, version: int) -> None:
-    """A broker that does not know static members would take it for a dynamic one. Raises KafkaError."""
-    if request.group_instance_id is not None and version < STATIC_FROM:
-        text = "group.instance.id needs JoinGroup version 5, which Apache Kafka has from 2.3 on"
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
-
-
-def _now_ms() -> int:
+def now_ms() -> int:
+    """The clock of the machines."""
     return int(time.monotonic() * 1000)

@@ -121,6 +121,10 @@ def _objects(value: object) -> tuple[object, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
+def _lower(value: object) -> str:
+    return text_of(value).strip().lower()
+
+
 def _upper(value: object) -> str:
     return text_of(value).strip().upper()
 
@@ -131,6 +135,7 @@ PARTITIONER = ValueType(Kind.CLASS, "a function of topic, key and number of part
 SERIALIZER = ValueType(Kind.CLASS, "a serializer", _having("serialize", "serializer", SERIALIZERS))
 DESERIALIZER = ValueType(Kind.CLASS, "a deserializer", _having("deserialize", "deserializer", DESERIALIZERS))
 OBJECTS = ValueType(Kind.LIST, "classes or objects, one or a list", _objects)
+LOWER_CASE = ValueType(Kind.STRING, "text in any case", _lower)
 UPPER_CASE = ValueType(Kind.STRING, "text in any case", _upper)
 # Not Kafka's own settings, so not trimmed: a password may begin or end with a space.
 EXACT_TEXT = ValueType(Kind.STRING, "text", text_of)

@@ -19,6 +19,7 @@ from coterie.client.setting_types import (
     DESERIALIZER,
     EXACT_PASSWORD,
     EXACT_TEXT,
+    LOWER_CASE,
     OBJECTS,
     PARTITIONER,
     SERIALIZER,
@@ -48,6 +49,17 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 D = TypeVar("D", bound=Declaration)
 
+CONSUMER_PROTOCOL = "consumer"
+# By group.protocol the settings that do not go with it (Kafka's ConsumerConfig), and where to set what they set.
+_NOT_WITH = {
+    "classic": ("group.remote.assignor",),
+    "consumer": ("heartbeat.interval.ms", "partition.assignment.strategy", "session.timeout.ms"),
+}
+_INSTEAD = {
+    "classic": ", or set group.protocol=consumer",
+    "consumer": "; the assignor is group.remote.assignor, and the times are the broker's, or the group's "
+    "(consumer.session.timeout.ms, consumer.heartbeat.interval.ms)",
+}
 EVERY, CONSUMER, PRODUCER, SECURITY = "every client", "consumer", "producer", "TLS and SASL (every client)"
 _NOT_EMPTY = Rule("a text that is not empty", lambda value: value != "")
 
@@ -103,6 +115,19 @@ class ClientSettings:
         STRING,
         None,
         "The group to join or to commit to; without one, partitions are assigned by hand and nothing is committed.",
+    )
+    group_protocol: str = _consumer(
+        LOWER_CASE,
+        "classic",
+        "classic: members assign partitions among themselves; consumer: the broker does, and moves them one by one (KIP-848, "
+        "Apache Kafka 4.0).",
+        one_of("classic", "consumer"),
+    )
+    group_remote_assignor: str | None = _consumer(
+        STRING,
+        None,
+        "The broker's assignor for the group, `uniform` or `range`, with group.protocol=consumer; without one the broker "
+        "chooses.",
     )
     group_instance_id: str | None = _consumer(
         STRING,
@@ -295,8 +320,17 @@ CLIENT_SETTINGS: dict[str, ClientSetting[object]] = settings_of(ClientSettings, 
 
 
 def client_settings(given: Mapping[str, object]) -> ClientSettings:
-    """The settings of a client; those not given have their defaults. Raises ConfigError for an unknown name or a bad value."""
-    return read_client_settings(ClientSettings, CLIENT_SETTINGS, given)
+    """The settings of a client; those not given have their defaults. Raises ConfigError for an unknown name, a bad value, or a
+    setting of the other group protocol."""
+    settings = read_client_settings(ClientSettings, CLIENT_SETTINGS, given)
+    names = {name.replace("_", ".") for name in given}
+    refused = sorted(names.intersection(_NOT_WITH[settings.group_protocol]))
+    if refused:
+        raise ConfigError(
+            f"{', '.join(refused)} cannot be set with group.protocol={settings.group_protocol}: leave "
+            f"{'it' if len(refused) == 1 else 'them'} out{_INSTEAD[settings.group_protocol]}"
+        )
+    return settings
 
 
 def read_client_settings(declaration: type[D], table: Mapping[str, Setting[object]], given: Mapping[str, object]) -> D:

@@ -48,6 +48,8 @@ _Consumer = TypedDict(
     "_Consumer",
     {
         "group.id": str | None,
+        "group.protocol": Literal["classic", "consumer"],
+        "group.remote.assignor": str | None,
         "group.instance.id": str | None,
         "client.rack": str | None,
         "session.timeout.ms": int,

@@ -4,6 +4,7 @@ and hashed like the plain tuple, and unpacked like it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from coterie.consuming.record import K, Record, TimestampType, TopicPartition, V
@@ -16,6 +17,7 @@ __all__ = [
     "PartitionLike",
     "Record",
     "RecordMetadata",
+    "SubscriptionPattern",
     "T",
     "TimestampType",
     "TopicPartition",
@@ -54,3 +56,11 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regular expression in RE2's syntax, by which the broker chooses the topics whose whole name it matches, now and later
+    (KIP-848); for `Consumer.subscribe` with group.protocol=consumer."""
+
+    pattern: str

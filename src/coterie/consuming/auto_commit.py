@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from coterie.backoff import Retries
 from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.commit_verdicts import RETRIED, Verdict
+from coterie.consuming.commit_verdicts import RETRIED, Verdict, may_auto_commit
 from coterie.consuming.commits import CommitEnded, Commits
-from coterie.member.stages import Stage
 
 Consumed = Callable[[], CommitOffsets]
 
@@ -38,7 +37,7 @@ class AutoCommitSchedule:
             return None
         self.restart(now_ms)
         member, offsets = self.commits.member, consumed()
-        if offsets and (member is None or member.stage == Stage.STABLE):
+        if offsets and (member is None or may_auto_commit(member)):
             self._token = self.commits.commit_async(offsets)
         return self._token
 

@@ -1,12 +1,18 @@
-"""What the answer to a commit means to a member (ConsumerCoordinator's OffsetCommitResponseHandler)."""
+"""What the answer to a commit means to a member (ConsumerCoordinator's OffsetCommitResponseHandler, and CommitRequestManager for
+members of the consumer protocol)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 
+from coterie.member.consumer.machine import ConsumerMemberMachine
+from coterie.member.effects import TopicPartition
 from coterie.member.machine import MemberMachine
 from coterie.member.stages import IN_A_ROUND, NOT_TAKING_PART, Stage
 from coterie.wire.errors import ErrorCode
+
+GroupMachine = MemberMachine | ConsumerMemberMachine
 
 
 class Verdict(Enum):
@@ -35,8 +41,10 @@ _FIND = frozenset(
 _NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
-def may_commit(machine: MemberMachine) -> Verdict:
+def may_commit(machine: GroupMachine) -> Verdict:
     """DONE when a commit may be sent; else what to tell the caller without sending anything."""
+    if isinstance(machine, ConsumerMemberMachine):
+        return Verdict.DONE if machine.is_in_group else Verdict.COMMIT_FAILED
     if machine.stage in IN_A_ROUND or machine.stage == Stage.READY:
         return Verdict.REBALANCING
     if machine.stage in NOT_TAKING_PART or machine.generation < 0:
@@ -44,8 +52,16 @@ def may_commit(machine: MemberMachine) -> Verdict:
     return Verdict.DONE
 
 
-def verdict(machine: MemberMachine | None, code: ErrorCode, sent: tuple[str, int]) -> Verdict:
-    """``sent``: member id and generation of the commit; ``machine`` None for a commit without membership."""
+def may_auto_commit(machine: GroupMachine) -> bool:
+    """Whether an automatic commit is worth a request; else the next interval's may be."""
+    return machine.is_in_group if isinstance(machine, ConsumerMemberMachine) else machine.stage == Stage.STABLE
+
+
+def verdict(
+    machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int], partitions: Collection[TopicPartition] = ()
+) -> Verdict:
+    """``sent``: member id and generation (member epoch) of the commit; ``partitions`` of its offsets; ``machine`` None for a
+    commit without membership."""
     if not code:
         return Verdict.DONE
     if code in _RETRY:
@@ -55,6 +71,8 @@ def verdict(machine: MemberMachine | None, code: ErrorCode, sent: tuple[str, int
     if machine is None:
         return Verdict.COMMIT_FAILED if code in _NOT_A_MEMBER else Verdict.GIVE_UP
     same = sent == (machine.member_id, machine.generation)
+    if isinstance(machine, ConsumerMemberMachine):
+        return _consumer_verdict(machine, code, same, partitions)
     rebalancing = machine.stage in IN_A_ROUND or machine.stage == Stage.READY
     if code == ErrorCode.REBALANCE_IN_PROGRESS:
         machine.rejoin("the group is rebalancing")
@@ -66,3 +84,18 @@ def verdict(machine: MemberMachine | None, code: ErrorCode, sent: tuple[str, int
     if code == ErrorCode.FENCED_INSTANCE_ID and not same:
         return Verdict.REBALANCING if rebalancing else Verdict.COMMIT_FAILED
     return Verdict.GIVE_UP
+
+
+def _consumer_verdict(
+    machine: ConsumerMemberMachine, code: ErrorCode, same: bool, partitions: Collection[TopicPartition]
+) -> Verdict:
+    """A commit in an old epoch is sent again in the present one, as long as the member still has every partition: the
+    coordinator takes any partition from a member in its present epoch."""
+    if code == ErrorCode.STALE_MEMBER_EPOCH:
+        keeps = machine.is_in_group and not machine.lost and set(machine.owned).issuperset(partitions)
+        return Verdict.RETRY if keeps else Verdict.COMMIT_FAILED
+    if code in _NOT_A_MEMBER:
+        if same and code == ErrorCode.UNKNOWN_MEMBER_ID:
+            machine.membership_refused(code)
+        return Verdict.COMMIT_FAILED
+    return Verdict.COMMIT_FAILED if code == ErrorCode.FENCED_INSTANCE_ID and not same else Verdict.GIVE_UP

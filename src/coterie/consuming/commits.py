@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
-from coterie.consuming.commit_verdicts import RETRIED, Verdict, may_commit, verdict
-from coterie.member.machine import MemberMachine
+from coterie.consuming.commit_verdicts import RETRIED, GroupMachine, Verdict, may_commit, verdict
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
@@ -69,8 +68,9 @@ class _Sent:
     """A request without response yet; its commit may have ended at its deadline."""
 
     node_id: int
-    member: MemberMachine | None
+    member: GroupMachine | None
     identity: tuple[str, int]  # member id and generation
+    partitions: tuple[tuple[str, int], ...]
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Commits:
     known: ClusterMetadata
     group_id: str
     backoff: Backoff
-    member: MemberMachine | None = None
+    member: GroupMachine | None = None
     _tokens: int = 0
     _waiting: deque[_Commit] = field(default_factory=deque)
     _under_way: dict[int, _Commit] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Commits:
         self, token: int, code: ErrorCode, partition: str, now_ms: float, jitter: float, is_final: bool
     ) -> Verdict:
         sent = self._requests.pop(token)
-        what = verdict(sent.member, code, sent.identity)
+        what = verdict(sent.member, code, sent.identity, sent.partitions)
         if what == Verdict.FIND_COORDINATOR and self.known.coordinator(self.group_id, GROUP) == sent.node_id:
             self.known.forget_coordinator(self.group_id, GROUP)
         commit = self._under_way.pop(token, None)
@@ -219,7 +219,7 @@ class Commits:
         if member is not None:
             identity = (member.member_id, member.generation)
             instance_id = member.config.group_instance_id if member.member_id else None
-        self._requests[commit.token] = _Sent(node_id, member, identity)
+        self._requests[commit.token] = _Sent(node_id, member, identity, tuple(commit.offsets))
         return commit_request(self.group_id, commit.offsets, identity[1], identity[0], instance_id)
 
     def _failed(

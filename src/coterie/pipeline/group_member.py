@@ -16,6 +16,7 @@ from typing import TypeVar
 from coterie.client.cluster import Cluster
 from coterie.client.committer import Committer
 from coterie.client.errors import CommitFailedError, RebalanceInProgressError
+from coterie.client.group_protocols import make_membership
 from coterie.client.membership import Membership
 from coterie.client.settings import ClientSettings
 from coterie.consuming.owned_offsets import OwnedOffsets
@@ -64,7 +65,8 @@ class GroupMember:
         assert group_id is not None, "mode=group is refused without kafka.group.id"
         self._cluster = Cluster(self._settings)
         self._committer = Committer(self._cluster, group_id, [])
-        self._membership = self._committer.membership = Membership(self._cluster, group_id, self._changed.set)
+        self._membership = make_membership(self._cluster, group_id, self._changed.set)
+        self._committer.membership = self._membership
         if pattern is None:
             self._membership.subscribe(topics)
         else:
@@ -124,14 +126,14 @@ class GroupMember:
             match queue[0]:
                 case Revoke(partitions):
                     self._offsets.revoked(partitions)
-                    self._run(self._gave_up())
                 case Assigned(partitions, generation):
                     self._own(partitions)
                     self._generation = generation
+            self._run(self._taken_up(queue[0]))
             queue.pop(0)
 
-    async def _gave_up(self) -> None:
-        self._member.revoked()
+    async def _taken_up(self, effect: Revoke | Assigned) -> None:
+        self._member.listener_returned(effect, failed=False)
 
     def _own(self, partitions: tuple[TopicPartition, ...]) -> None:
         self._offsets.assigned(partitions)

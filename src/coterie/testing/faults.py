@@ -39,7 +39,16 @@ from coterie.wire.messages.produce import PartitionProduceResponse, ProduceRespo
 
 _GROUP_KEY = 0  # FindCoordinator: type of the key
 API_KEYS = {api.name: key for key, api in APIS.items()}
-_BY_THE_CORE = {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "TxnOffsetCommit", "OffsetDelete"}
+_BY_THE_CORE = {
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "ConsumerGroupHeartbeat",
+    "OffsetCommit",
+    "TxnOffsetCommit",
+    "OffsetDelete",
+}
 
 
 def _find_coordinator(request: Any, code: ErrorCode) -> Message:

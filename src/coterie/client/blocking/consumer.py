@@ -20,6 +20,7 @@ from coterie.client.types import (
     OffsetAndMetadata,
     PartitionLike,
     Record,
+    SubscriptionPattern,
     TopicPartition,
     V,
 )
@@ -56,13 +57,17 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         while True:
             yield self._await(anext, records)
 
-    def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
+    def subscribe(
+        self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: RebalanceListener | None = None
+    ) -> None:
         """Joins the group at the next poll; a compiled pattern stands for all topics whose whole name it matches, now and
-        later. Raises ConfigError without a group.id or after `assign`, TypeError, RuntimeError after `close`."""
+        later, and so does a `SubscriptionPattern`, which the broker matches. Raises ConfigError without a group.id, after
+        `assign`, or for a SubscriptionPattern without group.protocol=consumer; TypeError; RuntimeError after `close`."""
         self._call(self._client.subscribe, topics, listener)
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to; for a pattern, the topics that it matches so far."""
+        """The topics subscribed to; for a compiled pattern, the topics that it matches so far; for a SubscriptionPattern none,
+        since only the broker knows them."""
         return self._call(self._client.subscription)
 
     def unsubscribe(self) -> None:
@@ -85,7 +90,7 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
 
     @property
     def generation(self) -> int:
-        """That of the last assignment, -1 without one."""
+        """That of the last assignment, with group.protocol=consumer the member epoch; -1 outside the group."""
         return self._call(lambda: self._client.generation)
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record[K, V]]]:

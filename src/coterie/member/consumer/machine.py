@@ -82,6 +82,11 @@ class ConsumerMemberMachine:
         return epoch if epoch > 0 else NO_EPOCH
 
     @property
+    def member_epoch(self) -> int:
+        """`generation` by the name that OffsetFetch has for it."""
+        return self.generation
+
+    @property
     def owned(self) -> tuple[TopicPartition, ...]:
         return self.state.named(self.state.assignment.owned)
 
