@@ -28,6 +28,7 @@ DIFFERENT = {
     "auto.offset.reset": "there is no by_duration",
     "bootstrap.servers": "this machine's broker by default; Kafka checks the addresses later",
     "client.id": "coterie by default",
+    "group.protocol": "the choices are in lower case, as the default is",
     "client.rack": "no value rather than an empty one",
     "interceptor.classes": "the validator of Kafka 4.3 is a class without a text",
     **dict.fromkeys(
