@@ -1,5 +1,5 @@
-"""What the answer to a commit means to a member (ConsumerCoordinator's OffsetCommitResponseHandler, and CommitRequestManager for
-members of the consumer protocol)."""
+"""What the answer to a commit means to a member (ConsumerCoordinator's OffsetCommitResponseHandler; for the consumer protocol
+CommitRequestManager)."""
 
 from __future__ import annotations
 
