@@ -144,7 +144,7 @@ class ClusterMetadata:
         return self._all
 
     def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
-        """The names of those that are known."""
+        """The names of these topic ids, where they are known."""
         names = {info.topic_id: name for name, info in (self._all | self._topics).items() if not info.error}
         return {topic_id: names[topic_id] for topic_id in topic_ids if topic_id in names}
 

@@ -12,8 +12,10 @@ from coterie.coordinator.offsets import commit
 from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
 from coterie.laboratory.fuzz import FuzzFailure
 
-# A member's removal that could not be stored was never tried again; a checker forbade what Kafka takes of classic members.
-ONCE_FAILED = (26, 97, 5116)
+# A member's removal that could not be stored was never tried again; a checker forbade what Kafka takes of classic members; a
+# commit of before a fence was made in the next epoch, for a partition that another member had by then; a report left out
+# what the member was about to read.
+ONCE_FAILED = (26, 97, 5116, 5, 37)
 
 
 @pytest.mark.parametrize("seed", ONCE_FAILED)

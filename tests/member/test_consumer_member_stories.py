@@ -57,13 +57,12 @@ class ConsumerWalk:
         self.calls: list[Revoke | Assigned] = []
         self.reads: Partitions = frozenset()
         self.held: Partitions = frozenset()
-        self.target: Partitions = frozenset()
 
     def step(self, action: str, number: int) -> None:
         getattr(self, action)(number)
         if self.machine.stage == ConsumerStage.UNSUBSCRIBED:  # the user's own callback has released everything
             self.calls.clear()
-            self.reads = self.target = frozenset()
+            self.reads = frozenset()
         while effects := self.machine.next(self.now_ms):
             for effect in effects:
                 match effect:
@@ -97,7 +96,7 @@ class ConsumerWalk:
         elif request.topic_partitions is not None:
             reported = frozenset((NAMES[t.topic_id], n) for t in request.topic_partitions for n in t.partitions)
             assert reported <= self.held, "reports what it was never given"
-            self.held = reported | self.target
+            self.held = reported  # what it leaves out, the coordinator may have given away
         self.sent.append(request)
 
     # -- the user and the clock -------------------------------------------------------------------------------------------
@@ -179,7 +178,7 @@ class ConsumerWalk:
                 share = frozenset(p for bit, p in enumerate(PARTITIONS) if number // 7 >> bit & 1)
                 response.assignment = Assignment([TopicPartitions(IDS[t], [n]) for t, n in sorted(share)])
                 if counts:
-                    self.target, self.held = share, self.held | share
+                    self.held |= share
         self.machine.answered(request, response, self.now_ms)
 
 

@@ -143,7 +143,7 @@ class Cluster:
         return self.known.all_topics()
 
     async def topic_names(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
-        """The names of these topic ids, of those that a broker knows. Raises KafkaError."""
+        """The names of these topic ids, where a broker knows them. Raises KafkaError."""
         wanted = frozenset(topic_ids)
         missing = wanted - self.known.topic_names(wanted).keys()
         if missing:

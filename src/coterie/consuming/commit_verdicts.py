@@ -57,11 +57,23 @@ def may_auto_commit(machine: GroupMachine) -> bool:
     return machine.is_in_group if isinstance(machine, ConsumerMemberMachine) else machine.stage == Stage.STABLE
 
 
-def verdict(
-    machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int], partitions: Collection[TopicPartition] = ()
-) -> Verdict:
-    """``sent``: member id and generation (member epoch) of the commit; ``partitions`` of its offsets; ``machine`` None for a
-    commit without membership."""
+def begun_in(machine: GroupMachine | None) -> tuple[int, int]:
+    """The membership and the generation of a commit that begins now."""
+    if machine is None:
+        return 0, -1
+    return machine.joins if isinstance(machine, ConsumerMemberMachine) else 0, machine.generation
+
+
+def is_outdated(machine: GroupMachine, begun: tuple[int, int], partitions: Collection[TopicPartition]) -> bool:
+    """Whether a commit that began then would now be made for partitions of others: the coordinator takes any partition from a
+    member in its present epoch. In its own epoch a user may commit what it likes."""
+    if not isinstance(machine, ConsumerMemberMachine) or begun == begun_in(machine):
+        return False
+    return begun[0] != machine.joins or not set(machine.owned).issuperset(partitions)
+
+
+def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]) -> Verdict:
+    """``sent``: member id and generation of the commit; ``machine`` None for a commit without membership."""
     if not code:
         return Verdict.DONE
     if code in _RETRY:
@@ -72,7 +84,7 @@ def verdict(
         return Verdict.COMMIT_FAILED if code in _NOT_A_MEMBER else Verdict.GIVE_UP
     same = sent == (machine.member_id, machine.generation)
     if isinstance(machine, ConsumerMemberMachine):
-        return _consumer_verdict(machine, code, same, partitions)
+        return _consumer_verdict(machine, code, same)
     rebalancing = machine.stage in IN_A_ROUND or machine.stage == Stage.READY
     if code == ErrorCode.REBALANCE_IN_PROGRESS:
         machine.rejoin("the group is rebalancing")
@@ -86,14 +98,10 @@ def verdict(
     return Verdict.GIVE_UP
 
 
-def _consumer_verdict(
-    machine: ConsumerMemberMachine, code: ErrorCode, same: bool, partitions: Collection[TopicPartition]
-) -> Verdict:
-    """A commit in an old epoch is sent again in the present one, as long as the member still has every partition: the
-    coordinator takes any partition from a member in its present epoch."""
+def _consumer_verdict(machine: ConsumerMemberMachine, code: ErrorCode, same: bool) -> Verdict:
+    """A commit in an old epoch is sent again in the present one, unless it `is_outdated` then."""
     if code == ErrorCode.STALE_MEMBER_EPOCH:
-        keeps = machine.is_in_group and not machine.lost and set(machine.owned).issuperset(partitions)
-        return Verdict.RETRY if keeps else Verdict.COMMIT_FAILED
+        return Verdict.RETRY if machine.is_in_group else Verdict.COMMIT_FAILED
     if code in _NOT_A_MEMBER:
         if same and code == ErrorCode.UNKNOWN_MEMBER_ID:
             machine.membership_refused(code)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
-from coterie.consuming.commit_verdicts import RETRIED, GroupMachine, Verdict, may_commit, verdict
+from coterie.consuming.commit_verdicts import RETRIED, GroupMachine, Verdict, begun_in, is_outdated, may_commit, verdict
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
@@ -54,6 +54,7 @@ CommitEffect = SendCommit | LookUpCoordinator | CommitEnded
 class _Commit:
     token: int
     offsets: CommitOffsets
+    begun: tuple[int, int]  # as `begun_in`
     timeout_ms: float = 0
     retries: Retries | None = None  # None: tried once
     due_ms: float = float("-inf")
@@ -70,7 +71,6 @@ class _Sent:
     node_id: int
     member: GroupMachine | None
     identity: tuple[str, int]  # member id and generation
-    partitions: tuple[tuple[str, int], ...]
 
 
 @dataclass(slots=True)
@@ -96,14 +96,14 @@ class Commits:
     def commit(self, offsets: CommitOffsets, now_ms: float, timeout_ms: float) -> int:
         """Begins a synchronous commit; the token names it in effects and inputs."""
         token = self._next_token()
-        self._waiting.append(_Commit(token, offsets, timeout_ms, Retries(self.backoff, now_ms)))
+        self._waiting.append(_Commit(token, offsets, begun_in(self.member), timeout_ms, Retries(self.backoff, now_ms)))
         self._deadlines_ms[token] = now_ms + timeout_ms
         return token
 
     def commit_async(self, offsets: CommitOffsets) -> int:
         """Begins a commit that is tried once."""
         token = self._next_token()
-        self._waiting.append(_Commit(token, offsets))
+        self._waiting.append(_Commit(token, offsets, begun_in(self.member)))
         return token
 
     def _next_token(self) -> int:
@@ -148,7 +148,7 @@ class Commits:
         self, token: int, code: ErrorCode, partition: str, now_ms: float, jitter: float, is_final: bool
     ) -> Verdict:
         sent = self._requests.pop(token)
-        what = verdict(sent.member, code, sent.identity, sent.partitions)
+        what = verdict(sent.member, code, sent.identity)
         if what == Verdict.FIND_COORDINATOR and self.known.coordinator(self.group_id, GROUP) == sent.node_id:
             self.known.forget_coordinator(self.group_id, GROUP)
         commit = self._under_way.pop(token, None)
@@ -210,6 +210,8 @@ class Commits:
             return Verdict.GIVE_UP, ErrorCode.FENCED_INSTANCE_ID
         may = Verdict.DONE if self.member is None else may_commit(self.member)
         if may == Verdict.DONE:
+            if self.member is not None and is_outdated(self.member, commit.begun, commit.offsets):
+                return Verdict.COMMIT_FAILED, ErrorCode.STALE_MEMBER_EPOCH
             return None
         is_unknown = may == Verdict.COMMIT_FAILED and self.member is not None and self.member.generation < 0
         return may, ErrorCode.UNKNOWN_MEMBER_ID if is_unknown else ErrorCode.REBALANCE_IN_PROGRESS
@@ -219,7 +221,7 @@ class Commits:
         if member is not None:
             identity = (member.member_id, member.generation)
             instance_id = member.config.group_instance_id if member.member_id else None
-        self._requests[commit.token] = _Sent(node_id, member, identity, tuple(commit.offsets))
+        self._requests[commit.token] = _Sent(node_id, member, identity)
         return commit_request(self.group_id, commit.offsets, identity[1], identity[0], instance_id)
 
     def _failed(

@@ -10,13 +10,14 @@ from coterie.cluster_metadata import GROUP as OF_GROUP
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_requests import CommitOffsets
+from coterie.consuming.commit_verdicts import GroupMachine, Verdict
 from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, LookUpCoordinator, SendCommit
 from coterie.consuming.owned_offsets import OwnedOffsets, TopicPartition
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.laboratory.broker_actor import BrokerActor
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
-from coterie.member.machine import MemberMachine
+from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -29,8 +30,8 @@ METADATA_MAX_AGE_MS = 300_000
 class CommittingActor(Protocol):
     """The process whose offsets these are: its member, clock and network."""
 
-    config: MemberConfig
-    machine: MemberMachine
+    config: MemberConfig | ConsumerMemberConfig
+    machine: GroupMachine
     world: World
     broker: BrokerActor
 
@@ -57,6 +58,7 @@ class ActorCommits:
 
     def __init__(self, actor: CommittingActor, interval_ms: int | None) -> None:
         self.offsets = OwnedOffsets()
+        self.accepted = 0  # commits
         self._actor = actor
         self._group_id = actor.config.group_id
         self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
@@ -129,6 +131,7 @@ class ActorCommits:
             case LookUpCoordinator():
                 self._actor.later(self._look_up_coordinator)
             case CommitEnded(token=token):
+                self.accepted += effect.verdict == Verdict.DONE
                 self._schedule.ended(effect, self._actor.clock_ms(), 0)
                 self._blocking.pop(token, lambda: None)()
 

@@ -14,12 +14,14 @@ from coterie.coordinator.consumer.state import ConsumerGroupState
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.consumer_member_actor import GROUP, ConsumerMemberActor
+from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
 from coterie.laboratory.fuzz import naming_seed
+from coterie.laboratory.group_member_actor import GROUP
 from coterie.laboratory.member_actor import MemberActor
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
 
 SETTLE_MS = 180_000
 TOPICS = frozenset({"t", "u"})
@@ -59,19 +61,23 @@ class _ConsumerStory:
         durability = rng.choice([Durability.PROCESS, Durability.PROCESS, Durability.POWER, Durability.LYING])
         partitions = {"t": rng.randint(1, 10), "u": rng.randint(1, 4)}
         self.broker = ConsumerBrokerActor(self.world, config, partitions, durability)
-        self.members = [self._member(number) for number in range(rng.randint(2, 6))]
         self.ownership = Ownership()
+        self.members = [self._member(number) for number in range(rng.randint(2, 6))]
         classic = rng.randint(1, 3) if rng.random() < 0.4 else 0
         self.classic = [self._classic_member(number) for number in range(classic)]
 
     def _member(self, number: int) -> ConsumerMemberActor:
         rng = self.world.random
         topics = TOPICS if rng.random() < 0.5 else frozenset({"t"})
-        instance_id = f"i{number}" if rng.random() < 0.3 else None
-        actor = ConsumerMemberActor(self.world, self.broker, f"m{number}", topics, instance_id)
-        actor.revocation_ms = rng.choice([0, 0, 100, 3_000])
-        actor.rebalance_timeout_ms = rng.choice([2_000, 30_000, 60_000])
-        actor.assignor = rng.choice([None, "uniform", "range"])
+        config = ConsumerMemberConfig(
+            GROUP,
+            "",
+            group_instance_id=f"i{number}" if rng.random() < 0.3 else None,
+            max_poll_interval_ms=rng.choice([6_000, 30_000, 60_000]),
+            remote_assignor=rng.choice([None, "uniform", "range"]),
+        )
+        actor = ConsumerMemberActor(self.world, self.broker, f"m{number}", config, topics, self.ownership)
+        actor.listener_ms = rng.choice([0, 0, 100, 3_000])
         return actor
 
     def _classic_member(self, number: int) -> MemberActor:
@@ -196,7 +202,7 @@ class _ConsumerStory:
             if not actor.alive or member is None:
                 continue
             current = member.current
-            if actor.epoch in (current.member_epoch, current.previous_member_epoch):
+            if actor.epoch > 0 and actor.epoch in (current.member_epoch, current.previous_member_epoch):
                 free = actor.uses - current.assigned.keys() - current.pending_revocation.keys()
                 assert not free, f"{actor.name} uses {sorted(free)}, which the coordinator may give to others"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coterie.member.machine import MemberMachine
+from coterie.consuming.commit_verdicts import GroupMachine
 
 TopicPartition = tuple[str, int]
 
@@ -16,7 +16,10 @@ class PartitionOwner(Protocol):
     name: str
     alive: bool
     owned: set[TopicPartition]
-    machine: MemberMachine
+
+    @property
+    def machine(self) -> GroupMachine:
+        """Of the member's newest process."""
 
 
 @dataclass(slots=True)

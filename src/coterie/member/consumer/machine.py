@@ -110,6 +110,11 @@ class ConsumerMemberMachine:
         in_stage = self.stage in IN_GROUP or self.stage == ConsumerStage.PREPARE_LEAVING
         return self.generation != NO_EPOCH and in_stage
 
+    @property
+    def joins(self) -> int:
+        """How often the member has begun to join: what it owned before the last time is not its own any more."""
+        return self.state.epochs.joins
+
     def owes_heartbeats(self) -> bool:
         """Whether the coordinator expects heartbeats of the present epoch."""
         return self.generation != NO_EPOCH and self.stage in HEARTBEATS

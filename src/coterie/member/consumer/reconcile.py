@@ -3,7 +3,7 @@
 
 The target names topics by id; those without a name yet wait for their metadata, the others go ahead. What is to be
 revoked is revoked first, with the automatic commit before it; then the rest is assigned, then the next heartbeat reports
-it. Until then a heartbeat reports everything that is or may be read: nothing of it is given up early. A target that
+it. A heartbeat reports everything that is or is about to be read: nothing of it is given up early. A target that
 arrives meanwhile is reconciled after it."""
 
 from __future__ import annotations

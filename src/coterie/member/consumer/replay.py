@@ -65,7 +65,8 @@ def _topics_subscribed(state: State, event: e.TopicsSubscribed) -> State:
 
 def _join_started(state: State, event: e.JoinStarted) -> State:
     state = _assignment(state, target=NO_ASSIGNMENT, current=NO_ASSIGNMENT, lost=False)
-    return _to(_unheard(_epochs(state, epoch=JOIN_EPOCH)), ConsumerStage.JOINING)
+    state = _epochs(state, epoch=JOIN_EPOCH, joins=state.epochs.joins + 1)
+    return _to(_unheard(state), ConsumerStage.JOINING)
 
 
 # -- the coordinator --------------------------------------------------------------------------------------------------------
@@ -203,8 +204,8 @@ def _leave_started(state: State, event: e.LeaveStarted) -> State:
 
 
 def _leave_ended(state: State, event: e.LeaveEnded) -> State:
-    regex = None if state.epochs.regex is None else ""
-    state = replace(state, epochs=EpochState(regex=regex, epoch=LEAVE_EPOCH), assignment=AssignmentState())
+    epochs = EpochState(regex=None if state.epochs.regex is None else "", epoch=LEAVE_EPOCH, joins=state.epochs.joins)
+    state = replace(state, epochs=epochs, assignment=AssignmentState())
     return _to(_unheard(state), ConsumerStage.UNSUBSCRIBED)
 
 

@@ -37,8 +37,7 @@ def state_request(
     if sent is None or epochs.regex != sent.regex:
         request.subscribed_topic_regex = epochs.regex
     if sent is None or assignment.current != sent.assignment:
-        # Also what a callback under way is about to take into use: absence would acknowledge its revocation by a newer target.
-        request.topic_partitions = _by_topic(assignment.current.partitions | assignment.owned)
+        request.topic_partitions = _by_topic(assignment.held())
     return request
 
 

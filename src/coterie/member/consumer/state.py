@@ -27,11 +27,13 @@ NO_ASSIGNMENT = LocalAssignment()
 
 @dataclass(frozen=True, slots=True)
 class EpochState:
-    """The subscription and the member epoch. ``regex``: None until a pattern was subscribed to, "" once it was given up."""
+    """The subscription and the member epoch. ``regex``: None until a pattern was subscribed to, "" once it was given up.
+    ``joins``: how often the member has begun to join."""
 
     topics: frozenset[str] = frozenset()
     regex: str | None = None
     epoch: int = JOIN_EPOCH
+    joins: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,11 @@ class AssignmentState:
     lost: bool = False
     calls: tuple[ListenerCall, ...] = ()
     awaits_poll: bool = False
+
+    def held(self) -> frozenset[TopicIdPartition]:
+        """What a report names: also what the target gives and no callback has taken into use yet. Absence would acknowledge
+        that it is revoked, where a newer target, not heard of yet, takes it back; and the callback is about to begin."""
+        return self.current.partitions | self.owned | self.target.partitions
 
     def kept(self) -> frozenset[TopicIdPartition]:
         """The owned ones that no revocation under way names."""

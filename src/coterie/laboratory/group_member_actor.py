@@ -1,0 +1,304 @@
+"""The laboratory's consumer, whatever its group protocol: the real machines of member and commits, on a clock of its own and a
+network that fails. `member_actor` and `consumer_member_actor` add what each protocol's machine asks for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+
+from coterie.consuming.commit_verdicts import GroupMachine
+from coterie.coordinator.outcome import Context
+from coterie.laboratory.actor_commits import ActorCommits
+from coterie.laboratory.broker_actor import Answer, BrokerActor
+from coterie.laboratory.ownership import Ownership
+from coterie.laboratory.world import World
+from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.consumer.effects import ConsumerEffect
+from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send
+from coterie.wire.declaration import Message
+from coterie.wire.messages.join_group import JoinGroupRequest
+
+GROUP = "g"
+SYNC_COMMIT_MS = 5_000
+API_VERSION = 9
+AUTO_COMMIT_INTERVAL_MS = 2_000
+ActorEffect = Effect | ConsumerEffect
+
+
+class GroupMemberActor(ABC):
+    """A consumer process: its member's machine, a listener that takes its time, and the client's commits (`ActorCommits`):
+    automatic ones, before partitions are given up too, and now and then one that the user asks for."""
+
+    auto_commit_interval_ms: int | None = AUTO_COMMIT_INTERVAL_MS
+    config: MemberConfig | ConsumerMemberConfig
+    machine: GroupMachine
+
+    def __init__(
+        self, world: World, broker: BrokerActor, name: str, topics: frozenset[str], ownership: Ownership
+    ) -> None:
+        self.world, self.broker, self.name, self.topics = world, broker, name, topics
+        self.ownership = ownership
+        self.checks = True  # itself after every input, and every other member at each assignment
+        self.api_version = API_VERSION
+        self.listener_ms = 0  # what the user's code takes to give partitions up
+        self.owned: set[tuple[str, int]] = set()
+        self.alive = False
+        self.stalled_until_ms = 0
+        self.cut_off_until_ms = 0  # a partition of the network: nothing goes through either way
+        # A clock that is off by seconds and runs too fast or too slow.
+        self._clock_offset_ms = world.between(-5_000, 5_000)
+        self._clock_rate = 1 - world.clock_drift + 2 * world.clock_drift * world.random.random()
+        self.failed: Failed | None = None
+        self._life = 0
+        self._armed_ms = -1
+        ownership.actors.append(self)
+
+    @abstractmethod
+    def _make_machine(self) -> None:
+        """The machine of a new process."""
+
+    @abstractmethod
+    def _check_machine(self) -> None:
+        """After every input."""
+
+    @abstractmethod
+    def _takes_part(self) -> bool:
+        """Whether a lookup of the coordinator is of use."""
+
+    def start(self) -> None:
+        self.alive, self.failed = True, None
+        self._own(set())
+        self._life += 1
+        self._armed_ms = -1
+        self._make_machine()
+        self.machine.subscribe(self.topics, self.clock_ms())
+        self.commits = ActorCommits(self, self.auto_commit_interval_ms)
+        self._revocations: deque[tuple[tuple[str, int], ...]] = deque()
+        self._pump()
+        self._poll()
+
+    def clock_ms(self) -> int:
+        """The time (ms) by this process's clock."""
+        world = self.world
+        return world.start_ms + self._clock_offset_ms + int((world.now_ms - world.start_ms) * self._clock_rate)
+
+    def _world_ms(self, clock_ms: float) -> int:
+        """When this process's clock will show that."""
+        world = self.world
+        return world.start_ms + int((clock_ms - world.start_ms - self._clock_offset_ms) / self._clock_rate) + 1
+
+    def crash(self) -> None:
+        self.alive = False
+        self._own(set())
+
+    def leave(self) -> None:
+        """A clean close that waits for nothing, as KafkaConsumer.close with a timeout of 0."""
+        self.commits.commit_before_revocation(lambda: None)
+        self._pump()
+        self.machine.leave("the consumer is being closed")
+        self._pump()
+        self.crash()
+
+    # -- driving the machine --------------------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        life = self._life
+
+        def again() -> None:
+            if self.alive and self._life == life:
+                if self.world.now_ms >= self.stalled_until_ms and not self.commits.is_blocking:
+                    self.machine.polled(self.clock_ms())
+                    self._work()
+                    self._pump()
+                self._poll()
+
+        self.world.after(self.world.between(200, 1_500), again)
+
+    def _work(self) -> None:
+        """What was polled is processed; then a commit may be due. A synchronous one holds the process until it ends."""
+        self.commits.offsets.advance(lambda: self.world.between(0, 5))
+        self.commits.look_up_positions()
+        self.commits.poll()
+        if self.owned and self.world.chance(0.2):
+            self.commits.commit_async(self.commits.consumed())
+        elif self.owned and self.world.chance(0.05):
+            self.commits.commit_sync(SYNC_COMMIT_MS)
+
+    def _pump(self) -> None:
+        if not self.alive:
+            return
+        progress = True
+        while progress:
+            effects = self.machine.next(self.clock_ms())
+            for effect in effects:
+                self._carry_out(effect)
+            progress = self.commits.pump() or bool(effects)
+        if self.checks:
+            self._check_machine()
+            self.commits.check()
+        self._arm()
+
+    def _arm(self) -> None:
+        deadlines_ms = [
+            ms for ms in (self.machine.next_deadline_ms(), self.commits.next_deadline_ms()) if ms is not None
+        ]
+        if not deadlines_ms:
+            return
+        due_ms = max(self._world_ms(min(deadlines_ms)), self.world.now_ms + 1)
+        if self.world.now_ms < self._armed_ms <= due_ms:
+            return
+        life, self._armed_ms = self._life, due_ms
+
+        def fire() -> None:
+            if self.alive and self._life == life and self._armed_ms == due_ms:
+                self._armed_ms = -1
+                self._pump()
+
+        self.world.at(due_ms, fire)
+
+    def _carry_out(self, effect: ActorEffect) -> None:
+        match effect:
+            case FindCoordinator():
+                self.later(self._look_up)
+            case Send(request):
+                self._send(request)
+            case Revoke(partitions, lost):
+                self._give_up(partitions, lost)
+            case Assigned(partitions, _, added):
+                if self.checks:
+                    self._check_free(added)
+                self._own(set(partitions))
+                self._take(partitions, added)
+            case Failed():
+                self.failed = effect
+                self.alive = False
+            case _:
+                self._carry_out_own(effect)
+
+    @abstractmethod
+    def _carry_out_own(self, effect: ActorEffect) -> None:
+        """One that only this protocol's machine has."""
+
+    @abstractmethod
+    def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
+        """No other member of the group still has what we are given."""
+
+    def _own(self, partitions: set[tuple[str, int]]) -> None:
+        self.ownership.changed(self.name, self.owned, partitions, self.world.now_ms)
+        self.owned = partitions
+
+    def _give_up(self, partitions: tuple[tuple[str, int], ...], lost: bool) -> None:
+        """They are read no more from now on. The automatic commit is waited for, then the listener's work takes its time,
+        before the machine continues; one revocation after the other."""
+        self._own(self.owned - set(partitions))
+        self._revocations.append(partitions)
+        if lost:
+            self._revoked()
+        else:
+            self.commits.commit_before_revocation(self._call_listener)
+
+    def _take(self, partitions: tuple[tuple[str, int], ...], added: tuple[tuple[str, int], ...]) -> None:
+        """A new generation's partitions, ``added`` of them new."""
+        self.commits.offsets.assigned(partitions)
+
+    def _call_listener(self) -> None:
+        if self.listener_ms:
+            self._after(self.listener_ms, self._revoked)
+        else:
+            self._revoked()
+
+    def _revoked(self) -> None:
+        self.commits.offsets.revoked(self._revocations.popleft())
+        self.machine.revoked()
+
+    def later(self, action: Callable[[], None]) -> None:
+        self._after(self.world.delay_ms(), action)
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        life = self._life
+
+        def run() -> None:
+            if self.alive and self._life == life:
+                action()
+                self._pump()
+
+        self.world.after(delay_ms, run)
+
+    def _look_up(self) -> None:
+        if self.broker.up and not self.cut_off() and self._takes_part():
+            self.commits.coordinator_found()
+            self.machine.coordinator_found()
+        else:
+            self.machine.lookup_failed(self.clock_ms())
+
+    # -- the network ------------------------------------------------------------------------------------------------------
+
+    def cut_off(self) -> bool:
+        return self.world.now_ms < self.cut_off_until_ms
+
+    def _send(self, request: Message) -> None:
+        """Of the member machine."""
+        self.send(
+            request,
+            lambda response: self.machine.answered(request, response, self.clock_ms()),
+            lambda: self.machine.lost_connection(request, self.clock_ms()),
+        )
+
+    def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
+        """To the broker: once, one of the two is called with the result, unless the process ends before."""
+        world, broker, life = self.world, self.broker, self._life
+        incarnation = broker.incarnation
+        lost_there, lost_back = (world.chance(world.faults.break_probability) for _ in range(2))
+        done: list[bool] = []
+
+        def back(response: Message) -> None:
+            if self.cut_off():
+                world.after(world.faults.notice_ms, broken)
+            elif self.alive and self._life == life:
+                received(response)
+                self._pump()
+
+        def broken() -> None:
+            if self.alive and self._life == life:
+                failed()
+                self._pump()
+
+        def answered(response: Message) -> None:
+            if not lost_back:
+                done.append(True)
+                world.after(world.delay_ms(), lambda: back(response))
+
+        def arrived() -> None:
+            if lost_there or self.cut_off() or not broker.up or broker.incarnation != incarnation:
+                world.after(world.faults.notice_ms, broken)
+                return
+            self._submit(request, answered)
+            if lost_back:
+                world.after(world.faults.notice_ms, broken)
+            elif not done:
+                watch()
+
+        def again() -> None:
+            if broker.up and broker.incarnation == incarnation:
+                self._submit(request, lambda response: None)
+
+        def watch() -> None:
+            # A broker that dies while the request waits in it breaks the connection, and so does a cut.
+            if done:
+                return
+            if not broker.up or broker.incarnation != incarnation or self.cut_off():
+                world.after(world.faults.notice_ms, broken)
+            else:
+                world.after(1_000, watch)
+
+        world.after(world.delay_ms(), arrived)
+        # A static member's first join, doubled, is to Kafka a second process under its name, and fences the first.
+        first = isinstance(request, JoinGroupRequest) and not request.member_id and request.group_instance_id
+        if world.chance(world.faults.double_probability) and not first:
+            world.after(world.delay_ms() + world.faults.max_delay_ms, again)
+
+    def _submit(self, request: Message, answer: Answer) -> None:
+        ctx = Context(0, None, self.world.fresh_id(), self.api_version, self.name, "/lab")
+        self.broker.submit(request, ctx, answer)  # type: ignore[arg-type]
