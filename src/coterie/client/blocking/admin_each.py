@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
 
 from coterie.client.admin import Admin
 from coterie.client.admin_each import NewTopic
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-
-if TYPE_CHECKING:
-    from coterie.client.admin import Admin
 
 
 class BlockingEach:
