@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from coterie.coordinator.transactions import bumping, machine, steps
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
-from coterie.coordinator.transactions.state import Status
+from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import Claim
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.transaction_fuzz import run_transaction_seed
@@ -22,7 +23,7 @@ from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 
 # 34: after a power cut the laboratory's disk took back what the broker had read from it.
 ONCE_FAILED = (34,)
-ENOUGH_SEEDS = 10
+ENOUGH_SEEDS = (17, *range(9))  # 17: a decided transaction that no later request completes
 
 
 @pytest.mark.parametrize("seed", ONCE_FAILED)
@@ -36,6 +37,14 @@ def test_fresh_seeds() -> None:
     assert sum(r.aborts for r in reports) > 200, "too few transactions are aborted to say anything"
     assert sum(r.refused for r in reports) > 100, "too few offsets come outside a transaction to say anything"
     assert sum(r.broker_crashes for r in reports) > 20, "the broker dies too seldom to say anything"
+    assert 50 < sum(r.commits_of_version_2 for r in reports) < sum(r.commits for r in reports) - 50, "one version alone"
+
+
+def test_a_late_request_tears_transactions_of_version_1_and_none_of_version_2() -> None:
+    """A copy of a request arrives when the next transaction of its producer is open (KIP-890)."""
+    first, second = [run_transaction_seed(28, minutes=3, transaction_version=version) for version in (1, 2)]
+    assert first.torn > 0 == first.commits_of_version_2
+    assert second.torn == 0 < second.commits == second.commits_of_version_2
 
 
 def test_the_same_seed_is_the_same_story() -> None:
@@ -44,7 +53,7 @@ def test_the_same_seed_is_the_same_story() -> None:
 
 def complaint() -> str:
     """Of the first seeds; empty where all of them pass."""
-    for seed in range(ENOUGH_SEEDS):
+    for seed in ENOUGH_SEEDS:
         try:
             run_transaction_seed(seed, minutes=3)
         except FuzzFailure as failure:
@@ -88,7 +97,25 @@ def always_committed(self: TransactionMachine, name: str, claim: Claim, committe
     return _END(self, name, claim, True, now_ms)
 
 
+def always_committed_with_bump(self: TransactionMachine, name: str, claim: Claim, committed: bool, now_ms: int) -> Any:
+    """The same, of transactions of version 2."""
+    return _END_WITH_BUMP(self, name, claim, True, now_ms)
+
+
+def of_any_epoch(transaction: Transaction | None, claim: Claim) -> Transaction:
+    """A coordinator that takes what an earlier transaction of the producer left under way."""
+    return _CHECK(transaction, claim if transaction is None else replace(claim, epoch=transaction.epoch))
+
+
+def unbumped(transaction: Transaction, *rest: Any) -> Transaction:
+    """Transactions of version 2 whose epoch stays."""
+    return replace(_PREPARE(transaction, *rest), epoch=transaction.epoch)
+
+
+_PREPARE = bumping.prepare_end_with_bump
+_CHECK = steps.check_producer
 _END = TransactionMachine.end
+_END_WITH_BUMP = TransactionMachine.end_with_bump
 _INIT = TransactionMachine.init_producer_id
 
 
@@ -106,10 +133,13 @@ def test_with_every_mend_no_rule_is_broken() -> None:
         (TransactionMachine, "complete_prepared", incomplete, "are open"),
         (Transactions, "failed", unspoiled, "of a committed transaction is not committed"),
         (TransactionMachine, "end", always_committed, "of an aborted transaction is committed"),
+        (TransactionMachine, "end_with_bump", always_committed_with_bump, "of an aborted transaction is committed"),
+        (machine, "check_producer", of_any_epoch, "accepted outside an ongoing transaction"),
+        (machine, "prepare_end_with_bump", unbumped, "of an aborted transaction"),
     ],
 )
 def test_without_a_mend_a_rule_is_broken_within_a_few_seeds(
-    monkeypatch: pytest.MonkeyPatch, where: type, name: str, instead: Callable[..., Any], rule: str
+    monkeypatch: pytest.MonkeyPatch, where: Any, name: str, instead: Callable[..., Any], rule: str
 ) -> None:
     monkeypatch.setattr(where, name, instead)
     assert rule in complaint()

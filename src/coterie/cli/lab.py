@@ -49,7 +49,7 @@ lab.add_command(study)
 STORIES = {
     "members": ("events", "rebalances", "broker_crashes", "compactions"),
     "consumer-groups": ("events", "epochs", "fenced", "conversions", "broker_crashes", "compactions"),
-    "producers": ("events", "commits", "aborts", "refused", "broker_crashes"),
+    "producers": ("events", "commits", "commits_of_version_2", "aborts", "refused", "torn", "broker_crashes"),
     "senders": ("events", "given", "duplicates", "splits", "broker_crashes"),
     "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
     "clients": ("events", "acknowledged", "delivered", "disk_failures", "broker_crashes"),
@@ -67,7 +67,9 @@ NOUNS = {
     "fenced": ("member fenced", "members fenced"),
     "conversions": ("change of protocol", "changes of protocol"),
     "commits": ("commit", ""),
+    "commits_of_version_2": ("commit of version 2", "commits of version 2"),
     "aborts": ("abort", ""),
+    "torn": ("torn transaction of version 1", "torn transactions of version 1"),
     "given": ("record sent", "records sent"),
     "duplicates": ("duplicate batch", "duplicate batches"),
     "splits": ("batch split", "batches split"),

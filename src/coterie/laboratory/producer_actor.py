@@ -35,6 +35,8 @@ ANSWER_MS = 3_000  # longer than the network ever takes: what has not come by th
 API_TIMEOUT_MS = 20_000  # default.api.timeout.ms
 METADATA_MAX_AGE_MS = 300_000
 OFFSET_COMMIT_VERSIONS = (3, 4)
+HELD_MS = 8_000  # a copy of a request may arrive so late
+HIGHEST_OF_VERSION_1 = 4
 NOBODY = (-1, -1)
 ABORTS = 3  # tried so often before the process is started anew
 
@@ -56,13 +58,20 @@ class Offsets:
 
 
 class ProducerActor:
-    """``transactional_id`` None for an idempotent producer. Two with the same id fence each other."""
+    """``transactional_id`` None for an idempotent producer. Two with the same id fence each other. ``newest_version``: the
+    newest transaction.version that the client has."""
 
     def __init__(
-        self, world: World, broker: TransactionalBroker, transactional_id: str | None, timeout_ms: int, offsets: Offsets
+        self,
+        world: World,
+        broker: TransactionalBroker,
+        transactional_id: str | None,
+        timeout_ms: int,
+        offsets: Offsets,
+        newest_version: int,
     ) -> None:
         self.world, self.broker, self.transactional_id = world, broker, transactional_id
-        self.timeout_ms, self._offsets = timeout_ms, offsets
+        self.timeout_ms, self._offsets, self._newest_version = timeout_ms, offsets, newest_version
         self.alive = False
         self.stalled_until_ms = 0
         self.refused = 0
@@ -125,7 +134,7 @@ class ProducerActor:
                 return
             code = yield machine.end(committed, self.world.now_ms)
             if not code:
-                self.broker.checker.reported(committed, offsets)
+                self.broker.checker.reported(committed, offsets, machine.bumps_epoch)
 
     def _late_or_wrong(self) -> Generator[Message | int, Any, None]:
         """An offset outside a transaction, of another epoch, or of an unknown producer."""
@@ -186,8 +195,8 @@ class ProducerActor:
                 ended.append(effect)
             case LookUpCoordinatorOf(key, kind):
                 self._after(self.world.delay_ms(), lambda: self._look_up(key, kind))
-            case SendTransactional(request=request):
-                self._send(request, self._received)
+            case SendTransactional(request=request, highest=highest):
+                self._send(request, self._received, highest)
 
     def _received(self, response: Message | None) -> None:
         jitter = self.world.random.uniform(-1, 1)
@@ -202,13 +211,18 @@ class ProducerActor:
         if self.broker.up:
             here = Coordinator(key, 1, "laboratory", 9092)
             self._known.coordinator_received(key, kind, FindCoordinatorResponse(coordinators=[here]))
+            level = min(self.broker.finalized, self._newest_version)
+            self._known.features_received({"transaction.version": level}, self.broker.features_epoch)
         self.machine.coordinator_looked_up(code, self.world.now_ms, self.world.random.uniform(-1, 1))
         self._pump()
 
     # -- the network --------------------------------------------------------------------------------------------------
 
-    def _send(self, request: Message, received: Callable[[Message | None], None]) -> None:
-        """``received`` is called once in this life: with the response, or with None where there was none."""
+    def _send(
+        self, request: Message, received: Callable[[Message | None], None], highest: int | None = HIGHEST_OF_VERSION_1
+    ) -> None:
+        """``received`` is called once in this life: with the response, or with None where there was none. ``highest`` as in
+        `SendTransactional`."""
         world, faults = self.world, self.world.faults
         is_over = False
 
@@ -222,16 +236,22 @@ class ProducerActor:
             if not world.chance(faults.break_probability):
                 self._after(world.delay_ms(), lambda: once(response))
 
-        for _ in range(2 if world.chance(faults.double_probability) else 1):
+        version = self._version(request, highest)
+        for copy in range(2 if world.chance(faults.double_probability) else 1):
             if not world.chance(faults.break_probability):
-                world.after(world.delay_ms(), lambda: self._arrive(request, answered))
+                held_ms = world.between(0, HELD_MS) if copy else 0
+                world.after(world.delay_ms() + held_ms, lambda: self._arrive(request, version, answered))
         self._after(ANSWER_MS, lambda: once(None))
 
-    def _arrive(self, request: Message, answered: Callable[[Message], None]) -> None:
+    def _version(self, request: Message, highest: int | None) -> int:
+        newest = request.versions.last if highest is None else highest
+        is_old = isinstance(request, TxnOffsetCommitRequest) and highest is not None
+        return self.world.random.choice(OFFSET_COMMIT_VERSIONS) if is_old else newest
+
+    def _arrive(self, request: Message, version: int, answered: Callable[[Message], None]) -> None:
         if not self.broker.up:
             return
         if isinstance(request, TxnOffsetCommitRequest):
-            version = self.world.random.choice(OFFSET_COMMIT_VERSIONS)
             self.broker.submit(request, Context(0, api_version=version), answered)
         else:
-            self.broker.transact(request, answered)
+            self.broker.transact(request, version, answered)

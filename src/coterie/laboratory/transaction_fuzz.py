@@ -22,45 +22,58 @@ ORPHANS_PRODUCER = 10**9
 
 @dataclass(frozen=True, slots=True)
 class TransactionReport:
-    """The result of one seed. ``refused``: offsets that were sent outside a transaction."""
+    """The result of one seed. ``refused``: offsets that were sent outside a transaction. ``commits_of_version_2`` of
+    ``commits`` (KIP-890). ``torn``: transactions of version 1 that committed what was late of an aborted one."""
 
     seed: int
     events: int
     commits: int
+    commits_of_version_2: int
     aborts: int
     refused: int
+    torn: int
     broker_crashes: int
     producers: int
 
 
-def run_transaction_seed(seed: int, minutes: float = 5.0) -> TransactionReport:
-    """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
+def run_transaction_seed(
+    seed: int, minutes: float = 5.0, *, transaction_version: int | None = None
+) -> TransactionReport:
+    """Runs one seed for so many virtual minutes; ``transaction_version``: of the cluster and of every producer, None where
+    the seed chooses. Raises FuzzFailure naming the seed."""
     with naming_seed(seed):
-        return _Story(seed).run(int(minutes * 60_000))
+        return _Story(seed, transaction_version).run(int(minutes * 60_000))
 
 
 class _Story:
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, transaction_version: int | None = None) -> None:
+        self.seed, self._only = seed, transaction_version
         self.world = World(seed)
         rng = self.world.random
         durability = rng.choice([Durability.PROCESS, Durability.PROCESS, Durability.POWER, Durability.LYING])
         self.broker = TransactionalBroker(self.world, CoordinatorConfig(), durability)
+        self._finalize([0, 1, 2, 2, 2])
         if rng.random() < 0.5:
             self.broker.plant_orphan(GROUP, ORPHANS_PRODUCER, ("t", 0), 10**9)
             self.broker.crash()
             self.broker.start()
         offsets = Offsets()
+        versions = rng.choice([[0], [2], [0, 2, 2]]) if self._only is None else [self._only]
         names = ["x", "x", "y", "z", None, None]
         self.producers = [
-            ProducerActor(self.world, self.broker, name, rng.choice([5_000, 20_000]), offsets)
+            ProducerActor(self.world, self.broker, name, rng.choice([5_000, 20_000]), offsets, rng.choice(versions))
             for name in rng.sample(names, rng.randint(2, len(names)))
         ]
+
+    def _finalize(self, levels: list[int]) -> None:
+        level = self.world.random.choice(levels)
+        self.broker.finalize(level if self._only is None else self._only)
 
     def run(self, length_ms: int) -> TransactionReport:
         world, end_ms = self.world, self.world.now_ms + length_ms
         world.faults.break_probability = world.random.choice([0.0, 0.01, 0.05])
         world.faults.double_probability = world.random.choice([0.0, 0.0, 0.02])
+        self.broker.checker.copies_are_late = world.faults.double_probability > 0
         world.faults.max_delay_ms = world.random.choice([5, 50, 400])
         for producer in self.producers:
             world.after(world.random.randint(0, 5_000), producer.start)
@@ -79,8 +92,10 @@ class _Story:
             self.seed,
             world.events,
             broker.checker.commits,
+            broker.checker.commits_of_version_2,
             broker.checker.aborts,
             sum(p.refused for p in self.producers),
+            broker.checker.torn,
             broker.crashes,
             len(self.producers),
         )
@@ -88,7 +103,7 @@ class _Story:
     def _one_fault(self) -> None:
         world, rng, broker = self.world, self.world.random, self.broker
         producer = rng.choice(self.producers)
-        match rng.choice(["crash", "stall", "return", "return", "broker", "write", "append", "disk"]):
+        match rng.choice(["crash", "stall", "return", "return", "broker", "write", "append", "disk", "level"]):
             case "broker" if broker.up:
                 broker.crash()
                 world.after(rng.randint(100, 8_000), lambda: None if broker.up else broker.start())
@@ -105,6 +120,8 @@ class _Story:
                 producer.start()
             case "crash":
                 producer.crash()
+            case "level" if rng.random() < 0.3:
+                self._finalize([0, 1, 2, 2])
             case "stall":
                 producer.stalled_until_ms = world.now_ms + rng.randint(1_000, 40_000)
 

@@ -4,15 +4,16 @@ failing disk. It dies also between a decision, its markers and its end.
 
 from __future__ import annotations
 
+from coterie.coordinator.commands import Command
 from coterie.coordinator.events import OffsetStored
-from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
-from coterie.coordinator.transactions.steps import Claim
+from coterie.coordinator.transactions.steps import END_TXN_V2_FROM, Claim
 from coterie.laboratory.broker_actor import Answer, BrokerActor, Died, Durability
 from coterie.laboratory.scenario_transactions import verify_or_add
 from coterie.laboratory.transaction_checker import OFFSETS_PARTITION, TransactionChecker
@@ -40,6 +41,7 @@ class TransactionalBroker(BrokerActor):
         self.checker = TransactionChecker(certain=durability != Durability.LYING)
         self.dies_after_writes = 0
         self.finalized = 2  # the level of transaction.version
+        self.features_epoch = 0
         super().__init__(world, config, {}, durability)
 
     def start(self) -> None:
@@ -101,18 +103,25 @@ class TransactionalBroker(BrokerActor):
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def transact(self, request: Message, answer: Answer) -> None:
+    def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
+        """Offsets of version 2 write to the transaction coordinator's log before they are decided about."""
+        try:
+            super().submit(command, ctx, answer)
+        except Died:
+            self._die()
+
+    def transact(self, request: Message, version: int, answer: Answer) -> None:
         """Of a producer, other than TxnOffsetCommit."""
         self.requests += 1
         try:
-            response = self._transact(request)
+            response = self._transact(request, version)
         except Died:
             self._die()
             return
         self.checker.check(self.shard)
         answer(response)
 
-    def _transact(self, request: Message) -> Message:
+    def _transact(self, request: Message, version: int) -> Message:
         now_ms = self.now_ms()
         match request:
             case InitProducerIdRequest():
@@ -129,12 +138,19 @@ class TransactionalBroker(BrokerActor):
             case EndTxnRequest():
                 claim = Claim(request.producer_id, request.producer_epoch)
                 try:
+                    if version >= END_TXN_V2_FROM:
+                        return self._end_with_bump(request, claim)
                     self.machine.end(request.transactional_id, claim, request.committed, now_ms)
                 except Refusal as refusal:
                     return EndTxnResponse(error_code=refusal.code)
                 return EndTxnResponse()
             case _:
                 raise AssertionError(f"{request} is not for the transaction coordinator")
+
+    def _end_with_bump(self, request: EndTxnRequest, claim: Claim) -> EndTxnResponse:
+        """Raises Refusal."""
+        who = self.machine.end_with_bump(request.transactional_id, claim, request.committed, self.now_ms())
+        return EndTxnResponse(producer_id=who[0], producer_epoch=who[1])
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         if decision.outcome.producer is not None and decision.outcome.events:
@@ -158,6 +174,11 @@ class TransactionalBroker(BrokerActor):
         self._transaction_log.append_own(encode_batch([record]), transaction.updated_ms)
         self._durable(self._transaction_log)
         self.checker.kept(transaction)
+
+    def finalize(self, transaction_version: int) -> None:
+        """UpdateFeatures: kept over every crash."""
+        self.finalized = transaction_version
+        self.features_epoch += 1
 
     def transaction_version(self) -> int:
         return self.finalized

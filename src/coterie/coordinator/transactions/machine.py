@@ -205,12 +205,20 @@ class TransactionMachine:
     def _complete(self, prepared: Transaction, now_ms: int) -> Transaction:
         try:
             for partition in sorted(prepared.partitions):
-                self._log.write_marker(partition, prepared)
+                self._mark(partition, prepared)
             done = complete(prepared, now_ms)
             self._keep(done)
         except Refusal:
             return prepared
         return done
+
+    def _mark(self, partition: TopicPartition, prepared: Transaction) -> None:
+        """A log that has a newer epoch of the producer has no place for the marker: then a disk lost states of this one."""
+        try:
+            self._log.write_marker(partition, prepared)
+        except Refusal as refusal:
+            if refusal.code != ErrorCode.INVALID_PRODUCER_EPOCH:
+                raise
 
 
 def _claimed(request: InitProducerIdRequest) -> tuple[int, int] | None:
