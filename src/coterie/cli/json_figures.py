@@ -25,8 +25,10 @@ class FuzzedProducers(TypedDict):
     failed: int
     events: int
     commits: int
+    commits_of_version_2: int
     aborts: int
     refused: int
+    torn: int
     broker_crashes: int
     seconds: float
 
