@@ -9,6 +9,8 @@ import resource
 import shutil
 from pathlib import Path
 
+from coterie.log.segment import DELETED
+
 OPEN_FILES = 65_536
 
 
@@ -41,12 +43,24 @@ def folder_trouble(root: Path, error: OSError) -> str:
     return f"cannot use the data folder {root}: {why}; mend that, or choose another --data"
 
 
+def sync_folder(path: str) -> None:
+    """Returns once the names in the folder are on the disk. Raises OSError."""
+    fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 class DiskFile:
-    """A file that grows at its end, through its descriptor."""
+    """A file that grows at its end, through its descriptor. The first sync of a new one covers its name too (Kafka's
+    LocalLog.flush)."""
 
     def __init__(self, path: str | Path) -> None:
+        self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._end = os.fstat(self._fd).st_size  # of what was appended; `reserve` may have made the file longer
+        self._has_new_name = not self._end
 
     def size(self) -> int:
         return self._end
@@ -77,6 +91,11 @@ class DiskFile:
         try:
             if fd >= 0:
                 os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+                if self._has_new_name:
+                    folder = os.path.dirname(self._path)
+                    sync_folder(folder)
+                    sync_folder(os.path.dirname(folder))  # which has the name of a new log
+                    self._has_new_name = False
         except OSError:
             # Closed meanwhile, from the loop's thread: its topic or segment was deleted, so nothing is left to keep.
             if self._fd >= 0:
@@ -118,14 +137,18 @@ class DiskFileSystem:
         shutil.rmtree(self._prefix + path)
 
     def rename(self, old: str, new: str) -> None:
+        """The new name is on the disk when it returns, but for that of a file to delete, which needs none."""
         os.rename(self._prefix + old, self._prefix + new)
+        if not new.endswith(DELETED):
+            sync_folder(os.path.dirname(self._prefix + new))
 
     def read_file(self, path: str) -> bytes:
         with open(self._prefix + path, "rb", buffering=0) as file:
             return file.read()
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Written beside, synced, then renamed over the old one."""
+        """Written beside, synced, then renamed over the old one. The new name is synced in the data folder itself; what a log
+        has beside its segments is made from these where it is missing."""
         beside = self.root / (path + ".tmp")
         try:
             with open(beside, "wb") as file:
@@ -133,6 +156,8 @@ class DiskFileSystem:
                 file.flush()
                 os.fsync(file.fileno())
             beside.rename(self.root / path)
+            if "/" not in path:
+                sync_folder(str(self.root))
         except OSError:
             beside.unlink(missing_ok=True)
             raise
