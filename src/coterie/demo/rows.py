@@ -92,17 +92,23 @@ def _json_lines(file: io.TextIOWrapper, key: str | None) -> Iterator[InputRow | 
         except ValueError as error:
             yield Reject(number, f"not JSON: {error}", text)
             continue
+        except RecursionError:
+            yield Reject(number, "nested too deeply", text)
+            continue
         if not isinstance(fields, dict):
             yield Reject(number, "not a JSON object", text)
         elif key is not None and key not in fields:
             yield Reject(number, f"no field {key}", text)
         else:
-            yield InputRow(_key(fields, key), fields)
+            yield _row(number, fields, key, text)
 
 
 def _csv(file: io.TextIOWrapper, path: Path, key: str | None) -> Iterator[InputRow | Reject]:
     reader = csv.reader(file)
-    names = next(reader)
+    try:
+        names = next(reader)
+    except csv.Error as error:
+        raise InputError(f"{path} has no header line: {error}") from None
     if key is not None and key not in names:
         raise InputError(f"{path} has no column {key}; it has {', '.join(names)}")
     number = reader.line_num + 1
@@ -116,15 +122,21 @@ def _csv(file: io.TextIOWrapper, path: Path, key: str | None) -> Iterator[InputR
         else:
             if len(values) == len(names):
                 fields: dict[str, object] = dict(zip(names, values, strict=True))
-                yield InputRow(_key(fields, key), fields)
+                yield _row(number, fields, key, ",".join(values))
             elif values:
                 yield Reject(number, f"{quantity(len(values), 'column')} instead of {len(names)}", ",".join(values))
         number = reader.line_num + 1
 
 
-def _key(fields: dict[str, object], key: str | None) -> str | None:
+def _row(number: int, fields: dict[str, object], key: str | None, text: str) -> InputRow | Reject:
     value = None if key is None else fields[key]
-    return None if value is None or value == "" else str(value)
+    if value is None or value == "":
+        return InputRow(None, fields)
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        return Reject(number, "the key is not UTF-8", text)
+    return InputRow(str(value), fields)
 
 
 def read_rows(path: Path | None, key: str | None) -> Iterator[InputRow | Reject]:
