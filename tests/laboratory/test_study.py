@@ -25,7 +25,7 @@ from coterie.laboratory.study.spread import Cell, Study, run_job, summarise
 
 DOCS = Path(__file__).parents[2] / "docs"
 MEMBERS, PARTITIONS = 6, 24
-KAFKA = (q.EAGER, q.COOPERATIVE)
+KAFKA = (q.EAGER, q.COOPERATIVE, q.CONSUMER)
 
 
 def mean(setting: q.Setting, plan: w.Plan, measure: str, seeds: int = 3) -> float:
@@ -70,11 +70,21 @@ def test_a_cooperative_group_goes_on_reading() -> None:
     assert (eager.rebalances, cooperative.rebalances, zookeeper.rebalances) == (1, 2, 13), "the herd: everyone, once"
 
 
+def test_no_member_of_the_consumer_protocol_waits_for_another() -> None:
+    """Each takes its step with its own heartbeat: one target assignment, nobody pauses, and only what moves is unowned."""
+    plan = w.one_joins(12, 48)
+    consumer, cooperative = run(q.CONSUMER, plan, 1), run(q.COOPERATIVE, plan, 1)
+    assert (consumer.rebalances, consumer.paused_members, consumer.moved, consumer.duplicates) == (1, 0, 3, 0)
+    assert consumer.messages < cooperative.messages, "no JoinGroup, no SyncGroup"
+    assert consumer.agree_s < 2 * q.CONSUMER.heartbeat_interval_ms / 1000
+
+
 def test_a_death_is_known_by_what_each_protocol_looks_at() -> None:
     killed, lost = (w.one_departs(MEMBERS, PARTITIONS, kind) for kind in ("kill", "vanish"))
     seconds = {s.name: mean(s, killed, "longest_unowned_s") for s in (q.EAGER, q.ZOOKEEPER, q.ROCKETMQ, q.ORDERLY)}
     assert seconds["RocketMQ"] < 1 < 4 < seconds["ZooKeeper"] < 9
     assert 40 < seconds["eager"] < 52
+    assert 40 < mean(q.CONSUMER, killed, "longest_unowned_s") < 55, "and the heartbeats of those who take over"
     assert 35 < seconds["RocketMQ, orderly"] < 62, "the dead one's locks"
     assert 85 < mean(q.ROCKETMQ, lost, "longest_unowned_s") < 131, "nobody closed the connection"
     assert mean(q.EAGER, lost, "longest_unowned_s") == pytest.approx(seconds["eager"])
@@ -82,8 +92,9 @@ def test_a_death_is_known_by_what_each_protocol_looks_at() -> None:
 
 def test_static_members_restart_without_a_rebalance() -> None:
     plan = w.rolling_restart(MEMBERS, PARTITIONS)
-    static, dynamic = (run(s, plan, 2) for s in (q.STATIC, q.EAGER))
+    static, consumer, dynamic = (run(s, plan, 2) for s in (q.STATIC, q.STATIC_CONSUMER, q.EAGER))
     assert (static.rebalances, static.moved, static.paused_members) == (0, 0, 0)
+    assert (consumer.rebalances, consumer.moved, consumer.paused_members) == (0, 0, 0)
     assert dynamic.rebalances == 2 * MEMBERS
     assert run(q.STATIC, w.one_departs(MEMBERS, PARTITIONS, "leave"), 2).longest_unowned_s > 40
 
@@ -91,11 +102,11 @@ def test_static_members_restart_without_a_rebalance() -> None:
 def test_the_duplicate_windows() -> None:
     """Kafka's: what was read since the last commit, when somebody dies. RocketMQ's: while two views differ."""
     unheard = w.unheard_join(MEMBERS, PARTITIONS)
-    assert [mean(s, unheard, "duplicates") for s in (*KAFKA, q.ORDERLY)] == [0, 0, 0]
+    assert [mean(s, unheard, "duplicates") for s in (*KAFKA, q.ORDERLY)] == [0] * 4
     assert mean(q.ROCKETMQ, unheard, "duplicates", 5) > 0
     assert mean(q.ROCKETMQ, unheard, "doubled_s", 5) > 0
     restart = w.rolling_restart(MEMBERS, PARTITIONS)
-    assert [mean(s, restart, "duplicates") for s in (*KAFKA, q.ORDERLY)] == [0, 0, 0]
+    assert [mean(s, restart, "duplicates") for s in (*KAFKA, q.ORDERLY)] == [0] * 4
     assert mean(q.ROCKETMQ, restart, "duplicates") > 0
     killed = w.one_departs(MEMBERS, PARTITIONS, "kill")
     assert all(mean(s, killed, "duplicates") > 0 for s in (*KAFKA, q.ZOOKEEPER, q.ROCKETMQ))

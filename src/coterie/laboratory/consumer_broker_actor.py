@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
@@ -16,10 +18,16 @@ from coterie.wire.messages.offset_commit import OffsetCommitRequest
 
 
 class ConsumerBrokerActor(BrokerActor):
-    """``conversions`` counts the groups that changed their protocol, ``refused`` the commits of stale members."""
+    """``conversions`` counts the groups that changed their protocol, ``epochs_raised`` the group epochs. ``options``: those of
+    `BrokerActor`."""
 
     def __init__(
-        self, world: World, config: CoordinatorConfig, partitions: dict[str, int], durability: Durability
+        self,
+        world: World,
+        config: CoordinatorConfig,
+        partitions: dict[str, int],
+        durability: Durability = Durability.PROCESS,
+        **options: Any,
     ) -> None:
         self.topics = TopicsImage()
         self.conversions = self.epochs_raised = 0
@@ -27,7 +35,7 @@ class ConsumerBrokerActor(BrokerActor):
         self._commit: tuple[OffsetCommitRequest, Context] | None = None
         for topic, count in partitions.items():
             self.set_partitions(topic, count)
-        super().__init__(world, config, partitions, durability)
+        super().__init__(world, config, partitions, durability, **options)
 
     def set_partitions(self, topic: str, count: int) -> None:
         """Creates the topic, or gives it more partitions."""

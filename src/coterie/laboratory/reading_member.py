@@ -1,4 +1,4 @@
-"""A consumer of the classic protocol that reads at a steady rate, commits at an interval, and now and then has trouble."""
+"""A consumer, of either group protocol, that reads at a steady rate, commits at an interval, and now and then has trouble."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from dataclasses import dataclass
 
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.laboratory.broker_actor import BrokerActor
+from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
+from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
 from coterie.laboratory.deliveries import Delivered, Reader
-from coterie.laboratory.member_actor import GROUP, MemberActor
+from coterie.laboratory.group_member_actor import GROUP, GroupMemberActor
+from coterie.laboratory.member_actor import MemberActor
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.consumer.machine import ConsumerMemberMachine
+from coterie.member.machine import MemberMachine
 
 TOPIC = "t"
 CLOSE_MS = 50  # longer than the network takes, so that a closing member's commit comes before its leave
@@ -32,25 +38,17 @@ class Workload:
     pause_ms: int = 8_000
 
 
-class ReadingMember(MemberActor):
-    """Computes its records read only on request."""
+class ReadingActor(GroupMemberActor):
+    """Computes its records read only on request. ``_load`` and ``reader`` are set by the classes of each protocol."""
 
     auto_commit_interval_ms = None  # `_poll` commits
+    reader: Reader
+    _load: Workload
 
-    def __init__(
-        self,
-        world: World,
-        broker: BrokerActor,
-        name: str,
-        config: MemberConfig,
-        ownership: Ownership,
-        load: Workload,
-        delivered: Delivered,
-    ) -> None:
-        super().__init__(world, broker, name, config, frozenset({TOPIC}), ownership)
-        self.listener_ms, self._load = load.listener_ms, load
-        self.reader = Reader(world, load.records_per_s, delivered)
-        self.positions = self.reader.positions
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset of each partition."""
+        return self.reader.positions
 
     def start(self) -> None:
         self.reader.stop_all()
@@ -129,12 +127,65 @@ class ReadingMember(MemberActor):
         self.reader.pause()
         self._after(CLOSE_MS, super().leave)
 
-    def _take(self, partitions: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...]) -> None:
+    def _begin_reading(self, added: tuple[TopicPartition, ...]) -> None:
         """The committed offsets are known at once: looking them up is no part of what the study measures."""
         requested: dict[str, list[int]] = {}
         for topic, partition in added:
             requested.setdefault(topic, []).append(partition)
-        group = self.broker.shard.groups.get(GROUP)
+        group = self.broker.shard.group(GROUP)
         for topic, committed in fetch_offsets(group, requested).items():
             for p in committed:
                 self.reader.begin((topic, p.partition_index), max(p.committed_offset, 0))
+
+
+class ReadingMember(ReadingActor, MemberActor):
+    """By the classic protocol."""
+
+    config: MemberConfig
+    machine: MemberMachine
+
+    def __init__(
+        self,
+        world: World,
+        broker: BrokerActor,
+        name: str,
+        config: MemberConfig,
+        ownership: Ownership,
+        load: Workload,
+        delivered: Delivered,
+    ) -> None:
+        MemberActor.__init__(self, world, broker, name, config, frozenset({TOPIC}), ownership)
+        self.listener_ms, self._load = load.listener_ms, load
+        self.reader = Reader(world, load.records_per_s, delivered)
+
+    def _take(self, partitions: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...]) -> None:
+        self._begin_reading(added)
+
+
+class ReadingConsumer(ReadingActor, ConsumerMemberActor):
+    """By the consumer protocol (KIP-848); its listener raises nothing."""
+
+    broker: ConsumerBrokerActor
+    config: ConsumerMemberConfig
+    machine: ConsumerMemberMachine
+
+    def __init__(
+        self,
+        world: World,
+        broker: ConsumerBrokerActor,
+        name: str,
+        config: ConsumerMemberConfig,
+        ownership: Ownership,
+        load: Workload,
+        delivered: Delivered,
+    ) -> None:
+        ConsumerMemberActor.__init__(self, world, broker, name, config, frozenset({TOPIC}), ownership)
+        self.listener_ms, self._load = load.listener_ms, load
+        self.reader = Reader(world, load.records_per_s, delivered)
+
+    def _take(self, partitions: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...]) -> None:
+        self._begin_reading(added)
+        self.machine.assigned()
+
+    def _revoked(self) -> None:
+        GroupMemberActor._revoked(self)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coterie.coordinator import events as e
+from coterie.coordinator.consumer import events as c
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
+from coterie.coordinator.state import Cause
 from coterie.laboratory.broker_actor import BrokerActor
 from coterie.laboratory.world import World
 
@@ -43,15 +45,15 @@ class WatchingBroker(BrokerActor):
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
-            if isinstance(step.event, e.MemberRemoved):
-                self._removed(step.event)
+            if isinstance(step.event, e.MemberRemoved | c.SubscriptionRemoved) and step.event.cause is not None:
+                self._removed(step.event.member_id, step.event.cause)
         super()._kept(decision, steps)
 
-    def _removed(self, event: e.MemberRemoved) -> None:
+    def _removed(self, member_id: str, cause: Cause) -> None:
         removals = self.removals
-        killed_ms = removals.killed_ms.pop(event.member_id, None)
+        killed_ms = removals.killed_ms.pop(member_id, None)
         if killed_ms is not None:
             removals.noticed(killed_ms, self.world.now_ms)
-        elif event.member_id not in removals.closed:
-            gave_up = "max.poll.interval.ms" in (event.cause.reason or "")
-            removals.false_alarms += event.cause.kind != "member_left" or gave_up
+        elif member_id not in removals.closed:
+            gave_up = "max.poll.interval.ms" in (cause.reason or "")
+            removals.false_alarms += cause.kind not in ("member_left", "member_replaced") or gave_up

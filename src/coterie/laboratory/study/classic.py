@@ -1,17 +1,23 @@
-"""Kafka's classic protocol in the study: the real coordinator and member machines; eager, cooperative, static."""
+"""Kafka's group protocols in the study, by the real coordinator and member machines: classic (eager, cooperative, static), and
+the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TypeVar
 
 from coterie.coordinator.commands import Command
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.laboratory.broker_actor import Answer
-from coterie.laboratory.member_actor import GROUP
-from coterie.laboratory.reading_member import TOPIC, ReadingMember, Workload
+from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
+from coterie.laboratory.group_member_actor import GROUP
+from coterie.laboratory.reading_member import TOPIC, ReadingActor, ReadingConsumer, ReadingMember, Workload
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.laboratory.traffic import Service, Traffic
 from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.wire.declaration import Message
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -23,6 +29,8 @@ BY_NAME = 9  # the last version of OffsetCommit that speaks of topics by name
 HEADER_BYTES = 4 + 8 + 10  # length; key, version, correlation id; client id
 BEFORE_MEMBER_IDS = 3  # the last JoinGroup version without KIP-394
 _ALIKE = (HeartbeatRequest, HeartbeatResponse, OffsetCommitResponse)  # of one size each, near enough
+
+M = TypeVar("M", bound=ReadingActor)
 
 
 class CountingBroker(WatchingBroker):
@@ -69,37 +77,25 @@ class CountingBroker(WatchingBroker):
         return size
 
 
-class ClassicGroup(StudyGroup[ReadingMember]):
+class CountingConsumerBroker(CountingBroker, ConsumerBrokerActor):
+    """The same with groups of the consumer protocol."""
+
+
+class KafkaGroup(StudyGroup[M]):
     """One group on one broker."""
+
+    broker: CountingBroker
 
     def __init__(self, load: Load, members: int) -> None:
         super().__init__(load)
-        s = load.setting
-        config = CoordinatorConfig(
-            group_initial_rebalance_delay_ms=s.initial_delay_ms,
-            group_min_session_timeout_ms=min(s.session_timeout_ms, 6_000),
-        )
         self.checks = members <= CHECKED_UP_TO
-        self.broker = CountingBroker(load.world, config, {TOPIC: load.partitions}, checks=self.checks)
+        self._workload = Workload(load.partitions, load.records_per_s, load.setting.auto_commit_interval_ms)
+        self._make_broker()
         self.broker.removals = load.removals
-        self._workload = Workload(load.partitions, load.records_per_s, s.auto_commit_interval_ms)
 
-    def join(self, name: str) -> None:
-        s, load = self.load.setting, self.load
-        config = MemberConfig(
-            GROUP,
-            name if s.static else None,
-            s.session_timeout_ms,
-            s.heartbeat_interval_ms,
-            s.max_poll_interval_ms,
-            assignors=(ASSIGNORS[s.protocol],),
-        )
-        member = ReadingMember(load.world, self.broker, name, config, load.meter, self._workload, load.delivered)
-        member.checks = self.checks
-        if not s.member_id_required:
-            member.api_version = BEFORE_MEMBER_IDS
-        self._members[name] = member
-        member.start()
+    @abstractmethod
+    def _make_broker(self) -> None:
+        """The broker with the group's coordinator."""
 
     def leave(self, name: str) -> None:
         self.load.removals.closed.add(self._members[name].machine.member_id)
@@ -132,9 +128,65 @@ class ClassicGroup(StudyGroup[ReadingMember]):
     def actor_name(self, name: str) -> str:
         return name
 
-    def rebalances(self) -> int:
-        return self.broker.rebalances
-
     def traffic(self) -> tuple[int, int, dict[int, int]]:
         t = self.broker.traffic
         return t.messages, t.bytes, t.by_second
+
+
+class ClassicGroup(KafkaGroup[ReadingMember]):
+    """By the classic protocol."""
+
+    def _make_broker(self) -> None:
+        s, load = self.load.setting, self.load
+        config = CoordinatorConfig(
+            group_initial_rebalance_delay_ms=s.initial_delay_ms,
+            group_min_session_timeout_ms=min(s.session_timeout_ms, 6_000),
+        )
+        self.broker = CountingBroker(load.world, config, {TOPIC: load.partitions}, checks=self.checks)
+
+    def join(self, name: str) -> None:
+        s, load = self.load.setting, self.load
+        config = MemberConfig(
+            GROUP,
+            name if s.static else None,
+            s.session_timeout_ms,
+            s.heartbeat_interval_ms,
+            s.max_poll_interval_ms,
+            assignors=(ASSIGNORS[s.protocol],),
+        )
+        member = ReadingMember(load.world, self.broker, name, config, load.meter, self._workload, load.delivered)
+        member.checks = self.checks
+        if not s.member_id_required:
+            member.api_version = BEFORE_MEMBER_IDS
+        self._members[name] = member
+        member.start()
+
+    def rebalances(self) -> int:
+        return self.broker.rebalances
+
+
+class ConsumerGroup(KafkaGroup[ReadingConsumer]):
+    """By the consumer protocol (KIP-848), with the broker's default assignor (uniform)."""
+
+    def _make_broker(self) -> None:
+        s, load = self.load.setting, self.load
+        config = CoordinatorConfig(
+            consumer_group_session_timeout_ms=s.session_timeout_ms,
+            consumer_group_heartbeat_interval_ms=s.heartbeat_interval_ms,
+        )
+        self._consumers = CountingConsumerBroker(load.world, config, {TOPIC: load.partitions}, checks=self.checks)
+        self.broker = self._consumers
+
+    def join(self, name: str) -> None:
+        s, load = self.load.setting, self.load
+        config = ConsumerMemberConfig(
+            GROUP, "", group_instance_id=name if s.static else None, max_poll_interval_ms=s.max_poll_interval_ms
+        )
+        member = ReadingConsumer(load.world, self._consumers, name, config, load.meter, self._workload, load.delivered)
+        member.checks = self.checks
+        self._members[name] = member
+        member.start()
+
+    def rebalances(self) -> int:
+        """Group epochs: each is a new target assignment, and no member waits for another."""
+        return self._consumers.epochs_raised

@@ -16,7 +16,7 @@ from coterie.laboratory.world import World
 
 @dataclass(frozen=True, slots=True)
 class StudySetting:
-    """One protocol with its settings; times in ms. ``protocol``: eager, cooperative, zookeeper, rocketmq. ``static``,
+    """One protocol with its settings; times in ms. ``protocol``: eager, cooperative, consumer, zookeeper, rocketmq. ``static``,
     ``initial_delay_ms`` and ``member_id_required`` are Kafka's, ``orderly`` is RocketMQ's."""
 
     name: str

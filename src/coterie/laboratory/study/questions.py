@@ -29,7 +29,9 @@ STATIC_COOPERATIVE = StudySetting("static, cooperative", "cooperative", static=T
 ZOOKEEPER = StudySetting("ZooKeeper", "zookeeper", session_timeout_ms=6_000)
 ROCKETMQ = StudySetting("RocketMQ", "rocketmq")
 ORDERLY = StudySetting("RocketMQ, orderly", "rocketmq", orderly=True)
-EVERY = (EAGER, COOPERATIVE, STATIC, STATIC_COOPERATIVE, ZOOKEEPER, ROCKETMQ, ORDERLY)
+CONSUMER = StudySetting("consumer", "consumer", heartbeat_interval_ms=5_000)
+STATIC_CONSUMER = StudySetting("static, consumer", "consumer", static=True, heartbeat_interval_ms=5_000)
+EVERY = (EAGER, COOPERATIVE, STATIC, STATIC_COOPERATIVE, CONSUMER, STATIC_CONSUMER, ZOOKEEPER, ROCKETMQ, ORDERLY)
 
 LOSSY = 0.02  # of the requests lose their connection, in the question about the join protocol
 _BARE = replace(EAGER, name="no member ids, no delay", initial_delay_ms=0, member_id_required=False, lossy=LOSSY)
