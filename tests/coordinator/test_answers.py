@@ -9,8 +9,9 @@ from coterie.coordinator.commands import Command
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.partitioning import java_hash, partition_for
-from coterie.coordinator.shard import Decision, Shard, Step, drive
+from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored import from_record
+from coterie.coordinator.write_queue import drive
 from coterie.journal import CAUSES, EVENTS, JournalLine
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -29,7 +30,7 @@ class Told:
 
     def submit(self, command: Command, token: str, version: int = 3, client: str = "c") -> object:
         ctx = Context(self.now_ms, token, token, version, client, "/h")
-        drive(self.shard, self.shard.submit(command, ctx), lambda records: None, self._kept)
+        drive(self.shard, self.shard.submit(command, ctx), lambda decisions: None, self._kept)
         return self.answers.get(token)
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:

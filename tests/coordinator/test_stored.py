@@ -241,7 +241,7 @@ def test_a_group_with_very_many_offsets_can_still_be_deleted() -> None:
     """A hundred thousand tombstones would not fit into one batch of message.max.bytes, so they are divided."""
     from coterie.coordinator.commands import DeleteGroup
     from coterie.coordinator.outcome import Context
-    from coterie.coordinator.shard import drive
+    from coterie.coordinator.write_queue import drive
 
     log, shard = log_of(), Shard(CoordinatorConfig())
     for partition in range(30_000):

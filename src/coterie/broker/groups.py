@@ -16,23 +16,23 @@ from typing import Protocol
 
 from coterie.broker.clock import Clock
 from coterie.broker.flusher import Flusher
+from coterie.broker.hosted_shard import HostedShard
 from coterie.broker.journal_writer import JournalWriter
 from coterie.broker.pending import Pending
 from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
-from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.broker.topics import Topics
 from coterie.broker.topics_view import TopicsView, resolving
 from coterie.broker.turns import MAX_TURN_S
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.offsets.delete import has_offsets_of
-from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.refusals import refuse
-from coterie.coordinator.shard import Decision, Shard, Step, drive
+from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.records.batch import BatchError
 from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, Refusal
@@ -58,19 +58,6 @@ class OpenTransactions(Protocol):
     def loaded(self) -> bool: ...
 
 
-class HostedShard:
-    """A shard with its partition of `__consumer_offsets` and the log of it."""
-
-    def __init__(self, shard: Shard, partition: Partition) -> None:
-        self.shard = shard
-        self.partition = partition
-        self.log = OffsetsLog(partition.log)
-        self.loaded = False
-        self.deleted_topics: set[str] = set()  # during the load; their offsets are removed after it
-        self.resigned = False
-        self.epoch = 0  # of the partition's leadership; an older load or unload is ignored
-
-
 class GroupCoordinator:
     """All groups of the broker. Each shard is hosted with its partition: the driver appends, fsyncs and sends responses."""
 
@@ -94,6 +81,7 @@ class GroupCoordinator:
         self.journal = JournalWriter(topics, scheduler, settings.current.coterie_journal_enable)
         self.load_seconds = 0.0
         self._hosted: list[HostedShard] = []
+        self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
         self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
         self._timer: Timer | None = None
         self._timer_ms = 0
@@ -108,7 +96,8 @@ class GroupCoordinator:
             self._scheduler.call_soon(self._load_next)
 
     def _host_shards(self) -> None:
-        self._hosted = [HostedShard(self._new_shard(), p) for p in self._topics.offsets_topic().partitions]
+        partitions = self._topics.offsets_topic().partitions
+        self._hosted = [HostedShard(self._new_shard(), p, self._committed) for p in partitions]
 
     def _new_shard(self) -> Shard:
         return Shard(self.config, self._verify, self._own_configs)
@@ -157,7 +146,8 @@ class GroupCoordinator:
         for group in hosted.shard.every_group():
             self.journal.loaded(group)
         for decision in hosted.shard.loaded(self._clock.now_ms()):
-            self._drive(hosted, decision)
+            hosted.queue.carry_out(decision)
+        hosted.queue.write()
         if self.transactions is not None and self.transactions.loaded:
             self._abort_orphans(hosted, self.transactions)
         if hosted.deleted_topics:
@@ -185,9 +175,9 @@ class GroupCoordinator:
         hosted = self._hosted[index]
         if epoch < hosted.epoch:
             return False
+        hosted.queue.write()
         hosted.epoch, hosted.resigned, hosted.loaded = epoch, True, False
-        for reply in hosted.shard.unload():
-            self._answer(reply)
+        self._answer(hosted.shard.unload())
         return True
 
     def elect(self, index: int, epoch: int) -> bool:
@@ -196,7 +186,8 @@ class GroupCoordinator:
         hosted = self._hosted[index]
         if epoch <= hosted.epoch:
             return False
-        hosted.epoch, hosted.resigned, hosted.shard = epoch, False, self._new_shard()
+        hosted.epoch, hosted.resigned = epoch, False
+        hosted.host(self._new_shard())
         for _ in self._load_shard(hosted):
             pass
         return True
@@ -225,7 +216,10 @@ class GroupCoordinator:
 
     def group(self, group_id: str) -> AnyGroup | None:
         """The group, of either protocol. Raises Refusal while its partition is loading."""
-        return self._shard_of(group_id).shard.group(group_id)
+        hosted = self._shard_of(group_id)
+        if hosted.queue.has(group_id):
+            hosted.queue.write()
+        return hosted.shard.group(group_id)
 
     def config_of(self, group_id: str) -> CoordinatorConfig:
         """The settings in force for a group."""
@@ -233,6 +227,7 @@ class GroupCoordinator:
 
     def groups(self) -> Iterator[AnyGroup]:
         """Every group of the loaded partitions. Raises Refusal while one is loading."""
+        self._write()
         for hosted in self._hosted:
             if not hosted.loaded and not hosted.resigned:
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -240,6 +235,7 @@ class GroupCoordinator:
 
     def loaded_groups(self) -> Iterator[AnyGroup]:
         """Every group of the partitions that are loaded now."""
+        self._write()
         return (group for hosted in self._hosted if hosted.loaded for group in hosted.shard.every_group())
 
     def submit(self, command: Command, token: Pending, version: int, client_id: str, client_host: str) -> None:
@@ -254,30 +250,19 @@ class GroupCoordinator:
             ctx.topics = self.topics_view.image()
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = self._new_member_id()
-        self._drive(hosted, hosted.shard.submit(command, ctx))
-        self._arm(hosted)
+        if not hosted.queue.submit(command, ctx):
+            self._arm(hosted)
+        elif hosted not in self._writing:
+            if not self._writing:
+                self._scheduler.call_soon(self._write)
+            self._writing[hosted] = None
 
-    def _drive(self, hosted: HostedShard, decision: Decision) -> None:
-        outcome = decision.outcome
-        if not outcome.events and not decision.records and len(outcome.replies) == 1:
-            # A heartbeat or a refusal: the group has not changed, so there is nothing to settle.
-            hosted.shard.commit(decision)
-            self._answer(outcome.replies[0])
-            return
-        drive(
-            hosted.shard,
-            decision,
-            lambda kept: self._append(hosted, kept),
-            lambda kept, steps: self._committed(hosted, kept, steps),
-        )
-
-    def _append(self, hosted: HostedShard, decision: Decision) -> None:
-        try:
-            hosted.log.append(decision)
-        except OSError as error:
-            logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, hosted.partition.index, error)
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        hosted.partition.appended()
+    def _write(self) -> None:
+        """Writes what was decided since the last call: once for each turn of the loop, a batch for each shard."""
+        writing, self._writing = self._writing, {}
+        for hosted in writing:
+            hosted.queue.write()
+            self._arm(hosted)
 
     def _committed(self, hosted: HostedShard, decision: Decision, steps: list[Step]) -> None:
         if steps:
@@ -286,9 +271,9 @@ class GroupCoordinator:
             self._resolve(decision.group.group_id, decision.outcome.resolve)
         replies = decision.outcome.replies
         if decision.records and hosted.partition.sync_due():
-            self._flusher.after_sync(hosted.partition.log, lambda: self._answer_all(replies))
+            self._flusher.after_sync(hosted.partition.log, lambda: self._answer(replies))
             return
-        self._answer_all(replies)
+        self._answer(replies)
 
     def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
         """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group."""
@@ -309,21 +294,23 @@ class GroupCoordinator:
         """Carries out a command of the broker's own; nothing where the group's partition is not here any more."""
         with suppress(Refusal):
             hosted = self._shard_of(command.group_id)
-            self._drive(hosted, hosted.shard.submit(command, self._own_context(hosted)))
+            self._carry_out(hosted, command)
             self._arm(hosted)
+
+    def _carry_out(self, hosted: HostedShard, command: Command) -> None:
+        """A command of the broker's own, written at once."""
+        hosted.queue.submit(command, self._own_context(hosted))
+        hosted.queue.write()
 
     def _own_context(self, hosted: HostedShard) -> Context:
         now_ms = self._clock.now_ms()
         return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.consumer_groups else Context(now_ms)
 
-    def _answer_all(self, replies: list[Reply]) -> None:
-        for reply in replies:
-            self._answer(reply)
-
     @staticmethod
-    def _answer(reply: Reply) -> None:
-        if isinstance(reply.token, Pending):
-            reply.token.answer(reply.response)
+    def _answer(replies: list[Reply]) -> None:
+        for reply in replies:
+            if isinstance(reply.token, Pending):
+                reply.token.answer(reply.response)
 
     def end_transaction(self, index: int, marker: WritableTxnMarker) -> None:
         """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. Raises Refusal."""
@@ -334,6 +321,7 @@ class GroupCoordinator:
         if not hosted.loaded:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         committed = marker.transaction_result
+        hosted.queue.write()
         try:
             hosted.log.append_marker(
                 marker.producer_id, marker.producer_epoch, committed, marker.coordinator_epoch, now_ms
@@ -369,8 +357,7 @@ class GroupCoordinator:
     def expire_member(self, group_id: str, member_id: str) -> None:
         """Ends a member's session now, as its timeout would. Raises Refusal."""
         hosted = self._shard_of(group_id)
-        command = DeadlineExpired(group_id, member_id, at_once=True)
-        self._drive(hosted, hosted.shard.submit(command, self._own_context(hosted)))
+        self._carry_out(hosted, DeadlineExpired(group_id, member_id, at_once=True))
         self._arm(hosted)
 
     def time_jumped(self) -> None:
@@ -401,7 +388,7 @@ class GroupCoordinator:
         for hosted in [h for h in self._hosted if h.loaded]:
             with closing(hosted.shard.expired(now_ms)) as commands:
                 for command in commands:
-                    self._drive(hosted, hosted.shard.submit(command, self._own_context(hosted)))
+                    self._carry_out(hosted, command)
                     if self._scheduler.time() > ends_s:
                         break
         for hosted in self._hosted:
@@ -428,14 +415,14 @@ class GroupCoordinator:
 
     def _for_groups(self, hosted: HostedShard, group_ids: Iterable[str], command: Callable[[str], Command]) -> None:
         for group_id in group_ids:
-            self._drive(hosted, hosted.shard.submit(command(group_id), self._own_context(hosted)))
+            self._carry_out(hosted, command(group_id))
 
     def close(self) -> None:
         """Answers every waiting request with NOT_COORDINATOR and writes the journal."""
         if self._timer is not None:
             self._timer.cancel()
         self._loading = None
+        self._write()
         for hosted in self._hosted:
-            for reply in hosted.shard.unload():
-                self._answer(reply)
+            self._answer(hosted.shard.unload())
         self.journal.write()

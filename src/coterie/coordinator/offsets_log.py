@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from coterie.coordinator.shard import Decision, Shard
 from coterie.log.partition_log import PartitionLog
@@ -20,19 +20,26 @@ class OffsetsLog:
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
 
-    def append(self, decision: Decision) -> None:
-        """One batch, or several for what may be divided. Raises Refusal when the log refuses it, OSError when the disk
-        fails."""
-        now_ms = decision.now_ms
-        items = [(now_ms, r.key, r.value, ()) for r in decision.records]
-        if decision.outcome.divisible and len(items) > DIVIDED_RECORDS:
+    def batch_bytes(self) -> int:
+        """What a batch may hold, its header included."""
+        config = self.log.config
+        return min(config.max_message_bytes, config.segment_bytes)
+
+    def append(self, decisions: Sequence[Decision]) -> None:
+        """One batch; several for what may be divided. That comes alone, as do the records of a transaction. Raises Refusal
+        when the log refuses it, OSError when the disk fails."""
+        last = decisions[-1]
+        now_ms, producer = last.now_ms, last.outcome.producer
+        items = [(decision.now_ms, r.key, r.value, ()) for decision in decisions for r in decision.records]
+        if last.outcome.divisible and len(items) > DIVIDED_RECORDS:
             for start in range(0, len(items), DIVIDED_RECORDS):
                 self.log.append_own(encode_batch(items[start : start + DIVIDED_RECORDS]), now_ms)
             return
-        if decision.outcome.producer is None:
+        if producer is None:
             self.log.append_own(encode_batch(items), now_ms)
             return
-        producer_id, epoch = decision.outcome.producer
+        assert len(decisions) == 1, "a transaction's records share their batch with others"
+        producer_id, epoch = producer
         batch = encode_batch(
             items, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, attributes=TRANSACTIONAL_BIT
         )

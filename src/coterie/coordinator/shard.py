@@ -1,8 +1,6 @@
 """One partition of `__consumer_offsets`: its groups, and the door through which they are reached.
 
-submit -> append -> commit -> answer once durable; then settle until there is nothing more to do. The driver appends
-and answers; the shard never does either. If an append fails the decision is dropped and `append_failed` says what to
-do instead: nothing needs undoing.
+The driver appends and answers, by way of a `WriteQueue`; the shard never does either.
 """
 
 from __future__ import annotations
@@ -388,30 +386,3 @@ class Shard:
     def _forget_if_gone(self, group: AnyGroup) -> None:
         if group.is_dead and not group.offsets and not group.pending_offsets and self.group(group.group_id) is group:
             self._drop(group.group_id)
-
-
-def drive(
-    shard: Shard,
-    decision: Decision,
-    append: Callable[[Decision], None],
-    kept: Callable[[Decision, list[Step]], None],
-) -> None:
-    """The loop of every driver: append, commit, hand over, settle; until the group is at rest.
-
-    ``append`` writes the decision's records as one batch, of its outcome's producer if there is one; it raises Refusal
-    when they cannot be written. ``kept`` gets each decision once it is committed: it sends the replies and tells the
-    journal.
-    """
-    pending: Decision | None = decision
-    while pending is not None:
-        if pending.records:
-            try:
-                append(pending)
-            except Refusal as refusal:
-                failed = shard.append_failed(pending, refusal.code)
-                if not failed.outcome.events and not failed.outcome.replies:
-                    return
-                pending = failed
-                continue
-        kept(pending, shard.commit(pending))
-        pending = shard.settle(pending.group, pending.now_ms)

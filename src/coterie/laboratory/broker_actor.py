@@ -12,10 +12,12 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from coterie.coordinator.commands import Command
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.shard import Decision, Shard, Step, drive
+from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
+from coterie.coordinator.write_queue import WriteQueue
 from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
 from coterie.laboratory.consumer_group_checker import check_consumer_group
 from coterie.laboratory.recording import Recorder
@@ -49,7 +51,8 @@ class Died(Exception):
 
 
 class BrokerActor:
-    """A coordinator that can crash and come back. Its log is the real one; its memory is lost with it."""
+    """A coordinator that can crash and come back. Its log is the real one; its memory is lost with it. ``turn_ms``: how long
+    decisions are collected before they are written; None where each is written at once."""
 
     def __init__(
         self,
@@ -62,7 +65,9 @@ class BrokerActor:
         compacts: bool = True,
         checks: bool = True,
         segment_bytes: int = SMALL_SEGMENT_BYTES,
+        turn_ms: int | None = None,
     ) -> None:
+        self._turn_ms = turn_ms
         self._compacts, self._checks, self._segment_bytes = compacts, checks, segment_bytes
         self.world, self.config, self.partitions, self.durability = world, config, partitions, durability
         self.recorder = recorder
@@ -72,7 +77,7 @@ class BrokerActor:
         self.committed = OffsetChecker()
         self.failing_appends = self.failing_syncs = self.forgetful_syncs = 0
         self.clock_offset_ms = 0
-        self._changed = False
+        self._changed: dict[str, AnyGroup] = {}
         self._tokens = 0
         self._answers: dict[int, Answer] = {}
         self.start()
@@ -94,6 +99,8 @@ class BrokerActor:
         )
         self.log = OffsetsLog(PartitionLog.open(self.fs, "__consumer_offsets-0", config, clean=False))
         self.shard = self._new_shard()
+        self.queue = WriteQueue(self.shard, self._append, self._kept, self.log.batch_bytes)
+        self._turn_ends = False  # at a time that is set
         self.log.load(self.shard)
         self.ledger, self.generations = Ledger(), GenerationChecker()
         self.up = True
@@ -106,7 +113,7 @@ class BrokerActor:
         self.committed.check(self.shard)
         self._recover()
         for decision in self.shard.loaded(self.now_ms()):
-            self._drive(decision)
+            self._carry_out(lambda decision=decision: self.queue.carry_out(decision), self._write)  # type: ignore[misc]
         self._arm()
         if self._compacts:
             self._compact_later(self.incarnation)
@@ -142,32 +149,56 @@ class BrokerActor:
         ctx.token, ctx.now_ms = token, self.now_ms()
         if self.recorder is not None:
             self.recorder.asked(command, ctx)
-        if self._drive(self.shard.submit(command, ctx)):
+        if self._carry_out(
+            lambda: self.queue.submit(command, ctx), self._write if self._turn_ms is None else self._write_later
+        ):
             self._arm()
 
-    def _drive(self, decision: Decision) -> bool:
+    def _submit_own(self, command: Command) -> bool:
+        return self._carry_out(lambda: self.queue.submit(command, self.context()), self._write)
+
+    def _carry_out(self, *actions: Callable[[], object]) -> bool:
         """False when the broker died of it."""
-        self._changed = False
+        self._changed = {}
         try:
-            drive(self.shard, decision, self._append, self._kept)
+            for action in actions:
+                action()
         except Died:
             self.crash()
             return False
         if self._changed and self._checks:  # a heartbeat or a commit changes nothing that these look at
-            if isinstance(decision.group, Group):
-                check_group(decision.group)
-            else:
-                check_consumer_group(decision.group)
-            self.ledger.check_parked(self.shard)
+            for group in self._changed.values():
+                if isinstance(group, Group):
+                    check_group(group)
+                else:
+                    check_consumer_group(group)
+            self.ledger.check_parked(self.shard, self.queue.tokens())
         return True
 
-    def _append(self, decision: Decision) -> None:
+    def _write(self) -> None:
+        self.queue.write()
+
+    def _write_later(self) -> None:
+        if not self.queue or self._turn_ends:
+            return
+        incarnation, self._turn_ends = self.incarnation, True
+
+        def end_turn() -> None:
+            if self.up and self.incarnation == incarnation:
+                self._turn_ends = False
+                if self._carry_out(self._write):
+                    self._arm()
+
+        assert self._turn_ms is not None
+        self.world.after(self._turn_ms, end_turn)
+
+    def _append(self, decisions: list[Decision]) -> None:
         if self.failing_appends > 0:
             self.failing_appends -= 1
             if self.recorder is not None:
                 self.recorder.append_failed()
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-        self.log.append(decision)
+        self.log.append(decisions)
         self._durable(self.log.log)
 
     def _durable(self, log: PartitionLog) -> None:
@@ -196,7 +227,8 @@ class BrokerActor:
             assert isinstance(token, int)
             self.ledger.answer(token)
             self._answers.pop(token)(reply.response)
-        self._changed = self._changed or bool(steps)
+        if steps:
+            self._changed[decision.group.group_id] = decision.group
 
     def check_log(self) -> None:
         """Replaying the log gives the state."""
@@ -242,7 +274,7 @@ class BrokerActor:
             if self.up and self.incarnation == incarnation and self._armed_ms == due_ms:
                 self._armed_ms = -1
                 for command in self.shard.expired(self.now_ms()):
-                    if not self._drive(self.shard.submit(command, self.context())):
+                    if not self._submit_own(command):
                         return
                 self._arm()
 

@@ -5,6 +5,8 @@ A violation is an AssertionError: a bug of the core, never of a scenario.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.journal_lines import owners_of
 from coterie.coordinator.shard import Decision, Shard, Step
@@ -33,11 +35,12 @@ class Ledger:
         """The connections of these requests broke, so their responses are no longer due."""
         self.open -= tokens
 
-    def check_parked(self, shard: Shard) -> None:
-        """Everything unanswered waits somewhere in a group, and nothing waits twice."""
+    def check_parked(self, shard: Shard, writing: Set[Token] = frozenset()) -> None:
+        """Everything unanswered waits somewhere in a group, or, of ``writing``, for its records to be written; and nothing
+        waits twice."""
         parked = [t for g in shard.groups.values() for t in (*g.waiting_joins.values(), *g.waiting_syncs.values())]
         assert len(parked) == len(set(parked)), "a token waits in two places"
-        lost = self.open - set(parked)
+        lost = self.open - set(parked) - writing
         assert not lost, f"no response will come for {sorted(map(str, lost))}"
 
 

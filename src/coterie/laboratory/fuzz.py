@@ -22,6 +22,7 @@ from coterie.member.config import MemberConfig
 from coterie.wire.errors import ErrorCode
 
 SETTLE_MS = 120_000
+TURNS_MS = (None, 0, 20)  # how long the broker collects what it writes as one batch
 # The assignors of one story's members: eager, cooperative, or one after the other in two rolling bounces. All list the
 # same in one order or another, since a group that was loaded from its log knows only the protocol it had chosen.
 ASSIGNORS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -88,7 +89,8 @@ class _Story:
         self.recorder = Recorder({"group_initial_rebalance_delay_ms": delay_ms}) if record else None
         durability = rng.choice([Durability.PROCESS, Durability.PROCESS, Durability.POWER, Durability.LYING])
         config = CoordinatorConfig(group_initial_rebalance_delay_ms=delay_ms)
-        self.broker = BrokerActor(self.world, config, self.partitions, durability, self.recorder)
+        turn_ms = TURNS_MS[seed % len(TURNS_MS)]
+        self.broker = BrokerActor(self.world, config, self.partitions, durability, self.recorder, turn_ms=turn_ms)
         self.kind = rng.choice(list(ASSIGNORS))
         self.ownership = Ownership()
         self.members = [self._member(n) for n in range(rng.randint(1, 6))]

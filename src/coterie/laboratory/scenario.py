@@ -23,9 +23,10 @@ from coterie.coordinator.commands import Command, ExpireOffsets, TopicsDeleted
 from coterie.coordinator.describe import describe_group
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
-from coterie.coordinator.shard import Decision, Shard, Step, drive
+from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored import StoredRecord
+from coterie.coordinator.write_queue import drive
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.laboratory.scenario_requests import REQUESTS, WITHOUT_ACTOR, RequestActor, plain
 from coterie.laboratory.scenario_responses import response_text
@@ -159,12 +160,13 @@ class ScenarioRun:
     def _drive(self, decision: Decision) -> None:
         drive(self.shard, decision, self._append, self._kept)
 
-    def _append(self, decision: Decision) -> None:
+    def _append(self, decisions: list[Decision]) -> None:
         if self._fail_append is not None:
             code, self._fail_append = self._fail_append, None
             raise Refusal(code)
-        producer = decision.outcome.producer or (-1, -1)
-        self.log += [(record, *producer) for record in decision.records]
+        for decision in decisions:
+            producer = decision.outcome.producer or (-1, -1)
+            self.log += [(record, *producer) for record in decision.records]
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:

@@ -4,6 +4,8 @@ failing disk. It dies also between a decision, its markers and its end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coterie.coordinator.commands import Command
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import Context, CoordinatorConfig
@@ -42,6 +44,7 @@ class TransactionalBroker(BrokerActor):
         self.dies_after_writes = 0
         self.finalized = 2  # the level of transaction.version
         self.features_epoch = 0
+        self._accepted = False
         super().__init__(world, config, {}, durability)
 
     def start(self) -> None:
@@ -155,11 +158,13 @@ class TransactionalBroker(BrokerActor):
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
         if decision.outcome.producer is not None and decision.outcome.events:
             self.checker.accepted(decision.outcome.producer, decision.outcome.events)
+            self._accepted = True
         super()._kept(decision, steps)
 
-    def _drive(self, decision: Decision) -> bool:
-        alive = super()._drive(decision)
-        if alive and decision.outcome.producer is not None:
+    def _carry_out(self, *actions: Callable[[], object]) -> bool:
+        self._accepted = False
+        alive = super()._carry_out(*actions)
+        if alive and self._accepted:
             self.checker.check(self.shard)
         return alive
 

@@ -24,7 +24,8 @@ from coterie.conformance.kafka import running
 from coterie.coordinator.consumer.describe import describe_consumer_group
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.shard import Decision, Shard, Step, drive
+from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -92,7 +93,7 @@ class Here:
             return ConsumerGroupDescribeResponse(groups=[described])
         ctx = Context(self.now_ms, "token", fresh_id, version, "judge", "/127.0.0.1", self.topics)
         self.response = None
-        drive(self.shard, self.shard.submit(request, ctx), lambda decision: None, self._kept)
+        drive(self.shard, self.shard.submit(request, ctx), lambda decisions: None, self._kept)
         return self.response
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:

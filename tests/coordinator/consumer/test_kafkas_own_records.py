@@ -13,8 +13,9 @@ from coterie.coordinator.commands import Command, DeleteGroup, RegexesResolved
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.shard import Decision, Shard, Step, drive
+from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored import from_record
+from coterie.coordinator.write_queue import drive
 from coterie.records.batch import batches, decode_records
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -57,8 +58,8 @@ class Coordinator:
         drive(self.shard, self.shard.submit(command, ctx), self._append, self._kept)
         return self.response
 
-    def _append(self, decision: Decision) -> None:
-        for record in decision.records:
+    def _append(self, decisions: list[Decision]) -> None:
+        for record in (record for decision in decisions for record in decision.records):
             read = from_record(record.key, record.value)
             if read is not None and isinstance(read[1], c.ConsumerEvent):
                 self.stored.append((read[0], read[1]))

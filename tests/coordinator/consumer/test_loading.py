@@ -9,9 +9,10 @@ from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import ConsumerGroup, CurrentAssignment, TopicIdPartition
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.shard import Shard, drive
+from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored import StoredRecord, to_record
 from coterie.coordinator.stored_consumer_groups import ConsumerGroupRecord, to_bytes
+from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from coterie.wire.messages.consumer_group_records import (
@@ -97,7 +98,7 @@ class Broker:
         drive(
             self.shard,
             decision,
-            lambda appended: self.appended.extend(appended.records),
+            lambda decisions: self.appended.extend(r for decision in decisions for r in decision.records),
             lambda kept, steps: setattr(self, "response", kept.outcome.replies[0].response),
         )
         return self.response

@@ -1,0 +1,135 @@
+"""The loop of every driver: submit -> append -> commit -> answer once durable; then settle until the group is at rest.
+
+Decisions with records wait until the driver calls `write`: those of one turn of its loop go into the log as one batch, as
+Kafka's CoordinatorRuntime collects them. If an append fails, exactly the decisions of that batch are dropped, and
+`Shard.append_failed` returns what to do instead: nothing needs undoing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from coterie.coordinator.commands import Command
+from coterie.coordinator.outcome import Context
+from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.state import Token
+from coterie.coordinator.stored import StoredRecord
+from coterie.records.batch import HEADER_BYTES
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.offset_commit import OffsetCommitRequest
+
+Append = Callable[[list[Decision]], None]
+Kept = Callable[[Decision, list[Step]], None]
+
+BATCH_BYTES = 65_536
+RECORD_OVERHEAD_BYTES = 32  # at most: three lengths, two deltas, attributes, the number of headers
+_BESIDE_COMMITS = (HeartbeatRequest, OffsetCommitRequest)  # decided without a look at the group's offsets
+
+
+class WriteQueue:
+    """Carries the decisions of one shard out. ``append`` writes the records of its decisions as one batch, of the outcome's
+    producer if there is one (then it gets that decision alone), and raises Refusal when they cannot be written. ``kept`` gets
+    each decision once it is committed, in their order: it sends the replies and writes the journal. ``batch_bytes``
+    returns what a batch may hold."""
+
+    def __init__(self, shard: Shard, append: Append, kept: Kept, batch_bytes: Callable[[], int]) -> None:
+        self._shard, self._append, self._kept, self._batch_bytes = shard, append, kept, batch_bytes
+        self._writes: deque[list[Decision]] = deque()
+        self._room = 0  # bytes left in the last of them; 0 where no decision may join it
+        # Group ids of what waits; True where it is commits of a group that exists, so that more may be decided beside them.
+        self._waiting: dict[str, bool] = {}
+
+    def __bool__(self) -> bool:
+        """Whether decisions wait for `write`."""
+        return bool(self._writes)
+
+    def has(self, group_id: str) -> bool:
+        """Whether decisions of that group wait."""
+        return group_id in self._waiting
+
+    def tokens(self) -> set[Token]:
+        """The requests whose responses wait."""
+        return {reply.token for write in self._writes for decision in write for reply in decision.outcome.replies}
+
+    def submit(self, command: Command, ctx: Context) -> bool:
+        """Decides a command, and carries the decision out up to its first records; returns whether decisions wait for
+        `write`. The state that it is decided on has all of the group's earlier decisions but commits."""
+        if command.group_id in self._waiting:
+            beside_commits = self._waiting[command.group_id] and isinstance(command, _BESIDE_COMMITS)
+            if not beside_commits:
+                self.write()
+        decision = self._shard.submit(command, ctx)
+        outcome = decision.outcome
+        if not outcome.events and len(outcome.replies) == 1:
+            # A heartbeat or a refusal: the group has not changed, so there is nothing to settle.
+            self._kept(decision, self._shard.commit(decision))
+        else:
+            self._carry_out(decision, isinstance(command, OffsetCommitRequest))
+        return bool(self._writes)
+
+    def carry_out(self, decision: Decision) -> None:
+        """Commits and settles, until records have to be written."""
+        if decision.group.group_id in self._waiting:
+            self.write()
+        self._carry_out(decision)
+
+    def _carry_out(self, decision: Decision | None, is_commit: bool = False) -> None:
+        while decision is not None:
+            if decision.records:
+                self._add(decision, is_commit)
+                return
+            self._kept(decision, self._shard.commit(decision))
+            decision = self._shard.settle(decision.group, decision.now_ms)
+
+    def _add(self, decision: Decision, is_commit: bool) -> None:
+        group_id, outcome = decision.group.group_id, decision.outcome
+        alone = outcome.producer is not None or outcome.divisible
+        size = _size_of(decision.records)
+        if alone or size > self._room:
+            self._writes.append([])
+            self._room = min(self._batch_bytes(), BATCH_BYTES) - HEADER_BYTES
+        self._writes[-1].append(decision)
+        self._room = 0 if alone else max(self._room - size, 0)
+        only_commits = is_commit and self._waiting.get(group_id, True) and self._shard.group(group_id) is not None
+        self._waiting[group_id] = only_commits
+
+    def write(self) -> None:
+        """Appends what waits, and what that comes to."""
+        while self._writes:
+            decisions = self._writes.popleft()
+            if not self._writes:
+                self._room = 0
+                self._waiting.clear()
+            try:
+                self._append(decisions)
+            except Refusal as refusal:
+                self._refuse(decisions, refusal.code)
+            else:
+                self._keep(decisions)
+
+    def _keep(self, decisions: list[Decision]) -> None:
+        shard = self._shard
+        committed = [(decision, shard.commit(decision)) for decision in decisions]
+        for decision, steps in committed:
+            self._kept(decision, steps)
+        for decision in decisions:
+            self._carry_out(shard.settle(decision.group, decision.now_ms))
+
+    def _refuse(self, decisions: list[Decision], code: ErrorCode) -> None:
+        for decision in decisions:
+            failed = self._shard.append_failed(decision, code)
+            if failed.outcome.events or failed.outcome.replies:
+                self._carry_out(failed)
+
+
+def _size_of(records: list[StoredRecord]) -> int:
+    return sum(len(r.key) + len(r.value or b"") + RECORD_OVERHEAD_BYTES for r in records)
+
+
+def drive(shard: Shard, decision: Decision, append: Append, kept: Kept) -> None:
+    """Carries one decision out, each write of it at once; until the group is at rest."""
+    queue = WriteQueue(shard, append, kept, lambda: BATCH_BYTES)
+    queue.carry_out(decision)
+    queue.write()
