@@ -91,7 +91,8 @@ def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyP
             await client.ask(OffsetCommitRequest("g", topics=topics), OffsetCommitResponse, 8)
         (hosted,) = running.groups._hosted
         running.groups.config.offsets_retention_ms = 0
-        hosted.shard, hosted.loaded = Shard(running.groups.config), False
+        hosted.host(Shard(running.groups.config))
+        hosted.loaded = False
         pieces = running.groups._load_shard(hosted)
         for _ in range(5):
             next(pieces)
