@@ -20,6 +20,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.awaiting import until
 
 COMMITS = 10
 
@@ -118,9 +119,7 @@ def test_with_fsync_responses_wait_for_one_sync(tmp_path: Path, monkeypatch: pyt
         await asyncio.sleep(0)
         assert batch_sizes(broker) == [COMMITS]
         assert all(pending.response is None for pending in pendings)
-        async with asyncio.timeout(30):
-            while pendings[-1].response is None:
-                await asyncio.sleep(0.001)
+        await until(lambda: pendings[-1].response is not None, "the responses come")
         assert codes(pendings) == [ErrorCode.NONE] * COMMITS
         assert next(syncs) == 1
 
