@@ -149,13 +149,19 @@ class BrokerActor:
         ctx.token, ctx.now_ms = token, self.now_ms()
         if self.recorder is not None:
             self.recorder.asked(command, ctx)
-        if self._carry_out(
-            lambda: self.queue.submit(command, ctx), self._write if self._turn_ms is None else self._write_later
-        ):
+        if self._turn_ms is None:
+            alive = self._submit_alone(command, ctx)
+        else:
+            alive = self._carry_out(lambda: self.queue.submit(command, ctx), self._write_later)
+        if alive:
             self._arm()
 
-    def _submit_own(self, command: Command) -> bool:
-        return self._carry_out(lambda: self.queue.submit(command, self.context()), self._write)
+    def _submit_alone(self, command: Command, ctx: Context) -> bool:
+        """A command that shares no write with others."""
+        if self.queue and not self._carry_out(self._write):
+            return False
+        decision = self.shard.submit(command, ctx)
+        return self._carry_out(lambda: self.queue.carry_out(decision), self._write)
 
     def _carry_out(self, *actions: Callable[[], object]) -> bool:
         """False when the broker died of it."""
@@ -274,7 +280,7 @@ class BrokerActor:
             if self.up and self.incarnation == incarnation and self._armed_ms == due_ms:
                 self._armed_ms = -1
                 for command in self.shard.expired(self.now_ms()):
-                    if not self._submit_own(command):
+                    if not self._submit_alone(command, self.context()):
                         return
                 self._arm()
 
