@@ -191,6 +191,16 @@ def test_lint_of_a_group_under_a_policy_without_upgrades() -> None:
             consumer.close()
 
 
+def test_offsets_are_reset_to_a_time_in_the_past(broker: LocalBroker, crew: Crew) -> None:
+    """`groups reset --as-of` replays the records of the group as a broker does, of either protocol."""
+    first = crew.join(**{"enable.auto.commit": "false"})
+    crew.poll_until(lambda: len(set(crew.seen)) == 60)
+    first.commit(asynchronous=False)
+    crew.leave(first)
+    reset = coterie(broker, "groups", "reset", "g", "--as-of", "2100-01-01", "--json")
+    assert sum(row["to"] for row in json.loads(reset)) == 60
+
+
 def test_members_are_removed_by_name(broker: LocalBroker, crew: Crew) -> None:
     crew.join(**{"group.instance.id": "first"})
     crew.poll_until(lambda: crew.sizes() == [6])

@@ -157,5 +157,5 @@ async def _replayed(admin: Admin, bootstrap_server: str, group: str, moment_ms: 
                             continue  # as a broker, which skips unreadable records
             if time.monotonic() - quiet_since_s > QUIET_S:
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{topic}-{where[1]} cannot be read to its end")
-    state = shard.groups.get(group)
+    state = shard.group(group)
     return {} if state is None else {TopicPartition(*tp): o.offset for tp, o in state.offsets.items()}

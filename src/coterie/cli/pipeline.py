@@ -19,6 +19,7 @@ from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_figures import GroupAsOf, MemberAsOf, OffsetAsOf
+    from coterie.coordinator.dispatch import AnyGroup
     from coterie.pipeline.jobs import JobSource
 
 LARGE_BYTES = 256 * 1024 * 1024
@@ -243,22 +244,23 @@ def as_of(group: str, out: Path, time_text: str | None, offset: int | None, as_j
     state = group_from_tables(out, group, moment)
     if state is None:
         raise click.ClickException(f"group {group} did not exist at that time.")
-    _show_group(state, as_json)
+    _show_group(state, out, as_json)
 
 
-def _show_group(group: Any, as_json: bool) -> None:
-    from coterie.coordinator.journal_lines import owners_of
+def _show_group(group: AnyGroup, out: Path, as_json: bool) -> None:
+    from coterie.pipeline.history.state import members_as_of
 
-    owners = owners_of((m.member_id, m.assignment) for m in group.members.values())
+    described = members_as_of(out, group)
     members: list[MemberAsOf] = [
         {
             "member_id": m.member_id,
             "client_id": m.client_id,
             "group_instance_id": m.group_instance_id,
-            "partitions": [f"{t}-{p}" for (t, p), owner in sorted(owners.items()) if owner == m.member_id],
+            "partitions": [f"{topic}-{partition}" for topic, partition in m.partitions],
         }
-        for m in group.members.values()
+        for m in described
     ]
+    protocol: str | None = getattr(group, "protocol", None)  # a consumer group's records do not have it
     offsets: list[OffsetAsOf] = [
         {"topic": t, "partition": p, "offset": o.offset} for (t, p), o in sorted(group.offsets.items())
     ]
@@ -267,15 +269,13 @@ def _show_group(group: Any, as_json: bool) -> None:
             "group": group.group_id,
             "state": group.phase.value,
             "generation": group.generation,
-            "protocol": group.protocol,
+            "protocol": protocol,
             "members": members,
             "offsets": offsets,
         }
         write_json(document, indent=2)
         return
-    write_line(
-        f"{group.group_id}: {group.phase.value}, generation {group.generation}, assignor {group.protocol or '-'}"
-    )
+    write_line(f"{group.group_id}: {group.phase.value}, generation {group.generation}, assignor {protocol or '-'}")
     rows = [(m["member_id"], m["client_id"], " ".join(m["partitions"])) for m in members]
     show(members, False, ["MEMBER", "CLIENT", "PARTITIONS"], rows, "no members")
     show(offsets, False, ["TOPIC", "PARTITION", "OFFSET"], [tuple(o.values()) for o in offsets], "no offsets")

@@ -24,6 +24,8 @@ _CAUSES = {
     "leader_rejoined": "the leader rejoined",
     "subscription_changed": "a subscription changed",
     "static_member_returned": "a static member returned",
+    "topic_metadata_changed": "a topic's partitions changed",
+    "regex_resolved": "a regular expression matched other topics",
 }
 Row = dict[str, Any]
 
@@ -44,6 +46,8 @@ def sections(history: Path, group: str) -> list[Section]:
         _moves(rebalances),
         _lag(lag, begin_ms, end_ms),
         _rebalances(rebalances),
+        _epochs(rows_of(history / "epochs", group)),
+        _slow_to_release(rows_of(history / "reconciliations", group)),
         _stalls(rows_of(history / "stalls", group)),
         _flapping(rows_of(history / "flapping", group)),
     ]
@@ -137,6 +141,52 @@ def _rebalances(rebalances: list[Row]) -> Section | None:
     sources = ", ".join(sorted({r["source"].replace("_", " ") for r in rebalances}))
     body = table(headers, cells, frozenset(range(1, 7)))
     return Section("Rebalances", f"Sources: {sources}. Unowned is summed over partitions.", body)
+
+
+def _epochs(rows: list[Row]) -> Section | None:
+    if not rows:
+        return None
+    cells = [
+        [
+            _time(r["time_ms"]),
+            r["epoch"],
+            r["members"],
+            _ms(_after(r["target_ms"], r["time_ms"])),
+            _ms(_after(r["reconciled_ms"], r["time_ms"])),
+            "-" if r["moved"] is None else r["moved"],
+        ]
+        for r in sorted(rows, key=lambda r: r["log_offset"])[-REBALANCES_SHOWN:]
+    ]
+    note = "How long until the epoch's target was computed, and until every member had its part; -: a later epoch came first."
+    headers = ["time (UTC)", "epoch", "members", "target after", "reconciled after", "moved"]
+    return Section("Epochs of the consumer protocol", note, table(headers, cells, frozenset(range(1, 6))))
+
+
+def _slow_to_release(rows: list[Row]) -> Section | None:
+    """The longest times from the request to revoke partitions to their release, by member."""
+    asked: dict[str, Row] = {}
+    waits: list[tuple[int, Row]] = []
+    for r in sorted(rows, key=lambda r: r["log_offset"]):
+        begun = asked.get(r["member_id"])
+        if begun is not None and not r["revoking"]:
+            waits.append((r["time_ms"] - begun["time_ms"], begun))
+            del asked[r["member_id"]]
+        elif begun is None and r["revoking"]:
+            asked[r["member_id"]] = r
+    if not waits:
+        return None
+    longest = sorted(waits, key=lambda wait: -wait[0])[:20]
+    cells = [
+        [_time(r["time_ms"]), r["epoch"], r["client_id"] or r["member_id"], len(r["revoking"]), _ms(wait_ms)]
+        for wait_ms, r in longest
+    ]
+    note = "The longest times from the request to revoke partitions to their release; other members wait for it."
+    headers = ["from (UTC)", "epoch", "member", "partitions", "for"]
+    return Section("Slow to release", note, table(headers, cells, frozenset({1, 3, 4})))
+
+
+def _after(time_ms: int | None, since_ms: int) -> int | None:
+    return None if time_ms is None else time_ms - since_ms
 
 
 def _stalls(rows: list[Row]) -> Section | None:

@@ -122,6 +122,12 @@ class TopicReader:
                     partitions.append(where)
         return sorted(partitions)
 
+    def topic_ids(self) -> dict[str, bytes]:
+        """The id of every topic by its name; none of a broker that reports no ids (before Kafka 2.8). Raises KafkaError."""
+        response = self._patiently(lambda: self._socket().request(self._known.metadata_request(None)))
+        check(response.error_code)
+        return {t.name: t.topic_id for t in response.topics if t.name and any(t.topic_id)}
+
     def _leader(self, where: TopicPartition) -> Address:
         """Looked up where it is not known. Raises KafkaError."""
         if self._known.leader_address(*where) is None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import GROUP_KEY_VERSION, KeyReader, committed_offset
+from coterie.coordinator.stored_consumer_groups import from_bytes
 from coterie.records.batch import read_header
 from coterie.records.columnar import Columns
 from coterie.records.markers import marker_of
@@ -21,6 +22,9 @@ from coterie.wire.messages.consumer_offsets import GroupMetadataKey
 from coterie.wire.primitives import WireError
 
 _USUAL = np.dtype([("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("length", ">i2"), ("time_ms", ">i8")])
+
+
+CONSUMER_GROUP = "consumer_group"  # the kind of a consumer group's records (KIP-848)
 
 
 class OffsetsDecoder:
@@ -79,11 +83,13 @@ class OffsetsDecoder:
             groups = [_group_of(key) for key in encoded.dictionary.to_pylist()]
             mask = pa.array([g is not None for g in groups], pa.bool_()).take(encoded.indices)
             for index in np.nonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))[0]:
-                group = groups[encoded.indices[int(index)].as_py()]
+                entry = encoded.indices[int(index)].as_py()
+                kind, group = groups[entry] or ("", "")
                 rows.append(
                     {
-                        "kind": "group",
+                        "kind": kind,
                         "group": group,
+                        "key": encoded.dictionary[entry].as_py() if kind == CONSUMER_GROUP else None,
                         "value": columns.values[int(index)].as_py(),
                         "time_ms": int(columns.timestamps[index]),
                         "log_offset": int(columns.offsets[index]),
@@ -94,13 +100,17 @@ class OffsetsDecoder:
         return pa.RecordBatch.from_pylist(rows, schema=self._group_log) if rows else None
 
 
-def _group_of(key: bytes | None) -> str | None:
-    if key is None or key[:2] != GROUP_KEY_VERSION.to_bytes(2, "big"):
+def _group_of(key: bytes | None) -> tuple[str, str] | None:
+    """The kind of row that a key belongs to, and its group id; None for a key of anything else."""
+    if key is None:
         return None
     try:
-        return GroupMetadataKey.decode(key, GROUP_KEY_VERSION, 2).group
+        if key[:2] == GROUP_KEY_VERSION.to_bytes(2, "big"):
+            return "group", GroupMetadataKey.decode(key, GROUP_KEY_VERSION, 2).group
+        record = from_bytes(key, None)
     except WireError:
         return None
+    return None if record is None else (CONSUMER_GROUP, record.group_id)
 
 
 def _column(distinct: list[Any], indices: pa.Array, kind: pa.DataType) -> pa.Array:

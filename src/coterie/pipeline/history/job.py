@@ -4,6 +4,7 @@ OUT/progress.json          how far the last whole run read; written last, so tha
 OUT/commits/run=N          facts, by run
 OUT/group_log/run=N
 OUT/journal/run=N          lines of the journal, where there is one
+OUT/consumer_groups        the rows of consumer groups in all other tables, made by one pass
 OUT/TABLE                  the other tables
 """
 
@@ -13,14 +14,25 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from coterie.client.errors import KafkaError
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.pipeline.history import commits as c
-from coterie.pipeline.history import ends, groups, ownership, reading, rebalances, server_log, state
+from coterie.pipeline.history import (
+    consumer_groups,
+    ends,
+    groups,
+    ownership,
+    reading,
+    rebalances,
+    server_log,
+    state,
+    topic_ids,
+)
+from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, LAG
 from coterie.pipeline.options import SourceOptions
 from coterie.wire.errors import ErrorCode
@@ -40,24 +52,26 @@ class Sources:
 
 @dataclass(slots=True)
 class HistoryProgress:
-    """Next offsets by log partition, the journal's, and how many runs there were."""
+    """Next offsets by log partition, the journal's, how many runs there were, and the names of all topics seen, by id."""
 
     runs: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
     journal: int = 0
+    topic_names: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, out: Path) -> HistoryProgress:
         try:
-            fields = json.loads((out / "progress.json").read_text())
+            fields = json.loads((out / topic_ids.PROGRESS).read_text())
         except FileNotFoundError:
             return cls()
-        return cls(fields["runs"], {int(p): o for p, o in fields["offsets"].items()}, fields["journal"])
+        offsets = {int(p): o for p, o in fields["offsets"].items()}
+        return cls(fields["runs"], offsets, fields["journal"], fields.get("topic_names", {}))
 
     def save(self, out: Path) -> None:
         part = out / "progress.json.part"
-        part.write_text(json.dumps({"runs": self.runs, "offsets": self.offsets, "journal": self.journal}))
-        os.replace(part, out / "progress.json")
+        part.write_text(json.dumps(asdict(self)))
+        os.replace(part, out / topic_ids.PROGRESS)
 
 
 def run_history(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
@@ -66,7 +80,7 @@ def run_history(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
     out.mkdir(parents=True, exist_ok=True)
     progress = HistoryProgress.load(out)
     _add_facts(spark, sources, out, progress)
-    counts = _make_tables(spark, sources, out)
+    counts = _make_tables(spark, sources, out, progress.topic_names)
     progress.save(out)
     return counts
 
@@ -91,7 +105,14 @@ def _add_facts(spark: Any, sources: Sources, out: Path, progress: HistoryProgres
             lines.write.parquet(str(out / "journal" / run))
             newest = spark.read.parquet(str(out / "journal" / run)).agg({"offset": "max"}).first()[0]
             progress.journal = progress.journal if newest is None else newest + 1
+    progress.topic_names |= _topic_names(sources)
     progress.runs += 1
+
+
+def _topic_names(sources: Sources) -> dict[str, str]:
+    if sources.folders:
+        return {i: name for folder in sources.folders for i, name in topic_ids.folder_topic_names(folder).items()}
+    return {} if sources.client is None else topic_ids.broker_topic_names(sources.client)
 
 
 def _ranges(sources: Sources, progress: HistoryProgress) -> list[reading.LogRange]:
@@ -147,7 +168,7 @@ def _read(spark: Any, path: Path, schema: str) -> Any:
     return spark.read.schema(schema).parquet(str(path))
 
 
-def _make_tables(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
+def _make_tables(spark: Any, sources: Sources, out: Path, topic_names: Mapping[str, str]) -> dict[str, int]:
     commits, group_log = facts(spark, out)
     counts = {"commits": commits.count(), "group_log": group_log.count()}
 
@@ -157,13 +178,22 @@ def _make_tables(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
         counts[name] = written.count()
         return written
 
-    generations = write("generations", groups.generations(group_log))
-    members = write("members", groups.members(group_log))
-    assignments = write("assignments", groups.assignments(group_log))
-    write("ownership", ownership.ownership(assignments, generations))
+    of_consumer_groups = _consumer_group_rows(spark, group_log, out, topic_names)
+
+    def of_both_kinds(name: str, frame: Any) -> Any:
+        return frame.unionByName(consumer_groups.rows_of_table(of_consumer_groups, name))
+
+    generations = write("generations", of_both_kinds("generations", groups.generations(group_log)))
+    members = write("members", of_both_kinds("members", groups.members(group_log)))
+    classic = groups.assignments(group_log)
+    write("assignments", of_both_kinds("assignments", classic))
+    write("ownership", of_both_kinds("ownership", ownership.ownership(classic, generations)))
     tenures = write("tenures", ownership.tenures(members, generations))
     write("flapping", ownership.flapping(tenures))
-    write("rebalances", rebalances.from_best_source(_rebalances(spark, sources, out, group_log)))
+    events = of_both_kinds("rebalances", _rebalances(spark, sources, out, group_log))
+    write("rebalances", rebalances.from_best_source(events))
+    write("epochs", consumer_groups.rows_of_table(of_consumer_groups, "epochs"))
+    write("reconciliations", consumer_groups.rows_of_table(of_consumer_groups, "reconciliations"))
     write("groups", state.groups(state.entries(commits, group_log)))
     counting = c.counting(commits, group_log)
     progress = c.progress(counting).persist()
@@ -174,6 +204,15 @@ def _make_tables(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
         progress.unpersist()  # or the next run of this session would find it again, as old as it then is
     write("lag", _lag(spark, sources, counting, cadence))
     return counts
+
+
+def _consumer_group_rows(spark: Any, group_log: Any, out: Path, topic_names: Mapping[str, str]) -> Any:
+    """The rows of consumer groups in all tables, made once."""
+    if group_log.where(f"kind = '{CONSUMER_GROUP}'").isEmpty():
+        return spark.createDataFrame([], consumer_groups.ROWS)
+    path = str(out / "consumer_groups")
+    consumer_groups.rows_of_consumer_groups(group_log, topic_names).write.mode("overwrite").parquet(path)
+    return spark.read.schema(consumer_groups.ROWS).parquet(path)
 
 
 def _rebalances(spark: Any, sources: Sources, out: Path, group_log: Any) -> Any:

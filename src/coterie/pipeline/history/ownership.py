@@ -12,12 +12,15 @@ FLAPPING_LIVES = 3
 
 
 def _with_ordinals(generations: Any) -> Any:
-    """Each stored state with its ordinal among its group's, and when the next one begins."""
+    """Each stored state with its ordinal among its group's, and when the next one begins. Of a group that changed its protocol
+    (KIP-848) the tombstone is not a state: the members go on in the next one, stored with it."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     in_order = Window.partitionBy("group").orderBy("log_offset")
-    return generations.select(
+    converted = f.col("deleted") & (f.lead("time_ms").over(in_order) == f.col("time_ms"))
+    states = generations.withColumn("converted", f.coalesce(converted, f.lit(False))).where("not converted")
+    return states.select(
         "group",
         "log_offset",
         "members",

@@ -12,12 +12,16 @@ from typing import Any
 from coterie.assignors import is_cooperative
 from coterie.journal import JournalLine
 from coterie.pipeline.ddl import arrow_schema, column_names
+from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.groups import assigned, stored_value
 from coterie.pipeline.history.tables import REBALANCES
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 
 Row = dict[str, Any]
 SOURCES = ("journal", "server_log", "offsets")  # the better one first
+# The lines that end a rebalance; of a consumer group (KIP-848) the one that begins it, since its members end it one by one. A
+# group that only changed its protocol did not rebalance.
+ENDS = ("stable", "empty", "epoch_raised")
 SAME_MS = 60_000  # two tellings of a generation no further apart are of the same rebalance
 
 
@@ -44,7 +48,7 @@ def journal_rows(value: bytes | None, log_offset: int) -> Iterator[Row]:
         line = JournalLine.from_json(value or b"")
     except (ValueError, TypeError):
         return
-    if line.event not in ("stable", "empty"):
+    if line.event not in ENDS or [cause["kind"] for cause in line.causes] == ["upgraded"]:
         return
     kinds = [cause["kind"] for cause in line.causes]
     joined = sum(kind in ("member_joined", "static_member_returned") for kind in kinds)
@@ -96,13 +100,22 @@ def from_generations(group_log: Any) -> Any:
             list(generation_rows(table.sort_by("log_offset").to_pylist())), schema=arrow_schema(REBALANCES)
         )
 
-    return group_log.where("kind = 'group'").groupBy("group").applyInArrow(run, REBALANCES)
+    both = group_log.where(f"kind = 'group' or (kind = '{CONSUMER_GROUP}' and value is null)")
+    return both.groupBy("group").applyInArrow(run, REBALANCES)
 
 
 def generation_rows(rows: list[Row]) -> Iterator[Row]:
-    """``rows``: GROUP_LOG of one group, in order."""
+    """``rows``: GROUP_LOG of one group, in order; of its time as a consumer group the tombstones. A state that is stored with
+    them is that of a group that became classic, which is no rebalance."""
     before: GroupMetadataValue | None = None
+    converted_ms = -1
     for row in rows:
+        if row["kind"] == CONSUMER_GROUP:
+            converted_ms = row["time_ms"]
+            continue
+        if before is None and row["time_ms"] == converted_ms:
+            before = stored_value(row["value"])
+            continue
         now = stored_value(row["value"])
         if now is None or (before is not None and now.generation == before.generation and _same_members(before, now)):
             before = now  # a tombstone, or a static member's new id: no rebalance

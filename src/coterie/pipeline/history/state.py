@@ -6,24 +6,29 @@ changes nothing, since a later record of a key replaces an earlier one whole; te
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.events import OffsetRemoved, OffsetStored
+from coterie.coordinator.journal_lines import owners_of
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.state import CommittedOffset, Group
+from coterie.coordinator.state import CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored import StoredRecord, group_key, to_record
+from coterie.coordinator.subscriptions import CONSUMER
 from coterie.pipeline.ddl import arrow_schema, column_names
+from coterie.pipeline.history import topic_ids
+from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
 from coterie.pipeline.table_files import rows_of
 
-# A record of the log again: kind commit, group or marker, and what its row in `commits` or `group_log` holds.
+# A record of the log again: kind commit, group, consumer_group or marker, and what its row in `commits` or `group_log` holds.
 ENTRIES = (
     "group string, kind string, topic string, partition int, offset bigint, leader_epoch int, metadata string, "
-    "commit_ms bigint, expire_ms bigint, deleted boolean, value binary, producer_id bigint, committed boolean, "
+    "commit_ms bigint, expire_ms bigint, deleted boolean, key binary, value binary, producer_id bigint, committed boolean, "
     "time_ms bigint, log_partition int, log_offset bigint"
 )
 
@@ -49,10 +54,10 @@ def newest(log: Any) -> Any:
     """ENTRIES -> ENTRIES: of plain records the newest of each key; all of those in transactions."""
     from pyspark.sql import functions as f
 
-    plain = (f.col("kind") == "group") | ((f.col("kind") == "commit") & f.col("producer_id").isNull())
+    plain = f.col("kind").isin("group", CONSUMER_GROUP) | ((f.col("kind") == "commit") & f.col("producer_id").isNull())
     last = (
         log.where(plain)
-        .groupBy("kind", "group", "topic", "partition", "log_partition")
+        .groupBy("kind", "group", "topic", "partition", "key", "log_partition")
         .agg(f.max("log_offset").alias("log_offset"))
     )
     wanted = last.select("log_partition", "log_offset")
@@ -75,6 +80,8 @@ def replayed(rows: Iterable[dict[str, Any]]) -> Shard:
 def _record(row: dict[str, Any]) -> StoredRecord:
     if row["kind"] == "group":
         return StoredRecord(group_key(row["group"]), row["value"])
+    if row["kind"] == CONSUMER_GROUP:
+        return StoredRecord(row["key"], row["value"])
     topic, partition = row["topic"], row["partition"]
     if row["deleted"]:
         made = to_record(row["group"], OffsetRemoved(topic, partition))
@@ -94,20 +101,21 @@ def groups(log: Any) -> Any:
 
         rows = table.sort_by("log_offset").to_pylist()
         last = {row["group"]: row["log_offset"] for row in rows if row["group"] is not None}
-        records = [_group_row(group, last.get(group.group_id)) for group in replayed(rows).groups.values()]
+        records = [_group_row(group, last.get(group.group_id)) for group in replayed(rows).every_group()]
         return pa.Table.from_pylist(records, schema=arrow_schema(GROUPS))
 
     return newest(log).groupBy("log_partition").applyInArrow(run, GROUPS)
 
 
-def _group_row(group: Group, log_offset: int | None) -> dict[str, Any]:
+def _group_row(group: AnyGroup, log_offset: int | None) -> dict[str, Any]:
+    classic = group if isinstance(group, Group) else None
     return {
         "group": group.group_id,
         "state": group.phase.value,
         "generation": group.generation,
-        "protocol_type": group.protocol_type,
-        "protocol": group.protocol,
-        "leader": group.leader if group.members else None,
+        "protocol_type": CONSUMER if classic is None else classic.protocol_type,
+        "protocol": None if classic is None else classic.protocol,
+        "leader": classic.leader if classic is not None and classic.members else None,
         "members": len(group.members),
         "offsets": len(group.offsets),
         "pending_offsets": sum(map(len, group.pending_offsets.values())),
@@ -115,7 +123,7 @@ def _group_row(group: Group, log_offset: int | None) -> dict[str, Any]:
     }
 
 
-def group_from_tables(out: Path, group_id: str, moment: Moment) -> Group | None:
+def group_from_tables(out: Path, group_id: str, moment: Moment) -> AnyGroup | None:
     """One group as it was, from the facts in OUT; None where there was none yet, or no more. Needs no Spark."""
     tables = (("commits", COMMITS), ("group_log", GROUP_LOG))  # the markers belong to no group
     rows = [r for n, ddl in tables for r in rows_of(out / n, group_id, column_names(ddl), or_of_no_group=True)]
@@ -124,7 +132,40 @@ def group_from_tables(out: Path, group_id: str, moment: Moment) -> Group | None:
         row.setdefault("kind", "commit")
         row.setdefault("time_ms", row.get("commit_ms"))
     kept = [row for row in rows if row["log_partition"] in own and _is_until(row, moment)]
-    return replayed(sorted(kept, key=lambda row: row["log_offset"])).groups.get(group_id)
+    return replayed(sorted(kept, key=lambda row: row["log_offset"])).group(group_id)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberThen:
+    """A member of a group as it was, with the partitions that it owned."""
+
+    member_id: str
+    client_id: str
+    group_instance_id: str | None
+    partitions: tuple[TopicPartition, ...]
+
+
+def members_as_of(out: Path, group: AnyGroup) -> list[MemberThen]:
+    """The members of a group of `group_from_tables`, of either protocol; a topic without a name by its id."""
+    if isinstance(group, Group):
+        owners = owners_of((m.member_id, m.assignment) for m in group.members.values())
+        return [
+            MemberThen(m.member_id, m.client_id, m.group_instance_id, _owned_by(m.member_id, owners))
+            for m in group.members.values()
+        ]
+    names = topic_ids.read_names(out)
+    named = {
+        (names.get(topic_ids.id_text(topic_id), topic_ids.id_text(topic_id)), partition): member_id
+        for (topic_id, partition), member_id in group.owners.items()
+    }
+    return [
+        MemberThen(m.member_id, m.subscription.client_id, m.subscription.instance_id, _owned_by(m.member_id, named))
+        for m in group.members.values()
+    ]
+
+
+def _owned_by(member_id: str, owners: Mapping[TopicPartition, str]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(tp for tp, owner in owners.items() if owner == member_id))
 
 
 def _is_until(row: dict[str, Any], moment: Moment) -> bool:

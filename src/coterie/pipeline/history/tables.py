@@ -14,9 +14,10 @@ COMMITS = (
     "expire_ms bigint, deleted boolean, producer_id bigint, log_partition int, log_offset bigint"
 )
 
-# The records that are not commits, as they stand: a group (`value` null for its tombstone), or the end of a transaction.
+# The records that are not commits, as they stand: a classic group (`value` null for its tombstone), a record of a consumer
+# group (KIP-848) with its `key`, or the end of a transaction.
 GROUP_LOG = (
-    "kind string, group string, value binary, producer_id bigint, committed boolean, time_ms bigint, "
+    "kind string, group string, key binary, value binary, producer_id bigint, committed boolean, time_ms bigint, "
     "log_partition int, log_offset bigint"
 )
 
@@ -51,6 +52,21 @@ REBALANCES = (
     "group string, generation int, source string, event string, time_ms bigint, members int, leader string, "
     "protocol string, cause string, why string, causes int, joined int, departed int, join_ms bigint, sync_ms bigint, "
     "moved int, unowned_ms bigint, log_offset bigint"
+)
+
+# One row per group epoch of a consumer group (KIP-848). target_ms: when its target assignment was computed, null where a later
+# epoch came first; reconciled_ms: when every member had it; moved: the partitions that the target gave to another member.
+EPOCHS = (
+    "group string, epoch int, metadata_hash bigint, members int, moved int, target_ms bigint, reconciled_ms bigint, "
+    "time_ms bigint, log_partition int, log_offset bigint"
+)
+
+# One row per step of a member of a consumer group to its target: what it got and released by it, as TOPIC-PARTITION, and what
+# it is still to revoke.
+RECONCILIATIONS = (
+    "group string, epoch int, member_id string, client_id string, member_epoch int, state string, owned int, "
+    "assigned array<string>, released array<string>, revoking array<string>, time_ms bigint, log_partition int, "
+    "log_offset bigint"
 )
 
 # How regularly a group commits a partition; intervals between two commits.
@@ -99,18 +115,26 @@ TABLES: dict[str, HistoryTable] = {
     "commits": HistoryTable(COMMITS, "One row per committed offset, or its deletion. A fact: kept by run."),
     "group_log": HistoryTable(
         GROUP_LOG,
-        "The records that are not commits: a group's state, its tombstone, or the end of a transaction. A fact: kept by run.",
+        "The records that are not commits: a group's, its tombstones, or the end of a transaction. A fact: kept by run.",
     ),
     "generations": HistoryTable(
         GENERATIONS,
-        "One row per stored state of a group: a generation with its assignment, or a group without members.",
+        "One row per stored state of a group: a generation, a group without members, or a group epoch (KIP-848).",
     ),
     "members": HistoryTable(MEMBERS, "The members of each generation, with their settings and subscriptions."),
-    "assignments": HistoryTable(ASSIGNMENTS, "The partitions that each generation assigned to each member."),
+    "assignments": HistoryTable(
+        ASSIGNMENTS, "The partitions that each generation, or target assignment, has for each member."
+    ),
     "ownership": HistoryTable(OWNERSHIP, "One row per stretch of time in which a member owned a partition."),
     "tenures": HistoryTable(TENURES, "One row per member id: how long it lived."),
     "flapping": HistoryTable(FLAPPING, "Clients whose member ids live shortly and often."),
     "rebalances": HistoryTable(REBALANCES, "One row per rebalance, with its cause, its phases and what moved."),
+    "epochs": HistoryTable(
+        EPOCHS, "One row per group epoch of a consumer group (KIP-848), with its target assignment."
+    ),
+    "reconciliations": HistoryTable(
+        RECONCILIATIONS, "One row per step of a member of a consumer group to its target: revoked, released, assigned."
+    ),
     "groups": HistoryTable(GROUPS, "The groups as their newest records leave them, by the broker's own replay."),
     "cadence": HistoryTable(CADENCE, "How regularly a group commits each partition."),
     "stalls": HistoryTable(STALLS, "Pauses in a partition's progress that are long for that partition."),
@@ -131,11 +155,21 @@ COLUMNS = {
     "producer_id": "the transaction's producer; null outside of transactions",
     "log_partition": "the partition of `__consumer_offsets` (or of the journal) that holds the record",
     "log_offset": "the record's offset in that partition",
-    "kind": "group, or marker for the end of a transaction",
+    "kind": "group, consumer_group (KIP-848), or marker for the end of a transaction",
+    "key": "the key of a consumer group's record as it stands in the log",
     "value": "the record's value as it stands in the log; null for a tombstone",
     "committed": "whether the transaction was committed; null for a group",
     "time_ms": "the time of the record",
-    "generation": "the generation",
+    "generation": "the generation, or group epoch (KIP-848)",
+    "epoch": "the group epoch",
+    "metadata_hash": "the hash of the subscribed topics' metadata, as the record has it",
+    "target_ms": "when the target assignment of the epoch was computed; null where a later epoch came first",
+    "reconciled_ms": "when every member had its part of the target; null where a later epoch came first",
+    "member_epoch": "the member's epoch after the step",
+    "owned": "how many partitions the member may use after the step",
+    "assigned": "the partitions that the step added, as TOPIC-PARTITION",
+    "released": "the partitions that the step took away",
+    "revoking": "the partitions that the member is still to revoke",
     "protocol_type": "consumer, or that of another kind of group",
     "protocol": "the assignor in force",
     "leader": "the member id of the leader",
@@ -186,6 +220,7 @@ COLUMNS = {
 OWN_COLUMNS = {
     ("stalls", "offset"): "the committed offset during the pause",
     ("stalls", "moved"): "by how many records the commit after the pause moved on",
+    ("reconciliations", "state"): "STABLE, UNREVOKED_PARTITIONS, or UNRELEASED_PARTITIONS (others have not released)",
     ("lag", "committed"): "the committed offset at that time",
     ("lag", "time_ms"): "the end of the stretch of time",
 }
