@@ -34,7 +34,7 @@ def explain_consumer_group(
     return {
         "group": group.group_id,
         "state": group.phase.value,
-        "in_state_ms": None,
+        "in_state_ms": max(now_ms - group.phase_since_ms, 0) if group.phase_since_ms >= 0 else None,
         "generation": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "protocol_type": "consumer",

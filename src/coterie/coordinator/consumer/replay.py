@@ -26,7 +26,10 @@ from coterie.coordinator.consumer.state import (
 
 def replay_consumer(group: ConsumerGroup, event: e.ConsumerEvent, now_ms: int) -> None:
     """Applies ``event``, which happened at ``now_ms``."""
+    before = group.phase
     _APPLY[type(event)](group, event, now_ms)
+    if group.phase is not before:
+        group.phase_since_ms = now_ms
 
 
 def _group_epoch(group: ConsumerGroup, event: e.GroupEpochStored, now_ms: int) -> None:

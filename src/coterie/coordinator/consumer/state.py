@@ -167,6 +167,7 @@ class ConsumerGroup(GroupOffsets):
     topics_version: int = -1  # of the broker's metadata that the group epoch stands for; -1: not compared yet
     resolving: bool = False  # the topics of its regular expressions are being looked up
     is_dead: bool = False
+    phase_since_ms: int = field(default=-1, compare=False)  # by the clock of this broker; -1: no event changed it yet
 
     @property
     def phase(self) -> ConsumerGroupState:
