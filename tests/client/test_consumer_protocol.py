@@ -160,7 +160,7 @@ def test_lint_of_a_group_that_goes_up_and_comes_back(broker: LocalBroker, crew: 
     upgraded = crew.join(**{"client.id": "two"})
     crew.poll_until(lambda: crew.sizes() == [3, 3])
     (mixed, back) = lint(broker, "consumer", "classic")
-    assert mixed.why == "under way: 1 of 2 members use the consumer protocol"
+    assert mixed.why == "under way: 1 of 2 members uses the consumer protocol"
     (classic,) = mixed.findings
     assert [m.partition("-")[0] for m in classic.members] == ["one"]
     assert (back.safe, [f.rule for f in back.findings]) == (True, ["consumer_members"])

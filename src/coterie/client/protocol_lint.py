@@ -313,7 +313,8 @@ def _progress(group: ConsumerGroupDescription) -> str:
         return "done: every member uses the consumer protocol"
     if all(m.upgraded is None for m in group.members):
         return "done: the group is one of the consumer protocol"
-    return f"under way: {upgraded} of {quantity(len(group.members), 'member')} use the consumer protocol"
+    verb = "uses" if upgraded == 1 else "use"
+    return f"under way: {upgraded} of {quantity(len(group.members), 'member')} {verb} the consumer protocol"
 
 
 def _classic_members(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
