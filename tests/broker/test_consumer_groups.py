@@ -49,6 +49,7 @@ from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestA
 GROUP_RESOURCE = 32
 AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}
 QUICK = AT_ONCE | {
+    "group.consumer.heartbeat.interval.ms": "5000",  # Kafka's
     "group.consumer.min.session.timeout.ms": "1",
     "group.consumer.min.heartbeat.interval.ms": "1",
 }
