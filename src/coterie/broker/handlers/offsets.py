@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from coterie.broker.calls import Call
 from coterie.broker.handlers.groups import submit
@@ -60,7 +60,12 @@ def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, ca
     return submit(broker.groups, request, call).then(merge)
 
 
-Topic = TypeVar("Topic", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
+class _ResponseTopic(Protocol):
+    name: str
+    partitions: list[Any]
+
+
+Topic = TypeVar("Topic", bound=_ResponseTopic)
 
 
 def after_refused(refused: list[Topic], answered: list[Topic]) -> list[Topic]:

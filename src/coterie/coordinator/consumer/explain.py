@@ -73,7 +73,7 @@ def _waits(group: ConsumerGroup, member: ConsumerMember, now_ms: int, names: _Na
         long = f" for {_seconds(now_ms - since_ms)}" if since_ms is not None else ""
         owes = f"has not released {names.some(current.pending_revocation)}{long}"
     elif current.state == ConsumerMemberState.UNRELEASED_PARTITIONS:
-        missing = group.target.get(member.member_id, NO_PARTITIONS) - current.assigned.keys()
+        missing = group.target.get(member.member_id, NO_PARTITIONS).difference(current.assigned)
         owners = sorted({group.owners[p] for p in missing if p in group.owners})
         of_whom = f", which {', '.join(owners)} {'has' if len(owners) == 1 else 'have'}" if owners else ""
         owes = f"waits for {names.some(missing)}{of_whom}" if owners else "gets its partitions with its next heartbeat"
