@@ -15,6 +15,7 @@ import click
 
 from coterie.cli.commands import CommandGroup
 from coterie.cli.exit_codes import exit_code, output_errors
+from coterie.edition import edition
 from coterie.interruption import started
 
 # verb -> (module, its line in `coterie --help`)
@@ -113,6 +114,6 @@ Shell completion (bash; zsh and fish likewise):
 
 
 @click.command(cls=_Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="coterie")
+@click.version_option(package_name="coterie", message=f"%(prog)s, version %(version)s ({edition()})")
 def main() -> None:
     """Kafka's consumer groups in Python: broker, client, laboratory, Spark pipeline."""

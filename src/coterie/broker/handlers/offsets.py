@@ -37,7 +37,6 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitResponseTopic
 
 COMMIT_IDS_FROM = 10
 FETCH_IDS_FROM = 10

@@ -1,0 +1,242 @@
+"""Builds the compiled edition: the modules below as extension modules, made by mypyc of the same source.
+
+    python compiled_edition.py FOLDER      builds it in FOLDER/coterie, beside a copy of the source; minutes
+
+mypyc leaves the `__init__` of a dataclass to the interpreter, where it costs five times as much as a compiled one: `write_out`
+gives each dataclass of these modules the same `__init__` as text, on a line that was blank, so that lines keep their numbers.
+Needs mypy, setuptools and a C compiler.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+SOURCE = ROOT / "src" / "coterie"
+STAMP = "edition.sha256"
+# What a heartbeat, a commit, a join, a small Produce and a Fetch pass on their way through the broker, but for the messages,
+# whose codecs are generated. A package stands for its files.
+MODULES = (
+    "wire/framing.py",
+    "wire/primitives.py",
+    "records/batch.py",
+    "records/fields.py",
+    "records/varints.py",
+    "records/walking.py",
+    "log/appended.py",
+    "log/config.py",
+    "log/flushing.py",
+    "log/leader_epochs.py",
+    "log/partition_log.py",
+    "log/producers.py",
+    "log/reading.py",
+    "log/segment.py",
+    "log/segment_index.py",
+    "log/transactions.py",
+    "log/validation.py",
+    "coordinator/classic",
+    "coordinator/commands.py",
+    "coordinator/consumer/events.py",
+    "coordinator/consumer/state.py",
+    "coordinator/deadlines.py",
+    "coordinator/dispatch.py",
+    "coordinator/events.py",
+    "coordinator/journal_lines.py",
+    "coordinator/offsets",
+    "coordinator/offsets_log.py",
+    "coordinator/outcome.py",
+    "coordinator/partitioning.py",
+    "coordinator/refusals.py",
+    "coordinator/shard.py",
+    "coordinator/state.py",
+    "coordinator/stored.py",
+    "coordinator/subscriptions.py",
+    "broker/calls.py",
+    "broker/connection_memory.py",
+    "broker/fetch_sessions.py",
+    "broker/flusher.py",
+    "broker/groups.py",
+    "broker/handlers/fetch.py",
+    "broker/handlers/groups.py",
+    "broker/handlers/offsets.py",
+    "broker/handlers/records.py",
+    "broker/journal_writer.py",
+    "broker/memory.py",
+    "broker/pending.py",
+    "broker/quotas.py",
+    "broker/routes.py",
+    "broker/server.py",
+    "broker/topic.py",
+    "broker/turns.py",
+)
+MYPY_CONFIG = "[mypy]\nmypy_path = {folder}\npython_version = {version}\nignore_missing_imports = True\n"
+
+
+def module_files() -> list[str]:
+    """The files to compile, relative to the package."""
+    files: list[str] = []
+    for entry in MODULES:
+        path = SOURCE / entry
+        assert path.exists(), f"MODULES of compiled_edition.py names {entry}, which does not exist"
+        inside = sorted(path.glob("*.py")) if path.is_dir() else [path]
+        files += [str(file.relative_to(SOURCE)) for file in inside if file.name != "__init__.py"]
+    return files
+
+
+# -- the constructors of dataclasses ----------------------------------------------------------------------------------
+
+
+def write_out(source: str, bases: frozenset[str] = frozenset()) -> str:
+    """The source with an `__init__` in each dataclass that has fields of its own only, a blank line for it, and no heirs: it is
+    not one of ``bases``."""
+    lines = source.split("\n")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef) and not node.bases and not node.keywords and node.name not in bases:
+            _write_out_class(node, lines)
+    return "\n".join(lines)
+
+
+def bases_of(source: str) -> set[str]:
+    """The names of the classes that others in this source inherit from."""
+    classes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef))
+    return {ast.unparse(base).rpartition(".")[2] for node in classes for base in node.bases}
+
+
+def _write_out_class(node: ast.ClassDef, lines: list[str]) -> None:
+    decorator = next((d for d in node.decorator_list if _name_of(d) == "dataclass"), None)
+    constructor = _constructor(node)
+    blank = _blank_line(node, lines)
+    if decorator is None or constructor is None or blank is None:
+        return
+    lines[blank] = f"    {constructor}  # type: ignore[misc]"
+    at = decorator.lineno - 1
+    if isinstance(decorator, ast.Call):
+        lines[at] = lines[at].replace(
+            "dataclass(", "dataclass(init=False, " if decorator.keywords else "dataclass(init=False", 1
+        )
+    else:
+        lines[at] += "(init=False)"
+
+
+def _constructor(node: ast.ClassDef) -> str | None:
+    """The `__init__` that `dataclass` would make, on one line; None where that is not a matter of fields with defaults."""
+    parameters, assignments = ["self"], []
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef) and part.name in ("__init__", "__post_init__"):
+            return None
+        if not isinstance(part, ast.AnnAssign) or not isinstance(part.target, ast.Name):
+            continue
+        name, kind = part.target.id, ast.unparse(part.annotation)
+        if kind.startswith(("ClassVar", "InitVar", "KW_ONLY")):
+            return None
+        value = part.value
+        if isinstance(value, ast.Call) and _name_of(value) == "field":
+            options = {keyword.arg: keyword.value for keyword in value.keywords}
+            if (
+                set(options) != {"default_factory"}
+                or "None" in kind
+                or isinstance(options["default_factory"], ast.Lambda)
+            ):
+                return None
+            parameters.append(f"{name}: {kind} | None = None")
+            assignments.append(
+                f"self.{name} = {ast.unparse(options['default_factory'])}() if {name} is None else {name}"
+            )
+            continue
+        parameters.append(f"{name}: {kind}" + ("" if value is None else f" = {ast.unparse(value)}"))
+        assignments.append(f"self.{name} = {name}")
+    return f"def __init__({', '.join(parameters)}) -> None: {'; '.join(assignments)}" if assignments else None
+
+
+def _blank_line(node: ast.ClassDef, lines: list[str]) -> int | None:
+    """The index of the first blank line between two statements of the class's body."""
+    for before, after in zip(node.body, node.body[1:], strict=False):
+        for at in range(before.end_lineno or 0, after.lineno - 1):
+            if not lines[at].strip():
+                return at
+    return None
+
+
+def _name_of(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+# -- the build --------------------------------------------------------------------------------------------------------
+
+
+def digest() -> str:
+    """Of all that the compiled modules are made of: every source file (types come from the others too), and this program."""
+    total = hashlib.sha256(sys.version.encode())
+    for path in [Path(__file__), *sorted(SOURCE.rglob("*.py"))]:
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def is_fresh(folder: Path) -> bool:
+    """Whether FOLDER holds what `build` would make of the source as it is now."""
+    stamp = folder / STAMP
+    return stamp.is_file() and stamp.read_text() == digest()
+
+
+def write_sources(folder: Path) -> None:
+    """A copy of the packages in ``folder``, with written out constructors in the modules that are compiled."""
+    for package in ("coterie", "pyspark_coterie"):
+        shutil.rmtree(folder / package, ignore_errors=True)
+        shutil.copytree(SOURCE.parent / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    copies = [folder / "coterie" / file for file in module_files()]
+    bases = frozenset().union(*(bases_of(copy.read_text("utf-8")) for copy in copies))
+    for copy in copies:
+        copy.write_text(write_out(copy.read_text("utf-8"), bases), "utf-8")
+
+
+def build(folder: Path) -> None:
+    """Makes the extension modules in ``folder``, beside the unchanged source, and a list of them, `modules.txt`. Raises
+    ImportError without mypy or setuptools, SystemExit for types that mypyc cannot compile, and setuptools' CompileError."""
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / STAMP).unlink(missing_ok=True)
+    write_sources(folder)
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        config = Path("mypy.ini")
+        config.write_text(MYPY_CONFIG.format(folder=folder, version=f"{sys.version_info[0]}.{sys.version_info[1]}"))
+        files = [f"coterie/{file}" for file in module_files()]
+        extensions = mypycify(
+            ["--config-file", str(config), *files],
+            only_compile_paths=files,
+            opt_level="1",
+            debug_level="0",
+            multi_file=True,
+            group_name="coterie",
+            target_dir="c",
+        )
+        command = Distribution({"name": "coterie", "ext_modules": extensions}).get_command_obj("build_ext")
+        command.inplace, command.build_temp = True, "c"  # type: ignore[attr-defined]
+        command.ensure_finalized()
+        command.run()
+    finally:
+        os.chdir(before)
+    for file in files:
+        shutil.copyfile(SOURCE.parent / file, folder / file)
+    suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
+    made = [folder / f"coterie__mypyc{suffix}", *((folder / file[:-3]).with_suffix(suffix) for file in files)]
+    modules = "".join(f"{path.relative_to(folder)}\n" for path in made)
+    (folder / "modules.txt").write_text(modules, "utf-8")
+    (folder / STAMP).write_text(digest(), "utf-8")
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]).resolve()
+    if not is_fresh(target):
+        build(target)

@@ -1,0 +1,202 @@
+"""What a broker answers to seeded stories and requests, as one line of a hash each; `tests/test_edition.py` runs it on both
+editions and compares.
+
+    python -m tests.edition_answers        the edition first, then NAME, how many answers, their SHA-256
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import coterie.coordinator.shard as a_compiled_module
+from coterie.broker.handlers import HANDLERS
+from coterie.broker.memory import RequestMemory
+from coterie.broker.node import BrokerNode
+from coterie.broker.server import AcceptedConnection
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.turns import finish
+from coterie.broker.unserved import UnservedRequests
+from coterie.fuzzing.messages import random_struct
+from coterie.laboratory.node.broker import Answered, LaboratoryBroker
+from coterie.laboratory.node.consumer_story import run_clients_seed
+from coterie.laboratory.node.scheduler import WorldClock, WorldScheduler
+from coterie.laboratory.node.story import run_records_seed
+from coterie.laboratory.world import World
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.records.batch import encode_batch
+from coterie.wire.apis import APIS
+from coterie.wire.declaration import Message, Struct
+from coterie.wire.framing import encode_request
+from coterie.wire.messages.join_group import JoinGroupResponse
+from tests.fake_transport import FakeTransport
+
+SEEDS = range(3)
+STORY_MINUTES = 1.0
+REQUESTS = 3_000
+GROUP_APIS = (0, 1, 8, 9, 11, 12, 13, 14, 22, 24, 25, 26, 28, 68)  # asked as often as all others
+BATCH = encode_batch([(1_700_000_000_000, b"k", b"v" * 20, ())])
+DOMAINS: dict[str, tuple[Any, ...]] = {
+    "group_id": ("g", "g", "h"),
+    "topic": ("t", "t", "u", "none"),
+    "partition": (0, 0, 1, 7),
+    "partition_index": (0, 0, 1, 7),
+    "generation_id": (1, 1, 2, -1),
+    "generation_id_or_member_epoch": (1, 1, 2, -1),
+    "session_timeout_ms": (10_000, 30_000),
+    "rebalance_timeout_ms": (10_000, 30_000),
+    "protocol_type": ("consumer",),
+    "group_instance_id": (None, None, "one"),
+    "transactional_id": (None, "x"),
+    "producer_id": (0, 1, -1),
+    "producer_epoch": (0, 1, -1),
+    "acks": (1, -1),
+    "records": (BATCH, BATCH, b""),
+    "max_wait_ms": (0,),
+    "isolation_level": (0, 1),
+    "fetch_offset": (0, 1, 99),
+    "session_id": (0,),
+    "session_epoch": (-1,),
+}
+
+
+class Recording:
+    """A hash of all that was answered."""
+
+    def __init__(self) -> None:
+        self.hash, self.answers = hashlib.sha256(), 0
+
+    def add(self, answer: bytes) -> None:
+        self.answers += 1
+        self.hash.update(len(answer).to_bytes(4, "big") + answer)
+
+
+@contextmanager
+def recorded_stories(recording: Recording) -> Iterator[None]:
+    """Every request to a broker of the laboratory, and every response."""
+    handle = LaboratoryBroker.handle
+
+    def recorded(self: LaboratoryBroker, request: Message, version: int, client_id: str, answered: Answered) -> None:
+        def answer(response: Message | None) -> None:
+            recording.add(b"closed" if response is None else response.encode(version))
+            answered(response)
+
+        recording.add(request.encode(version))
+        handle(self, request, version, client_id, answer)
+
+    LaboratoryBroker.handle = recorded  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        LaboratoryBroker.handle = handle  # type: ignore[method-assign]
+
+
+class FramesBroker(BrokerNode):
+    """A broker in virtual time with what its connections use of it (`server.Owner`)."""
+
+    def __init__(self, world: World) -> None:
+        settings = BrokerSettings({"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"})
+        super().__init__(
+            settings, WorldClock(world), random.Random(world.random.random())
+        )  # which real time does not touch
+        self.handlers, self.unserved = HANDLERS, UnservedRequests()
+        self.request_memory = RequestMemory(settings.current.queued_max_request_bytes)
+        self.holding: set[AcceptedConnection] = set()
+        self.max_request_bytes = settings.current.socket_request_max_bytes
+        self.max_elements = settings.current.coterie_request_max_elements
+        self.loop: Any = WorldScheduler(world, lambda: None)
+        self.open(MemoryFileSystem(), self.loop, lambda files, synced: synced(None), lambda error: None)
+        for topic, count in (("t", 2), ("u", 1)):
+            finish(self.topics.creating(topic, count, {}))
+        self.load_transactions()
+
+    def connected(self, connection: AcceptedConnection) -> bool:
+        return True
+
+    def disconnected(self, connection: AcceptedConnection) -> None:
+        self.holding.discard(connection)
+
+
+def sensible(shape: Struct, version: int, rng: random.Random, members: list[str]) -> None:
+    """Puts values that mean something to this broker into most fields of a random request."""
+    for spec in shape.fields:
+        value = getattr(shape, spec.name)
+        if isinstance(value, Struct):
+            sensible(value, version, rng, members)
+        elif isinstance(value, list):
+            for element in value:
+                if isinstance(element, Struct):
+                    sensible(element, version, rng, members)
+        elif rng.random() < 0.95:
+            choices = ("", *members[-3:]) if spec.name == "member_id" else DOMAINS.get(spec.name)
+            if choices is None and spec.name == "name" and isinstance(value, str):
+                choices = DOMAINS["topic"]
+            chosen = value if choices is None else rng.choice(choices)
+            if chosen is not None or version in spec.nullable:
+                setattr(shape, spec.name, chosen)
+
+
+def answer_frames(seed: int, recording: Recording) -> None:
+    """Random requests of every API and version over one connection after another, in pieces, some of them damaged."""
+    world, ids = World(seed), random.Random(seed)
+    uuid.uuid4 = lambda: uuid.UUID(int=ids.getrandbits(128), version=4)  # a topic that is only checked has an id too
+    broker = FramesBroker(world)
+    rng, others, members = random.Random(seed), sorted(set(APIS) - set(GROUP_APIS)), ["nobody"]
+    transport, connection = _connect(broker)
+    for number in range(REQUESTS):
+        api = APIS[rng.choice(GROUP_APIS if rng.random() < 0.5 else others)]
+        version = rng.randint(api.advertised.first, api.advertised.last)
+        request = random_struct(api.request, version, rng)
+        sensible(request, version, rng, members)
+        frame = bytearray(encode_request(number, "client", request, version))
+        if rng.random() < 0.03:
+            frame[rng.randrange(4, len(frame))] ^= 1 << rng.randrange(8)
+        cut = rng.randrange(len(frame))
+        for piece in (bytes(frame[:cut]), bytes(frame[cut:])):
+            broker.turns.spent_s = 0.0  # the share of real time of a turn of the loop
+            connection.data_received(piece)
+        world.run_until(world.now_ms + rng.choice((0, 0, 1, 50, 5_000)))
+        recording.add(b"".join(transport.written))
+        if api.key == JoinGroupResponse.api_key:
+            members += [m for g in ("g", "h") if (group := broker.groups.group(g)) is not None for m in group.members][
+                -2:
+            ]
+        transport.written.clear()
+        if transport.closed:
+            recording.add(b"closed")
+            connection.connection_lost(None)
+            transport, connection = _connect(broker)
+
+
+def _connect(broker: FramesBroker) -> tuple[FakeTransport, AcceptedConnection]:
+    transport = FakeTransport()
+    connection = AcceptedConnection(broker)
+    connection.connection_made(transport)
+    return transport, connection
+
+
+def main() -> None:
+    logging.disable(logging.CRITICAL)
+    print("interpreted" if str(a_compiled_module.__file__).endswith(".py") else "compiled")
+    stories: dict[str, Callable[[int], object]] = {
+        "clients": lambda seed: run_clients_seed(seed, STORY_MINUTES),
+        "records": lambda seed: run_records_seed(seed, STORY_MINUTES),
+    }
+    for seed in SEEDS:
+        for name, story in stories.items():
+            recording = Recording()
+            with recorded_stories(recording):
+                recording.add(repr(story(seed)).encode())
+            print(name, seed, recording.answers, recording.hash.hexdigest())
+        recording = Recording()
+        answer_frames(seed, recording)
+        print("frames", seed, recording.answers, recording.hash.hexdigest())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The compiled edition answers byte for byte as the interpreted one, and its written out constructors are those of `dataclass`.
+
+With COTERIE_COMPILED=1 the answers are those of build/compiled, which `./run compiled` makes; else those of its sources, with
+their written out constructors, interpreted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import compiled_edition
+import pytest
+from click.testing import CliRunner
+
+from coterie.cli import main
+from coterie.edition import edition
+
+ROOT = Path(__file__).parent.parent
+BUILT = ROOT / "build" / "compiled"
+EACH_MODULE = pytest.mark.parametrize("file", compiled_edition.module_files())
+BASES = frozenset().union(
+    *(
+        compiled_edition.bases_of((compiled_edition.SOURCE / file).read_text())
+        for file in compiled_edition.module_files()
+    )
+)
+
+
+def interpretable(text: str) -> str:
+    """A written out constructor of a frozen dataclass assigns to its fields, as compiled code may, and the interpreter may not."""
+    return text.replace("frozen=True", "unsafe_hash=True")
+
+
+def write_interpretable(folder: Path) -> None:
+    """The sources that the compiled edition is made of."""
+    compiled_edition.write_sources(folder)
+    for file in compiled_edition.module_files():
+        path = folder / "coterie" / file
+        path.write_text(interpretable(path.read_text("utf-8")), "utf-8")
+
+
+def answers(folder: Path) -> list[str]:
+    """The lines of `edition_answers` on the packages in ``folder``."""
+    variables = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONHASHSEED": "0"}
+    command = [sys.executable, "-m", "tests.edition_answers"]
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_both_editions_answer_alike(tmp_path: Path) -> None:
+    if os.environ.get("COTERIE_COMPILED") == "1":
+        assert compiled_edition.is_fresh(BUILT), "build/compiled is older than the source: ./run compiled"
+        other, expected = BUILT, "compiled"
+    else:
+        write_interpretable(tmp_path)
+        other, expected = tmp_path, "interpreted"
+    first, *interpreted = answers(ROOT / "src")
+    second, *compiled = answers(other)
+    assert (first, second) == ("interpreted", expected)
+    assert len(interpreted) == 9
+    assert compiled == interpreted
+
+
+def test_another_answer_is_seen(tmp_path: Path) -> None:
+    """A heartbeat of an unknown generation that is answered otherwise, in the compiled edition's source alone."""
+    write_interpretable(tmp_path)
+    changed = tmp_path / "coterie/coordinator/classic/heartbeat.py"
+    text = changed.read_text()
+    assert "COORDINATOR_NOT_AVAILABLE" not in text
+    changed.write_text(text.replace("ErrorCode.REBALANCE_IN_PROGRESS", "ErrorCode.COORDINATOR_NOT_AVAILABLE"))
+    assert changed.read_text() != text
+    assert answers(tmp_path)[1:] != answers(ROOT / "src")[1:]
+
+
+def written_out(file: str) -> tuple[ModuleType, ModuleType]:
+    """A module of the package, and the same with written out constructors."""
+    name = "coterie." + file.removesuffix(".py").replace("/", ".")
+    source = compiled_edition.SOURCE / file
+    text = compiled_edition.write_out(source.read_text("utf-8"), BASES)
+    assert text.count("\n") == source.read_text("utf-8").count("\n")
+    other = ModuleType(name)
+    sys.modules[f"{name}.written_out"] = other
+    other.__name__ = f"{name}.written_out"
+    exec(compile(interpretable(text), str(source), "exec"), other.__dict__)
+    __import__(name)
+    return sys.modules[name], other
+
+
+@EACH_MODULE
+def test_written_out_constructors_are_those_of_dataclass(file: str) -> None:
+    """Each takes the same arguments, and gives every field what `dataclass` gives it."""
+    original, other = written_out(file)
+    for name, cls in vars(original).items():
+        if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == original.__name__):
+            continue
+        twin: Any = getattr(other, name)
+        if twin.__init__.__code__.co_filename == "<string>":  # made by dataclass
+            continue
+        mine, its = inspect.signature(cls).parameters, inspect.signature(twin).parameters
+        assert list(mine) == list(its)
+        required = {n: object() for n, p in mine.items() if p.default is inspect.Parameter.empty}
+        assert set(required) == {n for n, p in its.items() if p.default is inspect.Parameter.empty}
+        everything = {n: object() for n in mine}
+        for arguments in (everything, required):
+            one, two = cls(**arguments), twin(**arguments)
+            for field in dataclasses.fields(cls):
+                values = getattr(one, field.name), getattr(two, field.name)
+                assert values[0] is values[1] or type(values[0]).__qualname__ == type(values[1]).__qualname__, (
+                    field.name
+                )
+                assert (
+                    field.name in arguments
+                    or repr(values[0]).partition(" at ")[0] == repr(values[1]).partition(" at ")[0]
+                )
+        assert cls.__eq__ is not object.__eq__
+        assert twin.__eq__ is not object.__eq__
+
+
+def test_a_dataclass_keeps_its_own_constructor() -> None:
+    """Where the written out one would not be the same, or there is no room for it."""
+    fields = "    x: int\n    y: list[int] = field(default_factory=list)\n"
+    for source in (
+        "@dataclass\nclass A(B):\n    '''.'''\n\n" + fields,
+        "@dataclass\nclass A:\n" + fields,
+        "@dataclass\nclass A:\n    '''.'''\n\n    x: int\n\n    def __post_init__(self) -> None: ...\n",
+        "@dataclass\nclass A:\n    '''.'''\n\n    x: int = field(init=False)\n",
+        "class A:\n    '''.'''\n\n" + fields,
+    ):
+        assert compiled_edition.write_out(source) == source
+    source = "@dataclass(frozen=True)\nclass A:\n    '''.'''\n\n" + fields
+    assert compiled_edition.write_out(source, frozenset({"A"})) == source
+    assert "def __init__(self, x: int, y: list[int] | None = None)" in compiled_edition.write_out(source)
+
+
+def test_the_edition_has_a_name(tmp_path: Path) -> None:
+    """`coterie --version` names the edition by what lies beside the source."""
+    assert edition(ROOT / "src" / "coterie") == "pure Python"
+    (tmp_path / "coordinator").mkdir()
+    (tmp_path / "coordinator" / "shard.py").touch()
+    assert edition(tmp_path) == "pure Python"
+    (tmp_path / "coordinator" / f"shard{EXTENSION_SUFFIXES[0]}").touch()
+    assert edition(tmp_path) == "compiled"
+    assert CliRunner().invoke(main, ["--version"]).output.endswith(f"({edition()})\n")
