@@ -6,6 +6,7 @@ their written out constructors, interpreted.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import os
@@ -14,7 +15,7 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import compiled_edition
 import pytest
@@ -122,6 +123,21 @@ def test_written_out_constructors_are_those_of_dataclass(file: str) -> None:
                 )
         assert cls.__eq__ is not object.__eq__
         assert twin.__eq__ is not object.__eq__
+
+
+@EACH_MODULE
+def test_each_exception_of_a_function_has_a_name_of_its_own(file: str) -> None:
+    """mypyc gives a variable the type of its first `except`, and the next one fails with TypeError."""
+    tree = ast.parse((compiled_edition.SOURCE / file).read_text("utf-8"))
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            caught = {(n.name, ast.unparse(n.type)) for n in ast.walk(function) if _names_exception(n)}
+            names = [name for name, _ in caught]
+            assert len(names) == len(set(names)), f"{function.name}: {sorted(caught)}"
+
+
+def _names_exception(node: ast.AST) -> TypeGuard[ast.ExceptHandler]:
+    return isinstance(node, ast.ExceptHandler) and node.name is not None
 
 
 def test_a_dataclass_keeps_its_own_constructor() -> None:

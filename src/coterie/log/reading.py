@@ -53,8 +53,8 @@ def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int,
             message_set = to_message_set(data, magic, offset)
         except CannotConvert as error:
             raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
-        except (BatchError, CompressionError) as error:
-            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+        except (BatchError, CompressionError) as damaged:
+            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(damaged)) from damaged
         if message_set:
             return message_set
         next_offset = last + 1

@@ -153,10 +153,10 @@ def _walk(data: bytes, header: BatchHeader) -> Walked:
         return walk(data, header)
     except BatchError as error:
         raise Refusal(ErrorCode.INVALID_RECORD, str(error)) from error
-    except UncompressedTooLarge as error:
-        raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
-    except CompressionError as error:
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+    except UncompressedTooLarge as too_large:
+        raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(too_large)) from too_large
+    except CompressionError as damaged:
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(damaged)) from damaged
 
 
 def _rewritten(

@@ -45,8 +45,8 @@ def read_head(frame: bytes) -> Head:
         return Head(api_key, api_version, correlation_id, None, 10)
     try:
         client_id = frame[10 : 10 + length].decode()
-    except UnicodeDecodeError as error:
-        raise WireError("the client id is not UTF-8") from error
+    except UnicodeDecodeError as not_utf8:
+        raise WireError("the client id is not UTF-8") from not_utf8
     if 10 + length > len(frame):
         raise WireError("the client id runs past the end of the request")
     return Head(api_key, api_version, correlation_id, client_id, 10 + length)
