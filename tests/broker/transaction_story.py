@@ -38,6 +38,7 @@ AGAIN = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,  # of a Produce whose transaction is not ready
     }
 )
 PATIENCE_S = 20.0
@@ -92,6 +93,8 @@ def codes_of(answer: Any) -> list[int]:
     """Every error code, in the order of the answer."""
     if hasattr(answer, "results_by_topic"):
         return [p.partition_error_code for t in answer.results_by_topic for p in t.results_by_partition]
+    if hasattr(answer, "responses"):
+        return [p.error_code for t in answer.responses for p in t.partition_responses]
     if hasattr(answer, "topics"):
         return [p.error_code for t in answer.topics for p in t.partitions]
     return [answer.error_code]

@@ -19,7 +19,8 @@ class FuzzedMembers(TypedDict):
 
 
 class FuzzedProducers(TypedDict):
-    """Totals over the seeds that broke no rule, with --of producers; ``refused`` counts offsets sent outside a transaction."""
+    """Totals over the seeds that broke no rule, with --of producers; ``refused`` counts offsets sent outside a transaction,
+    ``torn`` transactions of version 1 that a late request changed (KIP-890)."""
 
     seeds: int
     failed: int

@@ -12,7 +12,7 @@ _GUESS = Accepted(
 _SHARED = Compare.SHARED_KEYS | Compare.ANY_ORDER
 _MASKED = Compare.NUMBERS_MASKED | Compare.ANY_ORDER
 _FEATURES = Accepted(
-    "coterie's features are its own: no Raft, share groups, streams groups, nor transactions of version 2",
+    "coterie's features are its own: no Raft, share groups or streams groups",
     r"exit 0\n(?s:.*)Feature: metadata\.version .* FinalizedVersionLevel: (4\.3-IV0|UNKNOWN 30) ",
 )
 _DISABLED = Accepted(
