@@ -176,6 +176,19 @@ def test_a_generation_without_a_protocol_is_empty_where_it_may_not_be_null(versi
     assert JoinGroupResponse.decode(data, version).protocol_name == ("" if version < 7 else None)
 
 
+def test_messages_are_compared_and_shown_by_their_fields() -> None:
+    partitions = TopicPartitions(bytes(16), [1, 2])
+    assert partitions == TopicPartitions(bytes(16), [1, 2])
+    assert partitions != TopicPartitions(bytes(16), [1])
+    assert Assignment([partitions]) == Assignment([TopicPartitions(bytes(16), [1, 2])])
+    assert HeartbeatRequest("g", 1, "m") != OffsetCommitKey("g", "m", 1)
+    assert repr(HeartbeatRequest("g", 1, "m")) == (
+        "HeartbeatRequest(group_id='g', generation_id=1, member_id='m', group_instance_id=None)"
+    )
+    with pytest.raises(TypeError):
+        hash(partitions)
+
+
 def test_the_generated_code_can_be_read() -> None:
     text = source(HeartbeatRequest, 4)
     assert "def decode_HeartbeatRequest_v4(data, at, room=" in text

@@ -168,8 +168,12 @@ async def _serve(
     from coterie.broker.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
     from coterie.broker.settings import SettingError
     from coterie.log.findings import UnreadableFile
-    from coterie.zookeeper_session import Unreachable
 
+    reported: tuple[type[Exception], ...] = (DataFolderInUse, SettingError)
+    if settings.current.zookeeper_connect:
+        from coterie.zookeeper_session import Unreachable
+
+        reported += (Unreachable,)
     raise_open_file_limit()
     keep_freed_memory()
     host, port = address
@@ -179,7 +183,7 @@ async def _serve(
         raise click.ClickException(str(error)) from error
     try:
         bound_host, bound_port = await broker.start(host, port)
-    except (DataFolderInUse, SettingError, Unreachable) as error:
+    except reported as error:
         write_line(f"Error: {error}", err=True)
         return 1
     except UnreadableFile as error:

@@ -93,12 +93,15 @@ def _on_loop(what: Callable[[], object]) -> Callable[[], None]:
 
 def sentences(work: Callable[..., Any], *args: Any) -> Any:
     """Calls it; a refusal becomes one sentence and exit code 1."""
-    from coterie.client.errors import ConfigError, KafkaError
-    from coterie.wire.errors import ErrorCode
-
     try:
         return work(*args)
-    except (KafkaError, ConfigError) as error:
+    except Exception as error:
+        # Imported here, since a broker needs nothing of the client.
+        from coterie.client.errors import ConfigError, KafkaError
+        from coterie.wire.errors import ErrorCode
+
+        if not isinstance(error, KafkaError | ConfigError):
+            raise
         text = visible(str(error))
         if isinstance(error, KafkaError) and error.code == ErrorCode.NETWORK_EXCEPTION and NO_BROKER in text:
             text += "; start a broker there, or name another with --bootstrap-server"

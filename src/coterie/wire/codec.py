@@ -168,7 +168,10 @@ class _EncoderText(_Writer):
         self.flush()
         element = kind.element
         if element.code and element.code != "16s" and element.code != "?":
-            self.line(f"out.append(pack_many('>%d{element.code}' % len({items}), *{items}))")
+            self.line(f"if len({items}) == 1:")  # as nearly all replicas
+            self.line(f"    out.append({self.packing(element.code, 'pack')}({items}[0]))")
+            self.line(f"elif {items}:")
+            self.line(f"    out.append(pack_many('>%d{element.code}' % len({items}), *{items}))")
             self.constant("pack_many", struct_module.pack)
         else:
             self.line(f"for {item} in {items}:")

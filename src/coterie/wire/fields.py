@@ -84,6 +84,16 @@ class Struct:
     __slots__ = ()
     fields: ClassVar[tuple[FieldSpec, ...]] = ()
 
+    # Once for all of the 300 classes: generated for each of them, both take half of the time and memory of their declaration.
+    def __repr__(self) -> str:
+        values = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in self.fields)
+        return f"{type(self).__qualname__}({values})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, spec.name) == getattr(other, spec.name) for spec in self.fields)
+
 
 class VersionedStruct(Struct):
     """A struct with versions of its own: what `codec` encodes as a whole. `declaration.Message` is its only subclass."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import javaproperties
-
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.configuration import SettingError, nearest
 
@@ -16,6 +14,8 @@ _OF_LISTENER = "listener.name."
 def read_properties(text: str) -> dict[str, str]:
     """The names and values of a properties file as java.util.Properties reads it: with =, : or a space between, escapes,
     lines that go on after a backslash; a name's last value counts. Raises SettingError for an escape that is none."""
+    import javaproperties  # XML and HTTP come with it, and most brokers read no such file
+
     try:
         return javaproperties.loads(text)
     except javaproperties.InvalidUEscapeError as error:
