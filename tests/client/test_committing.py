@@ -493,6 +493,28 @@ def test_nothing_is_looked_up_where_positions_are_known(broker: LocalBroker) -> 
     asyncio.run(story())
 
 
+def test_positions_are_committed_with_their_leader_epoch(broker: LocalBroker) -> None:
+    """SubscriptionState.allConsumed: the next owner validates the position by it (KIP-320). One that was sought has none."""
+    broker.produce("t", b"a", b"b")
+
+    async def story() -> None:
+        async with member(broker, **MANUAL) as one:
+            await one.assign([T0])
+            await polled(one, lambda: one.position(T0) == 2)
+            await one.commit()
+            assert (await one.committed_metadata([T0]))[T0] == OffsetAndMetadata(2, 0)
+            one.seek(T0, 1)
+            await one.commit()
+            assert (await one.committed_metadata([T0]))[T0] == OffsetAndMetadata(1, -1)
+        async with member(broker, "two", auto_commit_interval_ms=20) as two:
+            await two.assign([T0])
+            await polled(two, lambda: two.position(T0) == 2)
+        async with member(broker, "three", **MANUAL) as three:
+            assert (await three.committed_metadata([T0]))[T0] == OffsetAndMetadata(2, 0), "by the automatic commit too"
+
+    asyncio.run(story())
+
+
 def test_a_log_that_was_cut_behind_the_committed_offset(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """testRefreshOffsetWithValidation: a leader epoch older than the metadata's asks for validation first."""
     broker.produce("t", b"a", b"b", b"c")

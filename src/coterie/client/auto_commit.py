@@ -9,7 +9,7 @@ from collections.abc import Callable
 from coterie.client.committer import Committer, jitter, now_ms
 from coterie.client.errors import KafkaError
 from coterie.client.settings import ClientSettings
-from coterie.client.types import TopicPartition
+from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commits import CommitEnded
 
@@ -24,7 +24,7 @@ class AutoCommit:
         committer: Committer,
         settings: ClientSettings,
         group_id: str | None,
-        consumed: Callable[[], dict[TopicPartition, int]],
+        consumed: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
     ) -> None:
         is_enabled = settings.enable_auto_commit and group_id is not None
         interval_ms = settings.auto_commit_interval_ms if is_enabled else None

@@ -373,8 +373,9 @@ class Consumer(Generic[K, V]):
         wanted: Offsets = self._consumed() if offsets is None else arguments.offsets_to_commit(offsets)
         return self._committer.commit_async(wanted, callback)
 
-    def _consumed(self) -> dict[TopicPartition, int]:
-        return {tp: p.offset for tp, p in self._fetcher.positions.items() if p.offset != UNKNOWN}
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        positions = self._fetcher.positions
+        return {tp: OffsetAndMetadata(p.offset, p.offset_epoch) for tp, p in positions.items() if p.offset != UNKNOWN}
 
     # -- metrics ------------------------------------------------------------------------------------------------------
 
