@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from coterie.cli import main
 from coterie.client import (
     CommitFailedError,
     ConfigError,
@@ -21,11 +23,12 @@ from coterie.client import (
     SubscriptionPattern,
     TopicPartition,
 )
+from coterie.client.blocking import BlockingConsumer
 from coterie.client.settings import client_settings
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.stages import ConsumerStage
 from coterie.testing import ErrorCode, LocalBroker
-from tests.awaiting import until
+from tests.awaiting import until, until_in_thread
 from tests.client.group import polled
 
 QUICK_BROKER = {
@@ -499,3 +502,31 @@ def test_the_member_id_is_the_same_after_a_fence(broker: LocalBroker) -> None:
             assert one.group_metadata().member_id == member_id
 
     asyncio.run(story())
+
+
+# -- faces ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_blocking_consumer(broker: LocalBroker) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"} | QUICK
+    with BlockingConsumer(settings) as one:
+        one.subscribe(SubscriptionPattern("t"))
+        values: set[bytes | None] = set()
+        until_in_thread(
+            lambda: values.update(r.value for rs in one.poll(50).values() for r in rs) or len(values) == COUNT,
+            "every record",
+        )
+        one.commit()
+    assert broker.committed("g") == {("t", p): 10 for p in range(6)}
+
+
+def test_the_command_consume(broker: LocalBroker) -> None:
+    command = ["consume", "t", "--group", "g", "--from-beginning", "--max-messages", str(COUNT)]
+    command += ["--bootstrap-server", broker.bootstrap_servers, "--set", "group.protocol=consumer"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    assert sorted(done.stdout.split(), key=int) == [str(n) for n in range(COUNT)]
+    assert broker.asked("ConsumerGroupHeartbeat") > 1
+    refused = CliRunner().invoke(main, [*command, "--set", "session.timeout.ms=10000"])
+    assert refused.exit_code != 0
+    assert "session.timeout.ms cannot be set with group.protocol=consumer" in refused.output

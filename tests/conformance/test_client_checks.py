@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from coterie.conformance.client import CHECKS, BrokerUnderTest
+from coterie.conformance.client_consumer_groups import CONSUMER_GROUP_CHECKS
 from coterie.testing import LocalBroker
 
 
@@ -16,3 +17,14 @@ def test_our_client_on_our_broker(
     check: Callable[[BrokerUnderTest], Awaitable[None]], coterie_broker: LocalBroker
 ) -> None:
     asyncio.run(check(BrokerUnderTest(coterie_broker.bootstrap_servers, "c")))
+
+
+@pytest.mark.parametrize("check", CONSUMER_GROUP_CHECKS, ids=lambda check: check.__name__)
+def test_the_consumer_protocol_on_our_broker(check: Callable[[BrokerUnderTest], Awaitable[None]]) -> None:
+    quick = {
+        "group.consumer.min.heartbeat.interval.ms": 50,
+        "group.consumer.heartbeat.interval.ms": 50,
+        "group.consumer.assignment.interval.ms": 0,
+    }
+    with LocalBroker(quick) as broker:
+        asyncio.run(check(BrokerUnderTest(broker.bootstrap_servers, "c")))

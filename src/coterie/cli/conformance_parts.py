@@ -127,14 +127,16 @@ def _everything_sentences(figures: Figures) -> list[str]:
 
 
 def _client(options: PartOptions) -> Figures:
-    from coterie.conformance.client import run_checks
+    from coterie.conformance.client import CHECKS, run_checks
+    from coterie.conformance.client_consumer_groups import CONSUMER_GROUP_CHECKS, SINCE
     from coterie.conformance.kafka import running
 
     def write_result(name: str, wrong: str) -> None:
         write_check(f"our client, {name}", wrong)
 
     with running(options.version, options.folder / "client", {"group.initial.rebalance.delay.ms": "0"}) as (host, port):
-        checks = run_checks(format_address(host, port), write_result)
+        wanted = CHECKS + (CONSUMER_GROUP_CHECKS if options.version == SINCE else ())
+        checks = run_checks(format_address(host, port), write_result, wanted)
     return {"client": checks, "failed": sum(not right for right in checks.values())}
 
 

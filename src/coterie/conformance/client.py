@@ -323,10 +323,14 @@ CHECKS: tuple[Callable[[BrokerUnderTest], Awaitable[None]], ...] = (
 )
 
 
-def run_checks(bootstrap_servers: str, report: Callable[[str, str], None]) -> dict[str, bool]:
+def run_checks(
+    bootstrap_servers: str,
+    report: Callable[[str, str], None],
+    checks: Iterable[Callable[[BrokerUnderTest], Awaitable[None]]] = CHECKS,
+) -> dict[str, bool]:
     """Each check by its name, and whether it succeeded; ``report(name, problem or "")`` is called as each ends."""
     results: dict[str, bool] = {}
-    for number, check in enumerate(CHECKS):
+    for number, check in enumerate(checks):
         name, wrong = check.__name__.replace("_", " "), ""
         broker = BrokerUnderTest(bootstrap_servers, f"check{number}")
         try:
