@@ -3,6 +3,7 @@ ConsumerGroupHeartbeat, such as Apache Kafka from 4.0 on."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -25,8 +26,8 @@ def member(broker: BrokerUnderTest, group: str, **more: Any) -> Consumer:
 async def _topic(broker: BrokerUnderTest, suffix: str) -> str:
     topic = await broker.topic(suffix, CROWD)
     async with broker.producer() as producer:
-        for n in range(RECORDS):
-            await producer.send(topic, b"%d" % n, partition=n % CROWD)
+        deliveries = [await producer.send(topic, b"%d" % n, partition=n % CROWD) for n in range(RECORDS)]
+        await asyncio.gather(*deliveries)
     return topic
 
 
