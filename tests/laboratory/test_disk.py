@@ -77,8 +77,10 @@ def test_rot_changes_one_bit_and_a_copy_keeps_its_own(data: bytes, draw: st.Data
 
 def test_every_change_of_the_file_system_can_fail_and_then_changes_nothing() -> None:
     disk = FaultyFileSystem()
-    disk.open("a").append(b"1")
+    file = disk.open("a")
+    file.append(b"1")
     changes = {
+        "reserve a": lambda: file.reserve(9),
         "open b": lambda: disk.open("b"),
         "make d": lambda: disk.make_directory("d"),
         "remove a": lambda: disk.remove("a"),
