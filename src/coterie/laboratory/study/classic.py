@@ -165,7 +165,7 @@ class ClassicGroup(KafkaGroup[ReadingMember]):
         return self.broker.rebalances
 
 
-class ConsumerGroup(KafkaGroup[ReadingConsumer]):
+class ConsumerProtocolGroup(KafkaGroup[ReadingConsumer]):
     """By the consumer protocol (KIP-848), with the broker's default assignor (uniform)."""
 
     def _make_broker(self) -> None:

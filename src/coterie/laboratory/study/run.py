@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coterie.laboratory.study.classic import ClassicGroup, ConsumerGroup
+from coterie.laboratory.study.classic import ClassicGroup, ConsumerProtocolGroup
 from coterie.laboratory.study.group import Load, StudyGroup, StudySetting
 from coterie.laboratory.study.meter import Measures, Meter
 from coterie.laboratory.study.rocketmq import RocketMQGroup
@@ -16,7 +16,7 @@ from coterie.laboratory.world import World
 GROUPS: Mapping[str, Callable[[Load, int], StudyGroup[Any]]] = {
     "eager": ClassicGroup,
     "cooperative": ClassicGroup,
-    "consumer": ConsumerGroup,
+    "consumer": ConsumerProtocolGroup,
     "zookeeper": ZooKeeperGroup,
     "rocketmq": RocketMQGroup,
 }
