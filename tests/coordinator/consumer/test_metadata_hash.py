@@ -16,8 +16,8 @@ from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 from tests.coordinator.consumer.test_kafkas_own_records import image_of, recorded
 from tests.coordinator.kafka_records import RECORDED, member_id
 
-# Length of xxHash's sanity buffer -> XXH3_64bits of it, at each border between its ways to hash (xxHash 0.8,
-# tests/sanity_test_vectors.h; others by its library).
+# Length of xxHash's sanity buffer -> XXH3_64bits of it, at each border between its ways to hash (of xxHash 0.8:
+# its sanity test vectors, and others by its library).
 VECTORS = {
     0: 0x2D06800538D394C2,
     1: 0xC44BDFF4074EECDB,

@@ -1,4 +1,4 @@
-"""XXH3 with 64 bits, seed 0 and the default secret (xxHash 0.8: doc/xxhash_spec.md): of metadata that is hashed seldom, so that
+"""XXH3 with 64 bits, seed 0 and the default secret (as xxHash 0.8 specifies it): of metadata that is hashed seldom, so that
 no compiled library is needed. A kilobyte takes about 0.1 ms."""
 
 from __future__ import annotations
