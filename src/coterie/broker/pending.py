@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from coterie.wire.declaration import Message
 
@@ -24,16 +24,6 @@ class Pending:
         self.response = response
         if self.notify is not None:
             self.notify()
-
-    @staticmethod
-    def answer_all(responses: Sequence[tuple[Pending, Message]]) -> None:
-        """Answers requests of one moment: those of one connection leave in one piece."""
-        for pending, response in responses:
-            assert pending.response is None, "a request was answered twice"
-            pending.response = response
-        for pending, _ in responses:
-            if pending.notify is not None:
-                pending.notify()
 
     def fail(self) -> None:
         """There will be no response: the connection is closed."""
