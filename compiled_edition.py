@@ -205,6 +205,7 @@ def build(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / STAMP).unlink(missing_ok=True)
+    of_source = digest()  # before minutes in which the source may change
     write_sources(folder)
     before = Path.cwd()
     os.chdir(folder)
@@ -233,7 +234,7 @@ def build(folder: Path) -> None:
     made = [folder / f"coterie__mypyc{suffix}", *((folder / file[:-3]).with_suffix(suffix) for file in files)]
     modules = "".join(f"{path.relative_to(folder)}\n" for path in made)
     (folder / "modules.txt").write_text(modules, "utf-8")
-    (folder / STAMP).write_text(digest(), "utf-8")
+    (folder / STAMP).write_text(of_source, "utf-8")
 
 
 if __name__ == "__main__":
