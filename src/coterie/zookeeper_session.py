@@ -14,10 +14,13 @@ from coterie.extras import require
 from coterie.zookeeper.operations import (
     ANY_VERSION,
     BadVersion,
+    CheckVersion,
     ConnectionLost,
     Create,
     Delete,
     List,
+    Multi,
+    MultiRefused,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -93,8 +96,10 @@ class ZooKeeperSession:
     def _apply(self, operation: Operation) -> object:
         client = self._client
         match operation:
-            case Create(path, data, ephemeral):
-                client.create(path, data.encode(), ephemeral=ephemeral, makepath=True)
+            case Create(path, data, ephemeral, sequential):
+                client.create(path, data.encode(), ephemeral=ephemeral, sequence=sequential, makepath=True)
+            case Multi(operations):
+                self._multi(operations)
             case Write(path, data, version):
                 self._write(path, data, version)
             case Delete(path):
@@ -117,8 +122,35 @@ class ZooKeeperSession:
                 raise BadVersionError from None
             self._client.create(path, data.encode(), makepath=True)
 
+    def _multi(self, operations: tuple[Create | Write | Delete | CheckVersion, ...]) -> None:
+        from kazoo import exceptions as kazoo
+
+        refusals: dict[type[Exception], type[ZooKeeperError]] = {
+            kazoo.NodeExistsError: NodeExists,
+            kazoo.NoNodeError: NoNode,
+            kazoo.BadVersionError: BadVersion,
+            kazoo.NotEmptyError: NotEmpty,
+        }
+        transaction = self._client.transaction()
+        for operation in operations:
+            match operation:
+                case Create(path, data, ephemeral, sequential):
+                    transaction.create(path, data.encode(), ephemeral=ephemeral, sequence=sequential)
+                case Write(path, data, version):
+                    transaction.set_data(path, data.encode(), version)
+                case Delete(path):
+                    transaction.delete(path)
+                case CheckVersion(path, version):
+                    transaction.check(path, version)
+        for index, result in enumerate(transaction.commit()):
+            if type(result) in refusals:
+                raise MultiRefused(index, refusals[type(result)]())
+            if isinstance(result, (kazoo.ConnectionLoss, kazoo.SessionExpiredError)):
+                raise result
+
     def _node(self, data: bytes, stat: Any) -> Znode:
-        return Znode(data.decode(errors="replace"), stat.ephemeralOwner == self._client.client_id[0], stat.version)
+        mine = stat.ephemeralOwner == self._client.client_id[0]
+        return Znode(data.decode(errors="replace"), mine, stat.version, stat.czxid)
 
     def _answer_of(self, result: Any) -> str | None:
         from kazoo.exceptions import NoNodeError

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,9 +25,12 @@ from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     BadVersion,
+    CheckVersion,
     Create,
     Delete,
     List,
+    Multi,
+    MultiRefused,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -397,13 +401,36 @@ def test_operations_answer_as_the_simulated_server_does(session: ZooKeeperSessio
         Delete("/script/e"),
         Delete("/script/a/b"),
         Delete("/script/a"),
-        Delete("/script"),
+        Multi((Create("/script/m", "1", ephemeral=False), CheckVersion("/script/m", 0))),
+        Multi(
+            (
+                CheckVersion("/script/m", 0),
+                Write("/script/m", "2", version=0),
+                Create("/script/m/n", "below", ephemeral=False),
+            )
+        ),
+        Multi((CheckVersion("/script/m", 0), Write("/script/m", "3"))),
+        Multi((CheckVersion("/script/none", 0), Write("/script/m", "3"))),
+        Multi((CheckVersion("/script/m", 1), Create("/script/m", "again"), Write("/script/m", "3"))),
+        Multi((Write("/script/m", "3"), Create("/script/x/y", "no parent"))),
+        Multi((Write("/script/m", "3"), Write("/script/none", "x"))),
+        Multi((Write("/script/m", "3"), Delete("/script/m"))),
+        Read("/script/m"),
+        Create("/script/q/n_", "first", ephemeral=False, sequential=True),
+        Create("/script/q/n_", "second", ephemeral=False, sequential=True),
+        List("/script/q"),
+        Multi((Delete("/script/q/n_0000000000"), Delete("/script/q/n_0000000001"), Delete("/script/q"))),
+        Multi((Delete("/script/m/n"), Delete("/script/m"), Delete("/script"))),
+        List("/script"),
     ]
     for operation in script:
         answers = []
         for apply in (session.apply, lambda o: simulated.apply(theirs, o)):
             try:
-                answers.append(apply(operation))
+                answer = apply(operation)
+                answers.append(replace(answer, created=0) if isinstance(answer, Znode) else answer)
+            except MultiRefused as refused:
+                answers.append(str(refused))
             except (NodeExists, NoNode, NotEmpty, BadVersion) as error:
                 answers.append(type(error).__name__)
         assert answers[0] == answers[1], operation

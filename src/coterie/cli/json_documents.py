@@ -13,6 +13,7 @@ from coterie.cli.json_figures import (
     BenchResults,
     CertificateFigures,
     DemoResult,
+    FuzzedClusters,
     FuzzedConsumerGroups,
     FuzzedMembers,
     FuzzedProducers,
@@ -261,7 +262,9 @@ def json_documents() -> dict[str, JsonDocument]:
         "groups reset": JsonDocument(list[ResetOffset]),
         "groups watch": JsonDocument(GroupExplanation, per_line=True),
         "groups why": JsonDocument(GroupExplanation),
-        "lab fuzz": JsonDocument(FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders),
+        "lab fuzz": JsonDocument(
+            FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders | FuzzedClusters
+        ),
         "lab handover": JsonDocument(list[Handover]),
         "lab migration": JsonDocument(list[MigrationStep]),
         "log check": JsonDocument(CheckedFolder),

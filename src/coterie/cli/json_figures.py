@@ -63,6 +63,21 @@ class FuzzedSenders(TypedDict):
     seconds: float
 
 
+class FuzzedClusters(TypedDict):
+    """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
+    appended."""
+
+    seeds: int
+    failed: int
+    events: int
+    acknowledged: int
+    delivered: int
+    elections: int
+    broker_crashes: int
+    power_cuts: int
+    seconds: float
+
+
 class StreamedTable(TypedDict):
     """The rows of the table, and its folder."""
 

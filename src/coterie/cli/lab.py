@@ -53,6 +53,7 @@ STORIES = {
     "senders": ("events", "given", "duplicates", "splits", "broker_crashes"),
     "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
     "clients": ("events", "acknowledged", "delivered", "disk_failures", "broker_crashes"),
+    "clusters": ("events", "acknowledged", "delivered", "elections", "broker_crashes", "power_cuts"),
 }
 ALL = "all"  # one seed of each subject after the other
 STORIES[ALL] = ("events", "broker_crashes", *STORIES)
@@ -78,7 +79,9 @@ NOUNS = {
     "delivered": ("record delivered", "records delivered"),
     "transactions": ("transaction", ""),
     "disk_failures": ("failure of the disk", "failures of the disk"),
+    "elections": ("leader epoch", ""),
     "broker_crashes": ("broker crash", "broker crashes"),
+    "power_cuts": ("power cut", ""),
     "compactions": ("compaction", ""),
     "members": ("seed of members", "seeds of members"),
     "consumer-groups": ("seed of consumer groups", "seeds of consumer groups"),
@@ -86,6 +89,7 @@ NOUNS = {
     "senders": ("seed of senders", "seeds of senders"),
     "records": ("seed of records", "seeds of records"),
     "clients": ("seed of clients", "seeds of clients"),
+    "clusters": ("seed of clusters", "seeds of clusters"),
 }
 
 
@@ -109,8 +113,9 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
     """Run members, producers or clients under random faults.
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
-    writers and readers of records, or whole clients; each with a broker. Exits 1 where a seed breaks a rule. A failure is
-    printed with its seed and the commit; a failure of members also with its story in the language of tests/spec, shrunk.
+    writers and readers of records, or whole clients, each with a broker; or clusters of several brokers. Exits 1 where a
+    seed breaks a rule. A failure is printed with its seed and the commit; a failure of members also with its story in the
+    language of tests/spec, shrunk.
     """
     started, reports, failures = time.monotonic(), list[dict[str, Any]](), list[tuple[int, str]]()
     wanted = range(first, first + seeds)
@@ -219,6 +224,7 @@ def _on_cores(story: str, seeds: range, minutes: float) -> Iterator[Result]:
 
 
 def _one(story: str, seed: int, minutes: float) -> Result:
+    from coterie.laboratory.cluster.story import run_cluster_seed
     from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
     from coterie.laboratory.node.consumer_story import run_clients_seed
@@ -233,6 +239,7 @@ def _one(story: str, seed: int, minutes: float) -> Result:
         "senders": run_produce_seed,
         "records": run_records_seed,
         "clients": run_clients_seed,
+        "clusters": run_cluster_seed,
     }
     subject = list(runs)[seed % len(runs)] if story == ALL else story
     try:

@@ -7,17 +7,21 @@ do, and its ephemeral nodes go together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 from coterie.laboratory.traffic import Service, Traffic
 from coterie.laboratory.world import World
 from coterie.zookeeper.operations import (
     ANY_VERSION,
     BadVersion,
+    CheckVersion,
     Create,
     Delete,
     List,
+    Multi,
+    MultiRefused,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -27,6 +31,7 @@ from coterie.zookeeper.operations import (
     SessionExpired,
     Write,
     Znode,
+    ZooKeeperError,
 )
 
 TICK_MS = 2_000
@@ -44,7 +49,12 @@ class _Stored:
     data: str
     owner: int | None = None  # the session of an ephemeral one
     version: int = 0
+    created: int = 0  # the transaction's id
+    created_below: int = 0  # children of it, for sequential ones
     children: set[str] = field(default_factory=set)
+
+    def __copy__(self) -> _Stored:
+        return replace(self, children=set(self.children))
 
 
 @dataclass(slots=True)
@@ -83,7 +93,8 @@ class ZooKeeperServer:
         self.on_expired: Callable[[Session], None] = lambda _: None
         self._nodes = {"/": _Stored("")}
         self._watches: dict[tuple[str, bool], dict[int, Session]] = {}  # (path, of its children) -> who
-        self._sessions = 0
+        self._sessions = self._transactions = 0
+        self._held_back: list[tuple[str, bool]] | None = None  # watches to fire when a transaction is done
         self._revisions: dict[str, int] = {}  # of all children of a node together
         self._last_read: _LastRead | None = None
         self._children: dict[str, tuple[list[str], int]] = {}  # sorted, with their bytes, until they change
@@ -134,15 +145,10 @@ class ZooKeeperServer:
         if session.expired:
             raise SessionExpired
         match operation:
-            case Create(path, data, ephemeral):
-                self._count(path, sent=len(data) + _ACL_BYTES, back=len(path))
-                self._create(path, data, session if ephemeral else None)
-            case Write(path, data, version):
-                self._count(path, sent=len(data) + 4, back=_STAT_BYTES)
-                self._write(path, data, version)
-            case Delete(path):
-                self._count(path, sent=4, back=0)
-                self._delete(path)
+            case Create() | Write() | Delete() | CheckVersion():
+                self._change(session, operation)
+            case Multi(operations):
+                self._multi(session, operations)
             case Read(path, watch):
                 return self._read(session, path, watch=watch)
             case ReadEach(paths):
@@ -150,6 +156,65 @@ class ZooKeeperServer:
             case List(path, watch):
                 return self._list(session, path, watch=watch)
         return None
+
+    def _change(self, session: Session, operation: Create | Write | Delete | CheckVersion) -> None:
+        match operation:
+            case Create(path, data, ephemeral, sequential):
+                self._count(path, sent=len(data) + _ACL_BYTES, back=len(path))
+                self._create(self._numbered(path) if sequential else path, data, session if ephemeral else None)
+            case Write(path, data, version):
+                self._count(path, sent=len(data) + 4, back=_STAT_BYTES)
+                self._write(path, data, version)
+            case Delete(path):
+                self._count(path, sent=4, back=0)
+                self._delete(path)
+            case CheckVersion(path, version):
+                self._count(path, sent=4, back=0)
+                self._check(path, version)
+
+    def _multi(self, session: Session, operations: Sequence[Create | Write | Delete | CheckVersion]) -> None:
+        """One after the other, as each finds what those before it have left; all is taken back where one is refused."""
+        paths = {
+            path for operation in operations for path in (operation.path, operation.path.rpartition("/")[0] or "/")
+        }
+        before = {path: copy(self._nodes.get(path)) for path in paths}
+        self._held_back = []
+        for index, operation in enumerate(operations):
+            try:
+                self._check_made(operation)
+                self._change(session, operation)
+            except ZooKeeperError as error:
+                self._held_back = None
+                self._take_back(before)
+                raise MultiRefused(index, error) from error
+        fired, self._held_back = self._held_back, None
+        for path, children in fired:
+            self._fire(path, children=children)
+
+    def _check_made(self, operation: Create | Write | Delete | CheckVersion) -> None:
+        """Nothing is made on the way in a transaction. Raises NoNode."""
+        needed = operation.path.rpartition("/")[0] or "/" if isinstance(operation, Create) else operation.path
+        if needed not in self._nodes:
+            raise NoNode
+
+    def _take_back(self, before: Mapping[str, _Stored | None]) -> None:
+        for path, node in before.items():
+            if node is None:
+                self._nodes.pop(path, None)
+            else:
+                self._nodes[path] = node
+
+    def _check(self, path: str, version: int) -> None:
+        if path not in self._nodes:
+            raise NoNode
+        if self._nodes[path].version != version:
+            raise BadVersion
+
+    def _numbered(self, path: str) -> str:
+        parent = path.rpartition("/")[0] or "/"
+        if parent not in self._nodes:
+            self._make(parent, "", None)
+        return f"{path}{self._nodes[parent].created_below:010d}"
 
     def _count(self, path: str, sent: int, back: int) -> None:
         self._served(1, _HEADER_BYTES + 4 + len(path) + sent + _REPLY_BYTES + back)
@@ -194,8 +259,10 @@ class ZooKeeperServer:
         parent = parent or "/"
         if parent not in self._nodes:
             self._make(parent, "", None)
-        self._nodes[path] = _Stored(data, owner)
+        self._transactions += 1
+        self._nodes[path] = _Stored(data, owner, created=self._transactions)
         self._nodes[parent].children.add(name)
+        self._nodes[parent].created_below += 1
         self._changed_below(parent)
         self._fire(path, children=False)
         self._fire(parent, children=True)
@@ -238,7 +305,7 @@ class ZooKeeperServer:
         self._count(path, sent=1, back=0 if node is None else len(node.data) + _STAT_BYTES)
         if watch:
             self._watches.setdefault((path, False), {})[session.number] = session
-        return None if node is None else Znode(node.data, node.owner == session.number, node.version)
+        return None if node is None else Znode(node.data, node.owner == session.number, node.version, node.created)
 
     def _list(self, session: Session, path: str, *, watch: bool) -> list[str]:
         if path not in self._nodes and watch:
@@ -257,6 +324,9 @@ class ZooKeeperServer:
 
     def _fire(self, path: str, *, children: bool) -> None:
         """Fires each watch once, to the sessions that are connected."""
+        if self._held_back is not None:
+            self._held_back.append((path, children))
+            return
         for session in self._watches.pop((path, children), {}).values():
             if session.connected:
                 self._notify(session, path)

@@ -37,26 +37,38 @@ class SessionExpired(ZooKeeperError):
     """The session is over, and its ephemeral nodes with it."""
 
 
+class MultiRefused(ZooKeeperError):
+    """Nothing of a `Multi` was done. ``index``: the first operation that was refused, with its ``error``."""
+
+    def __init__(self, index: int, error: ZooKeeperError) -> None:
+        super().__init__(f"operation {index}: {type(error).__name__}")
+        self.index, self.error = index, error
+
+
 class Corrupt(ZooKeeperError):
     """A node holds what no version of Kafka wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """The result of `Read`. ``mine``: ephemeral, and of this very session."""
+    """The result of `Read`. ``mine``: ephemeral, and of this very session. ``created``: the id of the transaction that created
+    the node (czxid)."""
 
     data: str
     mine: bool = False
     version: int = 0
+    created: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Makes a node and the persistent ones above it. Refused with NodeExists."""
+    """Makes a node and the persistent ones above it, which a `Multi` does not make. Refused with NodeExists. ``sequential``:
+    ten digits that rise follow the path."""
 
     path: str
     data: str
     ephemeral: bool = True
+    sequential: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,21 @@ class Delete:
     """Refused with NoNode or NotEmpty."""
 
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckVersion:
+    """In a `Multi`: refused with BadVersion or NoNode unless the node has that version."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Multi:
+    """All of them, in one transaction, or none. Refused with MultiRefused."""
+
+    operations: tuple[Create | Write | Delete | CheckVersion, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,5 +162,5 @@ class GiveUp:
     message: str
 
 
-Operation = Create | Write | Delete | Read | ReadEach | List
-Effect = Operation | StopFetchers | ConsumedOffsets | StartFetchers | GiveUp
+Operation = Create | Write | Delete | Multi | Read | ReadEach | List
+Effect = Create | Write | Delete | Read | ReadEach | List | StopFetchers | ConsumedOffsets | StartFetchers | GiveUp

@@ -1,0 +1,73 @@
+"""Who leads a partition (Kafka's PartitionLeaderElectionAlgorithms and ReplicaStateMachine).
+
+Each function returns the partition's next state, in the next leader epoch, or None where nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Sequence
+from dataclasses import replace
+
+from coterie.replication.states import NO_LEADER, PartitionState
+
+NEW_VERSION = -1  # of a node that does not exist yet
+
+
+def first_state(replicas: Sequence[int], live: Container[int], controller_epoch: int) -> PartitionState | None:
+    """A new partition: its living replicas are the ISR, the first of them leads. None while none lives."""
+    isr = tuple(r for r in replicas if r in live)
+    return PartitionState(isr[0], 0, isr, controller_epoch, NEW_VERSION, tuple(replicas)) if isr else None
+
+
+def offline_leader(replicas: Sequence[int], isr: Container[int], live: Container[int], *, unclean: bool) -> int:
+    """The first replica, in the order of the assignment, that is in the ISR and lives; with unclean election any that lives
+    where there is none."""
+    clean = next((r for r in replicas if r in live and r in isr), NO_LEADER)
+    return next((r for r in replicas if r in live), NO_LEADER) if clean == NO_LEADER and unclean else clean
+
+
+def after_failure(
+    state: PartitionState, live: Container[int], controller_epoch: int, *, at_least: int = 1, unclean: bool = False
+) -> PartitionState | None:
+    """Dead replicas leave the ISR, as long as ``at_least`` so many are left, and a living member leads. All members of the ISR
+    have all that was acknowledged, the dead ones too."""
+    living = {r for r in state.isr if r in live}
+    leader = state.leader
+    if leader not in living:
+        leader = offline_leader(state.replicas, living, live, unclean=unclean)
+    unclean_isr = (leader,) if leader != NO_LEADER and leader not in living else None
+    return _changed(state, leader, unclean_isr or _kept(state.isr, living, at_least), controller_epoch)
+
+
+def controlled_shutdown(
+    state: PartitionState, live: Container[int], leaving: Container[int], controller_epoch: int, *, at_least: int = 1
+) -> PartitionState | None:
+    """Brokers that shut down give up their partitions while others of the ISR live; None as well where there is no other."""
+    staying = {r for r in state.isr if r not in leaving}
+    leader = state.leader
+    if leader in leaving:
+        leader = next((r for r in state.replicas if r in staying and r in live), NO_LEADER)
+    if leader == NO_LEADER or not staying:
+        return None
+    return _changed(state, leader, _kept(state.isr, staying, at_least), controller_epoch)
+
+
+def _kept(isr: tuple[int, ...], staying: Collection[int], at_least: int) -> tuple[int, ...]:
+    """The members that stay; where they are too few, some of the others; all where none stays."""
+    others = [r for r in isr if r not in staying]
+    kept = {*staying, *others[: max(at_least - len(staying), 0)]} if staying else set(isr)
+    return tuple(r for r in isr if r in kept)
+
+
+def preferred(state: PartitionState, live: Container[int], controller_epoch: int) -> PartitionState | None:
+    """The first of the assignment leads again, if it is in the ISR and lives."""
+    first = state.replicas[0]
+    leader = first if first in live and first in state.isr else state.leader
+    return _changed(state, leader, state.isr, controller_epoch)
+
+
+def _changed(state: PartitionState, leader: int, isr: tuple[int, ...], controller_epoch: int) -> PartitionState | None:
+    if (leader, isr) == (state.leader, state.isr):
+        return None
+    epoch = state.leader_epoch + 1
+    return replace(state, leader=leader, isr=isr, leader_epoch=epoch, controller_epoch=controller_epoch)

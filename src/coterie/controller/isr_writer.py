@@ -1,0 +1,112 @@
+"""Leaders' changes of ISRs, written to ZooKeeper one after another (Kafka's ZkPartitionStateStore and IsrChangePropagator)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from coterie.controller import nodes
+from coterie.replication.states import PartitionState, TopicPartition, WriteIsr
+from coterie.script import ScriptMachine, Steps, Wait
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import (
+    BadVersion,
+    ConnectionLost,
+    Create,
+    NoNode,
+    Operation,
+    Read,
+    SessionExpired,
+    Write,
+    Znode,
+)
+
+PROPAGATED_EVERY_MS = 2_500  # isr_change_notification; Kafka waits until the changes pause, 60 s at most
+
+
+@dataclass(frozen=True, slots=True)
+class IsrWritten:
+    """Effect: the node has the state, in that version."""
+
+    write: WriteIsr
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrRefused:
+    """Effect: another has written the node. ``current``: what it holds now, where that could be read."""
+
+    write: WriteIsr
+    current: PartitionState | None = None
+
+
+class IsrWriter(ScriptMachine):
+    """One for each broker. Inputs beside those of a ScriptMachine: `write`, `connected`, `suspended`, `expired`."""
+
+    def __init__(self, now_ms: int) -> None:
+        super().__init__(self._life(), now_ms)
+        self._writes: deque[WriteIsr] = deque()
+        self._changed: set[TopicPartition] = set()
+        self._propagated_ms = now_ms
+        self._connected = True
+
+    def write(self, effect: WriteIsr) -> None:
+        self._writes.append(effect)
+        self.nudge()
+
+    def suspended(self) -> None:
+        self._connected = False
+
+    def connected(self) -> None:
+        self._connected = True
+        self.nudge()
+
+    def _life(self) -> Steps[None]:
+        while True:
+            due_ms = self._propagated_ms + PROPAGATED_EVERY_MS
+            try:
+                if self._writes:
+                    yield from self._write(self._writes.popleft())
+                elif self._changed and self.now_ms >= due_ms:
+                    yield from self._propagate()
+                else:
+                    yield Wait(due_ms if self._changed else None)
+            except SessionExpired:
+                self._changed.clear()
+
+    def _write(self, effect: WriteIsr) -> Steps[None]:
+        """A refusal may be the echo of a write whose answer was lost: then the node holds it."""
+        state = effect.state
+        try:
+            held = yield from self._written(effect.partition, state)
+        except SessionExpired:
+            yield IsrRefused(effect)
+            return
+        if held is None or nodes.state(held) != nodes.state(state):
+            yield IsrRefused(effect, held)
+            return
+        self._changed.add(effect.partition)
+        yield IsrWritten(effect, held.version)
+
+    def _written(self, partition: TopicPartition, state: PartitionState) -> Steps[PartitionState | None]:
+        """-> what the node holds now."""
+        path = paths.partition_state(*partition)
+        try:
+            yield from self._ask(Write(path, nodes.state(state), state.version))
+        except (BadVersion, NoNode):
+            node: Znode | None = yield from self._ask(Read(path))
+            return None if node is None else nodes.state_of(node, state.replicas)
+        return replace(state, version=state.version + 1)
+
+    def _propagate(self) -> Steps[None]:
+        data = nodes.isr_change(self._changed)
+        yield from self._ask(Create(f"{nodes.ISR_CHANGES}/isr_change_", data, ephemeral=False, sequential=True))
+        self._changed, self._propagated_ms = set(), self.now_ms
+
+    def _ask(self, operation: Operation) -> Steps[Znode | None]:
+        while True:
+            try:
+                return (yield operation)  # type: ignore[no-any-return]
+            except ConnectionLost:
+                while not self._connected:
+                    yield Wait(None)

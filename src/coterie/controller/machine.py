@@ -1,0 +1,201 @@
+"""A broker's part in the cluster: it registers, stands for controller, and, once elected, decides (Kafka's KafkaController).
+
+A `ScriptMachine` of ZooKeeper's operations. Inputs beside its own: `changed` (a watch fired), `connected`, `suspended`,
+`expired`, `shut_down` (a broker requests a controlled shutdown). Its steps in office are in `office`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from coterie.controller import nodes
+from coterie.controller.config import ControllerConfig
+from coterie.controller.office import Moved, Office
+from coterie.controller.requests import InOffice, Registered
+from coterie.replication.states import NO_LEADER
+from coterie.script import ScriptMachine, Steps, Wait
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import (
+    BadVersion,
+    ConnectionLost,
+    Create,
+    List,
+    Multi,
+    MultiRefused,
+    NodeExists,
+    Operation,
+    Read,
+    SessionExpired,
+    Write,
+    Znode,
+)
+
+FIRST_EPOCH = 0  # of /controller_epoch before the first controller
+RETRY_MS = 1_000
+
+
+class ControllerMachine(ScriptMachine):
+    """One for each broker of the cluster. ``office`` is None while another broker is the controller."""
+
+    def __init__(self, config: ControllerConfig, now_ms: int) -> None:
+        super().__init__(self._life(), now_ms)
+        self._leaves_isrs = config.lost_power
+        self.config = config
+        self.office: Office | None = None
+        self.events: deque[str | int] = deque()  # paths that changed; ids of brokers that shut down
+        self._connected, self._expired, self._closing = True, False, False
+
+    # -- what happens to it ---------------------------------------------------------------------------------------------
+
+    def changed(self, path: str) -> None:
+        self.events.append(path)
+        self.nudge()
+
+    def shut_down(self, broker: int) -> None:
+        """ControlledShutdown from that broker; answered by the effect `ShutdownAllowed`, by a controller only."""
+        self.events.append(broker)
+        self.nudge()
+
+    def suspended(self) -> None:
+        self._connected = False
+
+    def connected(self) -> None:
+        """The connection is back, of the old session or, after `expired`, of a new one."""
+        self._connected = True
+        self.nudge()
+
+    def expired(self) -> None:
+        self._expired = True
+        self.nudge()
+
+    def close(self) -> None:
+        """The machine finishes; the driver ends the session."""
+        self._closing = True
+        self.nudge()
+
+    # -- its life -------------------------------------------------------------------------------------------------------
+
+    def _life(self) -> Steps[None]:
+        while not self._closing:
+            self._expired = False
+            self.events.clear()
+            try:
+                if self._leaves_isrs:
+                    yield from self._leave_isrs()
+                yield from self._register()
+                while not self._closing:
+                    yield from self._stand()
+            except SessionExpired:
+                yield from self._resign()
+                while not self._connected:
+                    yield Wait(None)
+
+    def _leave_isrs(self) -> Steps[None]:
+        """A power cut may have taken the end of the logs: the broker leaves each ISR that has other members, before it can
+        lead. Apache Kafka 2.6 does not, and loses acknowledged records when such a replica is the first one back; KIP-966 has
+        Kafka's own way, which needs KRaft."""
+        for name in (yield from self.ask(List(paths.TOPICS))):
+            node: Znode | None = yield from self.ask(Read(paths.topic(name)))
+            for number, replicas in {} if node is None else nodes.replicas_of(node.data).items():
+                if self.config.broker_id in replicas:
+                    yield from self._leave_isr(paths.partition_state(name, number), replicas)
+        self._leaves_isrs = False
+
+    def _leave_isr(self, path: str, replicas: tuple[int, ...]) -> Steps[None]:
+        while (node := (yield from self.ask(Read(path)))) is not None:
+            state = nodes.state_of(node, replicas)
+            others = tuple(replica for replica in state.isr if replica != self.config.broker_id)
+            if not others or others == state.isr:
+                return
+            leader = NO_LEADER if state.leader == self.config.broker_id else state.leader
+            try:
+                yield from self.ask(Write(path, nodes.state(replace(state, leader=leader, isr=others)), node.version))
+            except BadVersion:
+                continue  # its leader or the controller was first
+            return
+
+    def _register(self) -> Steps[None]:
+        """A former process's node goes with its session; until then the broker waits."""
+        path = paths.broker(self.config.broker_id)
+        while not self._closing:
+            with suppress(NodeExists):
+                yield from self.ask(Create(path, self.config.registration))
+            node: Znode | None = yield from self.ask(Read(path))
+            if node is not None and node.mine:
+                yield Registered(node.created)
+                return
+            yield Wait(self.now_ms + RETRY_MS)
+
+    def _stand(self) -> Steps[None]:
+        """One candidacy: elected, or waiting for the controller's node to change."""
+        node: Znode | None = yield from self.ask(Read(nodes.CONTROLLER, watch=True))
+        epoch: tuple[int, int] | None = None
+        if node is None or node.mine:
+            epoch = yield from self._elect(is_mine=node is not None)
+        if epoch is None:
+            yield from self._wait_for_change()
+            return
+        self.office = Office(self, *epoch)
+        yield InOffice(epoch[0])
+        with suppress(Moved):
+            yield from self.office.run()
+        yield from self._resign()
+
+    def _resign(self) -> Steps[None]:
+        if self.office is not None:
+            self.office = None
+            yield InOffice(0)
+
+    def _wait_for_change(self) -> Steps[None]:
+        while nodes.CONTROLLER not in self.events:
+            self.events.clear()
+            yield from self.wait(None)
+        self.events.clear()
+
+    def _elect(self, *, is_mine: bool) -> Steps[tuple[int, int] | None]:
+        """The controller's node and the next epoch, in one transaction. -> the epoch and the version of its node; None where
+        another was first. Refused or not answered, it may still have been done: then the nodes say so."""
+        if not is_mine:
+            yield from self._make_epoch_node()
+        held: Znode = yield from self.ask(Read(nodes.CONTROLLER_EPOCH))
+        if is_mine:  # the transaction of a lost answer; nobody can have written since
+            return int(held.data), held.version
+        epoch = int(held.data) + 1
+        own = Create(nodes.CONTROLLER, nodes.controller(self.config.broker_id, self.now_ms))
+        try:
+            yield from self.ask(Multi((own, Write(nodes.CONTROLLER_EPOCH, str(epoch), held.version))))
+        except MultiRefused:
+            node: Znode | None = yield from self.ask(Read(nodes.CONTROLLER))
+            if node is None or not node.mine:
+                return None
+        return epoch, held.version + 1
+
+    def _make_epoch_node(self) -> Steps[None]:
+        if (yield from self.ask(Read(nodes.CONTROLLER_EPOCH))) is None:
+            with suppress(NodeExists):  # another candidate's
+                yield from self.ask(Create(nodes.CONTROLLER_EPOCH, str(FIRST_EPOCH), ephemeral=False))
+
+    # -- one operation --------------------------------------------------------------------------------------------------
+
+    def ask(self, operation: Operation) -> Steps[Any]:
+        """Repeated while the connection is lost: whether the first try was done shows in what the next one meets. Raises
+        SessionExpired, and what ZooKeeper refuses with."""
+        while True:
+            if self._expired:
+                raise SessionExpired
+            try:
+                return (yield operation)
+            except ConnectionLost:
+                while not (self._connected or self._expired or self._closing):
+                    yield Wait(None)
+                if self._closing:
+                    raise SessionExpired from None
+
+    def wait(self, until_ms: int | None) -> Steps[None]:
+        """Raises SessionExpired."""
+        yield Wait(until_ms)
+        if self._expired or self._closing:
+            raise SessionExpired

@@ -1,0 +1,374 @@
+"""A broker of the laboratory's cluster: the real replicas and the real controller over a simulated ZooKeeper and network."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, get_args
+
+from coterie.controller import nodes
+from coterie.controller.config import ControllerConfig
+from coterie.controller.isr_writer import IsrRefused, IsrWriter, IsrWritten
+from coterie.controller.machine import ControllerMachine
+from coterie.controller.requests import (
+    InOffice,
+    LeaderAndIsr,
+    Registered,
+    Request,
+    ShutdownAllowed,
+    StopReplica,
+    UpdateMetadata,
+)
+from coterie.laboratory.cluster.process import Answer, Network, Process, ScriptDriver
+from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
+from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
+from coterie.replication.follower import Follower
+from coterie.replication.leader import Leader
+from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replicas
+from coterie.replication.states import (
+    AppendDecided,
+    Effect,
+    EpochLookup,
+    HighWatermarkMoved,
+    PartitionState,
+    ReplicaError,
+    ReplicaFetch,
+    ReplicaRefusal,
+    ReplicationConfig,
+    TopicPartition,
+    WriteIsr,
+)
+from coterie.zookeeper.operations import Operation, SessionExpired, ZooKeeperError
+
+CHECKPOINTED_EVERY_MS = 5_000
+WRITTEN_BACK_MS = 30_000
+FETCHED_EVERY_MS = 150  # a follower at the leader's end; Kafka's waits in the leader
+
+
+class ClusterBroker(Process):
+    """``logs`` and ``checkpointed`` are its disk. ``appended`` is told of each leader's append, ``watch`` of effects."""
+
+    def __init__(
+        self, network: Network, number: int, server: ZooKeeperServer, config: ReplicationConfig, session_timeout_ms: int
+    ) -> None:
+        super().__init__(network, f"broker-{number}")
+        self.number, self.server, self.config, self.session_timeout_ms = number, server, config, session_timeout_ms
+        self.peers: dict[int, ClusterBroker] = {}
+        self.logs: dict[TopicPartition, MemoryReplicaLog] = {}
+        self.checkpointed: dict[TopicPartition, int] = {}
+        self.lost_power = False  # since its last start
+        self.appended: Callable[[TopicPartition, int, int], None] = lambda *_: None
+
+    # -- a process's life -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.started()
+        self.replicas = Replicas(self.number, self.config, self._open_log)
+        self.metadata: dict[TopicPartition, PartitionState] = {}
+        self._metadata_epoch = 0
+        self._answers: dict[object, Answer] = {}
+        self._early: list[tuple[Request, Answer]] = []
+        self._shutdowns: dict[int, list[Answer]] = {}
+        self._channels: dict[int, deque[Request]] = {}
+        self._session = self._connect()
+        now_ms = self.world.now_ms
+        registration = nodes.broker(self.name, 9092, None, now_ms)
+        least, lost = self.config.min_insync_replicas, self.lost_power
+        config = ControllerConfig(self.number, registration, min_insync_replicas=least, lost_power=lost)
+        self.lost_power = False
+        operations = get_args(Operation)
+        self.controller = ControllerMachine(config, now_ms)
+        self.isr_writer = IsrWriter(now_ms)
+        self._drivers = [
+            ScriptDriver(self, self.controller, operations, self._apply, self._controller_effect),
+            ScriptDriver(self, self.isr_writer, operations, self._apply, self._isr_effect),
+        ]
+        self.acted()
+        self._tick()
+        self._checkpoint()
+        self._write_back()
+
+    def _open_log(self, partition: TopicPartition) -> tuple[MemoryReplicaLog, int]:
+        return self.logs.setdefault(partition, MemoryReplicaLog()), self.checkpointed.get(partition, 0)
+
+    def crash(self) -> None:
+        """SIGKILL: the session lives until its timeout."""
+        self.alive = False
+        self.server.unheard(self._session)
+
+    def power_cut(self) -> None:
+        """What was not on the disk is lost, the high watermarks among it: the checkpoint is older then."""
+        self.crash()
+        self.lost_power = True
+        for log in self.logs.values():
+            log.power_cut()
+
+    def pause(self) -> None:
+        self.paused = True
+        self.server.unheard(self._session)
+
+    def go_on(self) -> None:
+        self._reach_zookeeper()
+        self.resume()
+
+    def shut_down(self, stopped: Callable[[], None]) -> None:
+        """A controlled shutdown: the controller moves the leaders first, as often as it takes, 3 times at most."""
+        self._request_shutdown(3, stopped)
+
+    def _request_shutdown(self, attempts: int, stopped: Callable[[], None]) -> None:
+        controllers = [b for b in self.peers.values() if b.alive and b.controller.office is not None]
+
+        def done(remaining: Any) -> None:
+            if remaining and attempts > 1:
+                self.later(1_000, lambda: self._request_shutdown(attempts - 1, stopped))
+            else:
+                self._stop_orderly(stopped)
+
+        if controllers and attempts:
+            again = partial(self._request_shutdown, attempts - 1, stopped)
+            target = controllers[0]
+            self.call(target, lambda answer: target._asked_to_shut_down(self.number, answer), done, again)
+        else:
+            self._stop_orderly(stopped)
+
+    def _stop_orderly(self, stopped: Callable[[], None]) -> None:
+        self.checkpointed.update(self.replicas.high_watermarks())
+        for log in self.logs.values():
+            log.sync()
+        self.alive = False
+        self.server.close(self._session)
+        stopped()
+
+    # -- ZooKeeper ------------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> Session:
+        life = self.life
+
+        def event(path: str) -> None:
+            if self.life == life:
+                self.guarded(lambda: self.controller.changed(path))()
+
+        return self.server.connect(self.session_timeout_ms, event)
+
+    def lose_zookeeper(self) -> None:
+        """No way to ZooKeeper; the network has the cut."""
+        self.server.unheard(self._session)
+        self.controller.suspended()
+        self.isr_writer.suspended()
+
+    def _reach_zookeeper(self) -> None:
+        try:
+            self.server.reconnected(self._session)
+        except SessionExpired:
+            self._session = self._connect()
+            self.controller.expired()
+        self.controller.connected()
+        self.isr_writer.connected()
+
+    def reach_zookeeper_again(self) -> None:
+        if self.alive and not self.paused:
+            self._reach_zookeeper()
+            self.acted()
+
+    def _apply(self, operation: Operation) -> tuple[object, int]:
+        answer: object
+        try:
+            answer = self.server.apply(self._session, operation)
+        except ZooKeeperError as error:
+            answer = error
+        return answer, self.server.ready_ms()
+
+    # -- as the controller ----------------------------------------------------------------------------------------------
+
+    def _controller_effect(self, effect: Any) -> None:
+        match effect:
+            case Registered(broker_epoch):
+                self.replicas.broker_epoch = broker_epoch
+                early, self._early = self._early, []
+                for request, answer in early:
+                    self._from_controller(request, answer)
+            case InOffice():
+                self._channels = {}
+            case ShutdownAllowed(broker, remaining):
+                for answer in self._shutdowns.pop(broker, []):
+                    answer(remaining)
+            case _:
+                channel = self._channels.setdefault(effect.broker, deque())
+                channel.append(effect)
+                if len(channel) == 1:
+                    self._send_first(effect.broker, channel)
+
+    def _send_first(self, broker: int, channel: deque[Request]) -> None:
+        """Requests to a broker go one after another, each until it is answered or the broker is gone."""
+        office = self.controller.office
+        while channel and (office is None or office.live.get(broker) != channel[0].broker_epoch):
+            channel.popleft()
+        if not channel or self._channels.get(broker) is not channel:
+            return
+        request, target = channel[0], self.peers[broker]
+
+        def answered(_: object) -> None:
+            if channel and channel[0] is request:
+                channel.popleft()
+            self._send_first(broker, channel)
+
+        def failed() -> None:
+            self.later(100, lambda: self._send_first(broker, channel))
+
+        self.call(target, lambda answer: target._from_controller(request, answer), answered, failed)
+
+    def _asked_to_shut_down(self, broker: int, answer: Answer) -> None:
+        if self.controller.office is not None:
+            self._shutdowns.setdefault(broker, []).append(answer)
+            self.controller.shut_down(broker)
+
+    # -- requests of the controller --------------------------------------------------------------------------------------
+
+    def _from_controller(self, request: Request, answer: Answer) -> None:
+        if self.replicas.broker_epoch is None:  # Kafka's connections are served from the registration on
+            self._early.append((request, answer))
+            return
+        with suppress(ReplicaRefusal):  # Kafka's controller records the error and continues
+            self._carry_out(request)
+        answer(None)
+
+    def _carry_out(self, request: Request) -> None:
+        now_ms, replicas = self.world.now_ms, self.replicas
+        match request:
+            case LeaderAndIsr(_, broker_epoch, _, controller_epoch, states):
+                self._act(replicas.leader_and_isr(controller_epoch, broker_epoch, states, now_ms)[1])
+            case StopReplica(_, broker_epoch, _, controller_epoch, epochs):
+                self._act(replicas.stop_replicas(controller_epoch, broker_epoch, epochs))
+            case UpdateMetadata(_, broker_epoch, _, controller_epoch, _, states):
+                replicas.check_controller(controller_epoch, broker_epoch)
+                self.metadata.update(states)
+
+    # -- as a leader ----------------------------------------------------------------------------------------------------
+
+    def _act(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case WriteIsr():
+                    self.isr_writer.write(effect)
+                case AppendDecided(token, error):
+                    self._answers.pop(token)(error)
+                case HighWatermarkMoved():
+                    pass  # consumers ask again by themselves
+
+    def _isr_effect(self, effect: Any) -> None:
+        match effect:
+            case IsrWritten(write, version):
+                leader = self._leader_of(write)
+                if leader is not None:
+                    self._act(leader.isr_written(write.state, version, self.world.now_ms))
+            case IsrRefused(write, current):
+                leader = self._leader_of(write)
+                if leader is not None:
+                    self._act(leader.isr_refused(write.state, current, self.world.now_ms))
+
+    def _leader_of(self, write: WriteIsr) -> Leader | None:
+        role = self.replicas.partitions[write.partition].role
+        return role if isinstance(role, Leader) else None
+
+    def produce(self, partition: TopicPartition, value: str, answer: Answer) -> None:
+        """acks=all; the answer is None, or an error."""
+        token = object()
+        self._answers[token] = answer
+        try:
+            leader = self.replicas.leader(partition)
+            effects = leader.append(value, token, self.world.now_ms, acks_all=True)
+        except ReplicaRefusal as refusal:
+            self._answers.pop(token)(refusal.error)
+            return
+        self.appended(partition, leader.state.leader_epoch, self.number)
+        self._act(effects)
+
+    def consume(self, partition: TopicPartition, offset: int, answer: Answer) -> None:
+        """The answer is a ReplicaFetched, or an error."""
+        try:
+            answer(self.replicas.leader(partition).read(offset))
+        except ReplicaRefusal as refusal:
+            answer(refusal.error)
+
+    def _answer_follower(self, partition: TopicPartition, request: EpochLookup | ReplicaFetch, answer: Answer) -> None:
+        try:
+            leader = self.replicas.leader(partition)
+            if isinstance(request, EpochLookup):
+                answer(leader.end_of_epoch(request))
+                return
+            result, effects = leader.fetch(request, self.world.now_ms)
+        except ReplicaRefusal as refusal:
+            answer(refusal.error)
+            return
+        answer(result)
+        self._act(effects)
+
+    # -- as a follower --------------------------------------------------------------------------------------------------
+
+    def acted(self) -> None:
+        if not self.alive or self.paused:
+            return
+        for driver in self._drivers:
+            driver.pump()
+        for replica in self.replicas.followers():
+            self._fetch(replica)
+
+    def _fetch(self, replica: Replica) -> None:
+        role, now_ms = replica.role, self.world.now_ms
+        assert isinstance(role, Follower)
+        request = role.next_request(now_ms)
+        if request is None:
+            return
+        target = self.peers[role.leader]
+
+        def answered(result: Any) -> None:
+            self._fetched(replica, role, request, result)
+
+        def failed() -> None:
+            role.failed(request, self.world.now_ms)
+            self._fetch_later(role)
+
+        self.call(target, lambda answer: target._answer_follower(replica.partition, request, answer), answered, failed)
+
+    def _fetched(self, replica: Replica, role: Follower, request: EpochLookup | ReplicaFetch, result: Any) -> None:
+        if replica.role is not role:
+            return
+        if isinstance(result, ReplicaError):
+            if result is ReplicaError.OFFSET_OUT_OF_RANGE and isinstance(request, ReplicaFetch):
+                # The ends of the leader's log, which Kafka's follower asks for, come from its answer to the next epoch request.
+                role.failed(request, self.world.now_ms)
+                role.truncates = True
+            else:
+                role.refused(request, result, self.world.now_ms)
+            self._fetch_later(role)
+        elif isinstance(request, EpochLookup):
+            role.epoch_ended(request, result)
+        else:
+            role.fetched(request, result)
+            if not result.batches:
+                role.rest_until(self.world.now_ms + FETCHED_EVERY_MS)
+                self._fetch_later(role)
+
+    def _fetch_later(self, role: Follower) -> None:
+        due_ms = role.next_deadline_ms()
+        if due_ms is not None:
+            self.later(max(due_ms - self.world.now_ms, 1), lambda: None)
+
+    # -- upkeep ---------------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._act(self.replicas.tick(self.world.now_ms))
+        self.later(self.config.replica_lag_time_max_ms // 2, self._tick)
+
+    def _write_back(self) -> None:
+        """The operating system writes pages to the disk when they are some time old."""
+        for log in self.logs.values():
+            log.sync()
+        self.later(self.world.between(2_000, WRITTEN_BACK_MS), self._write_back)
+
+    def _checkpoint(self) -> None:
+        self.checkpointed.update(self.replicas.high_watermarks())
+        self.later(CHECKPOINTED_EVERY_MS, self._checkpoint)

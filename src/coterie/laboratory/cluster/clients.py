@@ -1,0 +1,123 @@
+"""A producer that repeats until it is acknowledged, and a consumer that reads what is committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.laboratory.cluster.process import Network, Process
+from coterie.laboratory.cluster.replica_log import Batch
+from coterie.replication.states import NO_LEADER, ReplicaFetched, TopicPartition
+
+RETRY_MS = 100
+POLL_MS = 400
+
+
+class _Client(Process):
+    """Knows one partition's leader from any broker's metadata."""
+
+    def __init__(
+        self, network: Network, name: str, brokers: dict[int, ClusterBroker], partition: TopicPartition
+    ) -> None:
+        super().__init__(network, name)
+        self.brokers, self.partition = brokers, partition
+        self.stopped = False
+        self._leader: ClusterBroker | None = None
+
+    def start(self) -> None:
+        self.started()
+        self.again()
+
+    def again(self) -> None:
+        raise NotImplementedError
+
+    def find_leader(self) -> None:
+        """Asks a broker, then goes on."""
+        self._leader = None
+        target = self.brokers[self.world.random.choice(sorted(self.brokers))]
+        self.call(
+            target,
+            lambda answer: answer(target.metadata.get(self.partition)),
+            self._metadata_came,
+            lambda: self.later(RETRY_MS, self.again),
+        )
+
+    def _metadata_came(self, state: Any) -> None:
+        if state is not None and state.leader != NO_LEADER:
+            self._leader = self.brokers[state.leader]
+        self.later(1 if self._leader is not None else RETRY_MS, self.again)
+
+
+class ClusterProducer(_Client):
+    """``acknowledged``: the values, in order. One request at a time; a value is repeated until it is acknowledged, so that
+    it may be there twice."""
+
+    def __init__(
+        self, network: Network, name: str, brokers: dict[int, ClusterBroker], partition: TopicPartition
+    ) -> None:
+        super().__init__(network, name, brokers, partition)
+        self.acknowledged: list[str] = []
+        self._number = 0
+
+    def again(self) -> None:
+        leader = self._leader
+        if self.stopped:
+            return
+        if leader is None:
+            self.find_leader()
+            return
+        value = f"{self.name}-{self._number}"
+
+        def answered(error: Any) -> None:
+            if error is None:
+                self.acknowledged.append(value)
+                self._number += 1
+                self.later(self.world.between(1, 300), self.again)
+            else:
+                self._retry()
+
+        self.call(leader, lambda answer: leader.produce(self.partition, value, answer), answered, self._retry)
+
+    def _retry(self) -> None:
+        self._leader = None
+        self.later(RETRY_MS, self.again)
+
+
+class ClusterConsumer(_Client):
+    """``read``: offset -> the value that was delivered there. What is delivered once must stay. ``changed``: what did not."""
+
+    def __init__(
+        self, network: Network, name: str, brokers: dict[int, ClusterBroker], partition: TopicPartition
+    ) -> None:
+        super().__init__(network, name, brokers, partition)
+        self.read: dict[int, str] = {}
+        self.changed: list[str] = []
+        self._position = 0
+
+    def again(self) -> None:
+        leader = self._leader
+        if self.stopped:
+            return
+        if leader is None:
+            self.find_leader()
+            return
+        offset = self._position
+        self.call(leader, lambda answer: leader.consume(self.partition, offset, answer), self._fetched, self._retry)
+
+    def _fetched(self, result: Any) -> None:
+        if not isinstance(result, ReplicaFetched):
+            self._retry()
+            return
+        batches: list[Batch] = list(result.batches)
+        for batch in batches:
+            before = self.read.setdefault(batch.offset, batch.value)
+            if before != batch.value:
+                self.changed.append(f"offset {batch.offset} was {before} and is {batch.value}")
+            self._position = batch.offset + 1
+        if not batches and self.world.chance(0.05):
+            self._position = 0  # reads everything again, perhaps from another leader
+        self.later(1 if batches else POLL_MS, self.again)
+
+    def _retry(self) -> None:
+        self._leader = None
+        self.later(RETRY_MS, self.again)

@@ -1,0 +1,69 @@
+"""A replica's log in memory, with what a power cut takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coterie.replication.epochs import LeaderEpochCache
+
+FETCHED_AT_MOST = 3  # batches: to catch up takes time
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One record, with the epoch of the leader that appended it."""
+
+    offset: int
+    leader_epoch: int
+    value: str
+
+
+class MemoryReplicaLog:
+    """The disk of one replica: it outlives the processes that open it. ``synced``: batches that a power cut leaves."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.epochs = LeaderEpochCache()
+        self.synced = 0
+
+    @property
+    def start_offset(self) -> int:
+        return 0
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.batches)
+
+    def append_as_leader(self, batch: str, leader_epoch: int) -> int:
+        offset = len(self.batches)
+        self.epochs.assign(leader_epoch, offset)
+        self.batches.append(Batch(offset, leader_epoch, batch))
+        return offset
+
+    def append_as_follower(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            assert batch.offset == len(self.batches), "a gap in a follower's log"
+            self.epochs.assign(batch.leader_epoch, batch.offset)
+            self.batches.append(batch)
+
+    def read(self, offset: int, end_offset: int) -> Sequence[Batch]:
+        return self.batches[offset : min(end_offset, offset + FETCHED_AT_MOST)]
+
+    def truncate_to(self, end_offset: int) -> None:
+        del self.batches[end_offset:]
+        self.epochs.truncate_from_end(end_offset)
+        self.synced = min(self.synced, end_offset)
+
+    def start_anew_at(self, offset: int) -> None:
+        raise AssertionError("no record is ever removed from the start of a log here")
+
+    def sync(self) -> None:
+        self.synced = len(self.batches)
+
+    def power_cut(self) -> None:
+        """The batches that were not synced are lost; the epochs are rebuilt from what is left."""
+        del self.batches[self.synced :]
+        self.epochs = LeaderEpochCache()
+        for batch in self.batches:
+            self.epochs.assign(batch.leader_epoch, batch.offset)

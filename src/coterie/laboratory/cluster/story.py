@@ -1,0 +1,261 @@
+"""One seed of a cluster under faults, and what must hold: `lab fuzz --of cluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coterie.controller import nodes
+from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
+from coterie.laboratory.cluster.process import ZOOKEEPER, Network
+from coterie.laboratory.fuzz import naming_seed
+from coterie.laboratory.world import World
+from coterie.laboratory.zookeeper_server import ZooKeeperServer
+from coterie.replication.leader import Leader
+from coterie.replication.states import ReplicationConfig, TopicPartition
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import Create, Read, Znode
+
+SESSION_TIMEOUT_MS = 6_000
+LAG_MS = 4_000
+PARTITIONS = 3
+AT_REST_MS = 25_000  # after the last fault: sessions expire, the ISRs are whole
+ALL_READ_MS = 10_000  # after the last record
+
+
+@dataclass(slots=True)
+class ClusterReport:
+    """What one seed did. ``elections``: leader epochs in which something was appended; ``controllers``: the last one's
+    epoch."""
+
+    seed: int
+    events: int = 0
+    acknowledged: int = 0
+    delivered: int = 0
+    elections: int = 0
+    controllers: int = 0
+    broker_crashes: int = 0
+    power_cuts: int = 0
+
+
+class ClusterStory:
+    """Three to five brokers; each partition has three replicas, and two of them must have what is acknowledged."""
+
+    def __init__(self, seed: int) -> None:
+        world = self.world = World(seed)
+        self.network, self.server = Network(world), ZooKeeperServer(world)
+        config = ReplicationConfig(min_insync_replicas=2, replica_lag_time_max_ms=LAG_MS, replica_fetch_backoff_ms=300)
+        numbers = range(1, world.between(3, 5) + 1)
+        self.brokers = {n: ClusterBroker(self.network, n, self.server, config, SESSION_TIMEOUT_MS) for n in numbers}
+        self.partitions: dict[TopicPartition, tuple[int, ...]] = {
+            ("orders", p): tuple(world.random.sample(list(numbers), 3)) for p in range(PARTITIONS)
+        }
+        self.report, self.failures = ClusterReport(seed), list[str]()
+        self._onlooker = self.server.connect(SESSION_TIMEOUT_MS, lambda _: None)
+        self._uncertain: set[int] = (
+            set()
+        )  # brokers whose machine has lost power, until they are in all their ISRs again
+        self._leaders: dict[tuple[TopicPartition, int], set[int]] = {}
+        for broker in self.brokers.values():
+            broker.peers, broker.appended = self.brokers, self._appended
+        self.producers = [
+            ClusterProducer(self.network, f"p{i}", self.brokers, p) for i, p in enumerate(self.partitions)
+        ]
+        self.consumers = [
+            ClusterConsumer(self.network, f"c{i}", self.brokers, p) for i, p in enumerate(self.partitions)
+        ]
+
+    def _appended(self, partition: TopicPartition, leader_epoch: int, broker: int) -> None:
+        self._leaders.setdefault((partition, leader_epoch), set()).add(broker)
+
+    # -- the story ------------------------------------------------------------------------------------------------------
+
+    def run(self, length_ms: int) -> ClusterReport:
+        world = self.world
+        self._create_topic()
+        for broker in self.brokers.values():
+            broker.start()
+        for client in (*self.producers, *self.consumers):
+            client.start()
+        world.run_until(world.now_ms + 5_000)
+        world.faults.break_probability = world.random.choice((0.0, 0.01, 0.05))
+        end_ms = world.now_ms + length_ms
+        world.strike_until(end_ms, 15_000, self._strike)
+        world.run_until(end_ms + 20_000)  # the longest fault is over
+        self._mend()
+        world.run_until(world.now_ms + AT_REST_MS)
+        for producer in self.producers:
+            producer.stopped = True
+        world.run_until(world.now_ms + ALL_READ_MS)
+        self._check()
+        return self._summed_up()
+
+    def _create_topic(self) -> None:
+        replicas = {number: ids for (_, number), ids in self.partitions.items()}
+        for path, data in (
+            (paths.topic("orders"), nodes.topic(replicas)),
+            (paths.BROKERS, ""),
+            (nodes.ISR_CHANGES, ""),
+        ):
+            self.server.apply(self._onlooker, Create(path, data, ephemeral=False))
+
+    # -- faults ---------------------------------------------------------------------------------------------------------
+
+    def _strike(self) -> None:
+        faults = (
+            self._crash,
+            self._crash,
+            self._power_cut,
+            self._pause,
+            self._cut,
+            self._cut_off_zookeeper,
+            self._shut_down,
+        )
+        self.world.random.choice(faults)()
+
+    def _victim(self) -> ClusterBroker | None:
+        living = [b for b in self.brokers.values() if b.alive and not b.paused]
+        return self.world.random.choice(living) if living else None
+
+    def _length_ms(self) -> int:
+        return self.world.random.choice((500, 3_000, 9_000, 18_000))
+
+    def _crash(self) -> None:
+        if (victim := self._victim()) is not None:
+            self.report.broker_crashes += 1
+            victim.crash()
+            self.world.after(self._length_ms(), victim.start)
+
+    def _power_cut(self) -> None:
+        """Not where all that is in sync would have lost power: then nothing can hold."""
+        victim = self._victim()
+        if victim is not None and all(self._others_are_whole(victim, p) for p in self.partitions):
+            self.report.power_cuts += 1
+            self._uncertain.add(victim.number)
+            self.report.broker_crashes += 1
+            victim.power_cut()
+            self.world.after(self._length_ms(), victim.start)
+
+    def _others_are_whole(self, victim: ClusterBroker, partition: TopicPartition) -> bool:
+        """Whether another member of the ISR has all that the ISR must have. A replica whose machine lost power does again
+        once it has come back and joined."""
+        isr = self._isr(partition)
+        if victim.number not in isr:
+            return True
+        return any(r != victim.number and not self._may_lack(r, partition) for r in isr)
+
+    def _may_lack(self, number: int, partition: TopicPartition) -> bool:
+        broker = self.brokers[number]
+        if (
+            number in self._uncertain
+            and broker.alive
+            and all(number in self._isr(p) for p in self._replicated_by(number))
+        ):
+            self._uncertain.discard(number)
+        return number in self._uncertain
+
+    def _replicated_by(self, number: int) -> list[TopicPartition]:
+        return [partition for partition, replicas in self.partitions.items() if number in replicas]
+
+    def _isr(self, partition: TopicPartition) -> tuple[int, ...]:
+        node = self.server.apply(self._onlooker, Read(paths.partition_state(*partition)))
+        return nodes.state_of(node, ()).isr if isinstance(node, Znode) else ()
+
+    def _pause(self) -> None:
+        if (victim := self._victim()) is not None:
+            life = victim.life
+            victim.pause()
+            self.world.after(self._length_ms(), lambda: self._unless_restarted(victim, life, victim.go_on))
+
+    def _unless_restarted(self, broker: ClusterBroker, life: int, action: Callable[[], None]) -> None:
+        if broker.alive and broker.life == life:
+            action()
+
+    def _cut(self) -> None:
+        """Two brokers, or a broker and all others, or a client and a broker."""
+        names = [b.name for b in self.brokers.values()] + [c.name for c in (*self.producers, *self.consumers)]
+        one = self.world.random.choice(list(self.brokers.values())).name
+        others = [n for n in names if n != one] if self.world.chance(0.4) else [self.world.random.choice(names)]
+        pairs = {frozenset((one, other)) for other in others if other != one}
+        self.network.cut |= pairs
+        self.world.after(self._length_ms(), lambda: self.network.cut.difference_update(pairs))
+
+    def _cut_off_zookeeper(self) -> None:
+        if (victim := self._victim()) is not None and not self.network.is_cut(victim.name, ZOOKEEPER):
+            pair = frozenset((victim.name, ZOOKEEPER))
+            self.network.cut.add(pair)
+            victim.lose_zookeeper()
+
+            def heal() -> None:
+                self.network.cut.discard(pair)
+                victim.reach_zookeeper_again()
+
+            self.world.after(self._length_ms(), heal)
+
+    def _shut_down(self) -> None:
+        if (victim := self._victim()) is not None:
+            length_ms = self._length_ms()
+            victim.shut_down(lambda: self.world.after(length_ms, lambda: None if victim.alive else victim.start()))
+
+    def _mend(self) -> None:
+        self.world.faults.break_probability = 0.0
+        self.network.cut.clear()
+        for broker in self.brokers.values():
+            if not broker.alive:
+                broker.start()
+            elif broker.paused:
+                broker.go_on()
+            else:
+                broker.reach_zookeeper_again()
+
+    # -- what must hold -------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        failures = self.failures
+        for (partition, epoch), leaders in self._leaders.items():
+            if len(leaders) > 1:
+                failures.append(f"{partition} had leaders {sorted(leaders)} in epoch {epoch}")
+        for producer, consumer in zip(self.producers, self.consumers, strict=True):
+            self._check_partition(producer, consumer)
+        for consumer in self.consumers:
+            failures += [f"{consumer.partition}: {change}" for change in consumer.changed]
+        assert not failures, "; ".join(failures)
+
+    def _check_partition(self, producer: ClusterProducer, consumer: ClusterConsumer) -> None:
+        partition, failures = producer.partition, self.failures
+        replicas = self.partitions[partition]
+        held = [self.brokers[n].replicas.partitions.get(partition) for n in replicas]
+        leaders = [r.role for r in held if r is not None and isinstance(r.role, Leader)]
+        if len(leaders) != 1:
+            failures.append(f"{partition} has {len(leaders)} leaders at rest")
+            return
+        leader = leaders[0]
+        if set(leader.state.isr) != set(replicas) or leader.high_watermark != leader.log.end_offset:
+            failures.append(
+                f"{partition} is not whole at rest: ISR {leader.state.isr}, high watermark {leader.high_watermark}"
+            )
+        logs = [self.brokers[n].logs[partition].batches for n in replicas]
+        if any(log != logs[0] for log in logs):
+            failures.append(f"{partition}: the replicas' logs differ")
+        kept = [batch.value for batch in self.brokers[leader.broker_id].logs[partition].batches]
+        lost = set(producer.acknowledged) - set(kept)
+        if lost:
+            failures.append(f"{partition} lost {len(lost)} acknowledged records, {min(lost)} among them")
+        if [consumer.read.get(offset) for offset in range(len(kept))] != kept:
+            failures.append(f"{partition}: the consumer has not read what the log holds")
+
+    def _summed_up(self) -> ClusterReport:
+        report = self.report
+        report.events = self.world.events
+        report.acknowledged = sum(len(p.acknowledged) for p in self.producers)
+        report.delivered = sum(len(c.read) for c in self.consumers)
+        report.elections = len(self._leaders)
+        report.controllers = max(b.replicas.controller_epoch for b in self.brokers.values())
+        return report
+
+
+def run_cluster_seed(seed: int, minutes: float = 5.0) -> ClusterReport:
+    """The same seed gives the same story. Raises FuzzFailure."""
+    with naming_seed(seed):
+        return ClusterStory(seed).run(int(minutes * 60_000))

@@ -1,0 +1,241 @@
+"""The leader of a partition: appends, followers, the ISR and the high watermark (Kafka's Partition, KIP-16, KIP-101)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from coterie.replication.epochs import EndOfEpoch
+from coterie.replication.states import (
+    AppendDecided,
+    Effect,
+    EpochLookup,
+    HighWatermarkMoved,
+    PartitionState,
+    ReplicaError,
+    ReplicaFetch,
+    ReplicaFetched,
+    ReplicaLog,
+    ReplicaRefusal,
+    ReplicationConfig,
+    TopicPartition,
+    WriteIsr,
+)
+
+UNKNOWN_OFFSET = -1
+
+
+@dataclass(slots=True)
+class RemoteReplica:
+    """A follower as its leader knows it. ``caught_up_ms``: the last time at which it had all that the leader had then."""
+
+    end_offset: int = UNKNOWN_OFFSET
+    caught_up_ms: int = 0
+    fetched_ms: int = 0
+    leader_end_offset: int = 0  # at its last fetch
+
+    def fetched(self, fetch_offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """A follower that fetches at the leader's end is caught up now; one that has reached the end of its last fetch was
+        caught up then."""
+        if fetch_offset >= leader_end_offset:
+            self.caught_up_ms = now_ms
+        elif fetch_offset >= self.leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.end_offset = fetch_offset
+        self.fetched_ms, self.leader_end_offset = now_ms, leader_end_offset
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An append with acks=all; it is acknowledged when the high watermark is at ``end_offset``."""
+
+    end_offset: int
+    token: object
+
+
+class Leader:
+    """``state`` is the ISR as ZooKeeper last confirmed it. While a change of the ISR is under way, the high watermark waits for
+    the members of both (`_maximal_isr`), so that it is right whichever of the two holds."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        partition: TopicPartition,
+        log: ReplicaLog,
+        config: ReplicationConfig,
+        state: PartitionState,
+        high_watermark: int,
+        now_ms: int,
+    ) -> None:
+        self.broker_id, self.partition, self.log, self.config = broker_id, partition, log, config
+        self.state, self.high_watermark = state, high_watermark
+        self.start_offset = log.end_offset  # of this epoch
+        log.epochs.assign(state.leader_epoch, log.end_offset)
+        caught_up_ms = dict.fromkeys(state.isr, now_ms)
+        self.remotes = {
+            replica: RemoteReplica(caught_up_ms=caught_up_ms.get(replica, 0))
+            for replica in state.replicas
+            if replica != broker_id
+        }
+        self._waiting: deque[_Waiting] = deque()
+        self._pending: PartitionState | None = None  # an ISR that is being written
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """A lone member of the ISR has its high watermark at the log's end at once."""
+        return self._advance(now_ms)
+
+    def resumed(self, state: PartitionState, now_ms: int) -> list[Effect]:
+        """The controller confirms the leader in a new epoch: followers' positions stay."""
+        self.state, self._pending = state, None
+        self.start_offset = self.log.end_offset
+        self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+        self.remotes = {r: self.remotes.get(r, RemoteReplica()) for r in state.replicas if r != self.broker_id}
+        return self._advance(now_ms)
+
+    def end(self) -> list[Effect]:
+        """The leader resigns: nobody knows what comes of the appends that wait, and they are refused."""
+        refused: list[Effect] = [AppendDecided(w.token, ReplicaError.NOT_LEADER_OR_FOLLOWER) for w in self._waiting]
+        self._waiting.clear()
+        return refused
+
+    # -- producers and consumers ----------------------------------------------------------------------------------------
+
+    def append(self, batch: Any, token: object, now_ms: int, *, acks_all: bool) -> list[Effect]:
+        """The effects hold `AppendDecided` for the token, now or later. Raises ReplicaRefusal NOT_ENOUGH_REPLICAS; nothing is
+        appended then."""
+        if acks_all and len(self._in_sync(now_ms)) < self.config.min_insync_replicas:
+            raise ReplicaRefusal(ReplicaError.NOT_ENOUGH_REPLICAS)
+        self.log.append_as_leader(batch, self.state.leader_epoch)
+        effects: list[Effect] = []
+        if acks_all:
+            self._waiting.append(_Waiting(self.log.end_offset, token))
+        else:
+            effects.append(AppendDecided(token))
+        return effects + self._advance(now_ms)
+
+    def read(self, offset: int) -> ReplicaFetched:
+        """A consumer's fetch, below the high watermark. Raises ReplicaRefusal OFFSET_OUT_OF_RANGE."""
+        if not self.log.start_offset <= offset <= self.log.end_offset:
+            raise ReplicaRefusal(ReplicaError.OFFSET_OUT_OF_RANGE)
+        return self._result(self.log.read(offset, self.high_watermark))
+
+    # -- followers ------------------------------------------------------------------------------------------------------
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """KIP-320. Raises ReplicaRefusal FENCED_LEADER_EPOCH for a follower of an earlier leader, and UNKNOWN_LEADER_EPOCH for
+        one that knows of a later one."""
+        if current_leader_epoch < self.state.leader_epoch:
+            raise ReplicaRefusal(ReplicaError.FENCED_LEADER_EPOCH)
+        if current_leader_epoch > self.state.leader_epoch:
+            raise ReplicaRefusal(ReplicaError.UNKNOWN_LEADER_EPOCH)
+
+    def fetch(self, request: ReplicaFetch, now_ms: int) -> tuple[ReplicaFetched, list[Effect]]:
+        """A follower's fetch: its offset says what the follower has. Raises ReplicaRefusal."""
+        self.check_epoch(request.current_leader_epoch)
+        remote = self.remotes.get(request.replica_id)
+        if remote is None:
+            raise ReplicaRefusal(ReplicaError.NOT_LEADER_OR_FOLLOWER)
+        end_offset = self.log.end_offset
+        if not self.log.start_offset <= request.fetch_offset <= end_offset:
+            raise ReplicaRefusal(ReplicaError.OFFSET_OUT_OF_RANGE)
+        batches = self.log.read(request.fetch_offset, end_offset)
+        remote.fetched(request.fetch_offset, end_offset, now_ms)
+        effects = self._expand(request.replica_id, remote)
+        effects += self._advance(now_ms)
+        return self._result(batches), effects
+
+    def end_of_epoch(self, request: EpochLookup) -> EndOfEpoch:
+        """Raises ReplicaRefusal."""
+        self.check_epoch(request.current_leader_epoch)
+        return self.log.epochs.end_of(request.epoch, self.log.end_offset)
+
+    def _result(self, batches: Any) -> ReplicaFetched:
+        return ReplicaFetched(batches, self.high_watermark, self.log.start_offset, self.log.end_offset)
+
+    # -- the ISR --------------------------------------------------------------------------------------------------------
+
+    def _expand(self, replica: int, remote: RemoteReplica) -> list[Effect]:
+        """A follower joins the ISR when it has all below the high watermark, and has reached the leader's own epoch: before
+        that the high watermark may be an old one."""
+        if self._pending is not None or replica in self.state.isr:
+            return []
+        if remote.end_offset < max(self.high_watermark, self.start_offset):
+            return []
+        return self._write_isr((*self.state.isr, replica))
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Requests that followers leave the ISR that were not caught up for replica.lag.time.max.ms.
+
+        min.insync.replicas of them stay, the foremost, and the high watermark waits for them, so that more than one replica has
+        what was acknowledged whatever happens to one. Kafka 2.6 lets all leave, and an acknowledged record is lost with the
+        last one's disk; KIP-966 has Kafka's own way."""
+        effects: list[Effect] = []
+        if self._pending is None:
+            kept = self._in_sync(now_ms)
+            late = sorted(set(self.state.isr) - kept, key=lambda r: (-self.remotes[r].end_offset, r))
+            kept |= set(late[: max(self.config.min_insync_replicas - len(kept), 0)])
+            isr = tuple(r for r in self.state.isr if r in kept)
+            if isr != self.state.isr:
+                effects = self._write_isr(isr)
+        return effects + self._advance(now_ms)
+
+    def _in_sync(self, now_ms: int) -> set[int]:
+        """The members of the ISR that do not lag."""
+        return {r for r in self.state.isr if r == self.broker_id or not self._lags(r, now_ms)}
+
+    def _lags(self, replica: int, now_ms: int) -> bool:
+        remote = self.remotes[replica]
+        at_end = remote.end_offset == self.log.end_offset
+        return not at_end and now_ms - remote.caught_up_ms > self.config.replica_lag_time_max_ms
+
+    def _write_isr(self, isr: tuple[int, ...]) -> list[Effect]:
+        self._pending = replace(self.state, isr=isr)
+        return [WriteIsr(self.partition, self._pending)]
+
+    def isr_written(self, written: PartitionState, version: int, now_ms: int) -> list[Effect]:
+        """The node holds the ISR of that `WriteIsr`, in that version."""
+        if self._pending is not written:
+            return []  # of an earlier epoch
+        self.state, self._pending = replace(written, version=version), None
+        return self._advance(now_ms)
+
+    def isr_refused(self, written: PartitionState, current: PartitionState | None, now_ms: int) -> list[Effect]:
+        """Another has written. Where the node names this leader in this epoch still, a replica has left the ISR by itself,
+        and the rest holds; else this leader may be none any more, and waits for the controller with the ISR that it has."""
+        if self._pending is not written:
+            return []
+        self._pending = None
+        if current is None or (current.leader, current.leader_epoch) != (self.broker_id, self.state.leader_epoch):
+            return []
+        self.state = current
+        return self._advance(now_ms)
+
+    # -- the high watermark ---------------------------------------------------------------------------------------------
+
+    def _maximal_isr(self) -> Iterable[int]:
+        return self.state.isr if self._pending is None else {*self.state.isr, *self._pending.isr}
+
+    def _advance(self, now_ms: int) -> list[Effect]:
+        """The high watermark is the least end offset of the ISR and of the replicas that are caught up: they may join soon."""
+        oldest_ms = now_ms - self.config.replica_lag_time_max_ms
+        waited_for = {
+            *self._maximal_isr(),
+            *(r for r, remote in self.remotes.items() if remote.caught_up_ms >= oldest_ms),
+        }
+        waited_for.discard(self.broker_id)
+        ends = [self.remotes[replica].end_offset for replica in waited_for]
+        high_watermark = min([self.log.end_offset, *ends])
+        if high_watermark <= self.high_watermark:
+            return []
+        self.high_watermark = high_watermark
+        return [HighWatermarkMoved(self.partition, high_watermark), *self._acknowledge()]
+
+    def _acknowledge(self) -> list[Effect]:
+        too_few = len(self.state.isr) < self.config.min_insync_replicas
+        error = ReplicaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else None
+        effects: list[Effect] = []
+        while self._waiting and self._waiting[0].end_offset <= self.high_watermark:
+            effects.append(AppendDecided(self._waiting.popleft().token, error))
+        return effects

@@ -1,0 +1,69 @@
+"""One broker's replica of a partition, and its role (Kafka's Partition.makeLeader, makeFollower)."""
+
+from __future__ import annotations
+
+from coterie.replication.follower import Follower
+from coterie.replication.leader import Leader
+from coterie.replication.states import (
+    Effect,
+    PartitionState,
+    ReplicaError,
+    ReplicaLog,
+    ReplicaRefusal,
+    ReplicationConfig,
+    TopicPartition,
+)
+
+NO_EPOCH = -1
+
+
+class Replica:
+    """``high_watermark``: as the checkpoint file has it, at the start. There is no role before the controller's first word."""
+
+    def __init__(
+        self, broker_id: int, partition: TopicPartition, log: ReplicaLog, config: ReplicationConfig, high_watermark: int
+    ) -> None:
+        self.broker_id, self.partition, self.log, self.config = broker_id, partition, log, config
+        self.role: Leader | Follower | None = None
+        self._checkpointed = max(min(high_watermark, log.end_offset), log.start_offset)
+
+    @property
+    def high_watermark(self) -> int:
+        return self._checkpointed if self.role is None else self.role.high_watermark
+
+    @property
+    def leader_epoch(self) -> int:
+        return NO_EPOCH if self.role is None else self.role.state.leader_epoch
+
+    def assume(self, state: PartitionState, now_ms: int) -> list[Effect]:
+        """Takes the role that the controller gives. Raises ReplicaRefusal STALE_CONTROLLER_EPOCH where the state is no newer
+        than the one at hand."""
+        if state.leader_epoch <= self.leader_epoch:
+            raise ReplicaRefusal(ReplicaError.STALE_CONTROLLER_EPOCH)
+        return self._lead(state, now_ms) if state.leader == self.broker_id else self._follow(state)
+
+    def _lead(self, state: PartitionState, now_ms: int) -> list[Effect]:
+        if isinstance(self.role, Leader):
+            return self.role.resumed(state, now_ms)
+        self.role = Leader(self.broker_id, self.partition, self.log, self.config, state, self.high_watermark, now_ms)
+        return self.role.begin(now_ms)
+
+    def _follow(self, state: PartitionState) -> list[Effect]:
+        if isinstance(self.role, Follower):
+            self.role.resumed(state)
+            return []
+        effects = self.role.end() if self.role is not None else []
+        self.role = Follower(self.broker_id, self.log, self.config, state, self.high_watermark)
+        return effects
+
+    def stop(self) -> list[Effect]:
+        """StopReplica: no role any more."""
+        effects = self.role.end() if isinstance(self.role, Leader) else []
+        self._checkpointed, self.role = self.high_watermark, None
+        return effects
+
+    def leading(self) -> Leader:
+        """Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER."""
+        if not isinstance(self.role, Leader):
+            raise ReplicaRefusal(ReplicaError.NOT_LEADER_OR_FOLLOWER)
+        return self.role

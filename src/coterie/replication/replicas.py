@@ -1,0 +1,96 @@
+"""All the replicas of one broker, and the requests of the controller for them (Kafka's ReplicaManager, KIP-380)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from coterie.replication.follower import Follower
+from coterie.replication.leader import Leader
+from coterie.replication.partition import Replica
+from coterie.replication.states import (
+    Effect,
+    PartitionState,
+    ReplicaError,
+    ReplicaLog,
+    ReplicaRefusal,
+    ReplicationConfig,
+    TopicPartition,
+)
+
+
+class Replicas:
+    """``open_log`` makes or opens the log of a partition, with the high watermark of the checkpoint file. ``broker_epoch``: the
+    transaction id that created the broker's registration, None before it; requests for an earlier one were meant for an earlier
+    process, whose log may have been longer."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        config: ReplicationConfig,
+        open_log: Callable[[TopicPartition], tuple[ReplicaLog, int]],
+    ) -> None:
+        self.broker_id, self.config, self._open_log = broker_id, config, open_log
+        self.broker_epoch: int | None = None
+        self.controller_epoch = 0
+        self.partitions: dict[TopicPartition, Replica] = {}
+
+    def leader_and_isr(
+        self, controller_epoch: int, broker_epoch: int, states: Mapping[TopicPartition, PartitionState], now_ms: int
+    ) -> tuple[dict[TopicPartition, ReplicaError], list[Effect]]:
+        """Returns the partitions that refused, and the effects. Raises ReplicaRefusal where the whole request is stale."""
+        self.check_controller(controller_epoch, broker_epoch)
+        refused: dict[TopicPartition, ReplicaError] = {}
+        effects: list[Effect] = []
+        for partition, state in states.items():
+            try:
+                effects += self._replica(partition).assume(state, now_ms)
+            except ReplicaRefusal as refusal:
+                refused[partition] = refusal.error
+        return refused, effects
+
+    def stop_replicas(
+        self, controller_epoch: int, broker_epoch: int, epochs: Mapping[TopicPartition, int]
+    ) -> list[Effect]:
+        """``epochs``: the leader epoch in which each is stopped; older ones are passed over. Raises ReplicaRefusal."""
+        self.check_controller(controller_epoch, broker_epoch)
+        effects: list[Effect] = []
+        for partition, leader_epoch in epochs.items():
+            replica = self.partitions.get(partition)
+            if replica is not None and leader_epoch >= replica.leader_epoch:
+                effects += replica.stop()
+        return effects
+
+    def check_controller(self, controller_epoch: int, broker_epoch: int) -> None:
+        """Raises ReplicaRefusal STALE_CONTROLLER_EPOCH for a controller that was replaced, and STALE_BROKER_EPOCH."""
+        if self.broker_epoch is None or broker_epoch < self.broker_epoch:
+            raise ReplicaRefusal(ReplicaError.STALE_BROKER_EPOCH)
+        if controller_epoch < self.controller_epoch:
+            raise ReplicaRefusal(ReplicaError.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = controller_epoch
+
+    def _replica(self, partition: TopicPartition) -> Replica:
+        if partition not in self.partitions:
+            log, high_watermark = self._open_log(partition)
+            self.partitions[partition] = Replica(self.broker_id, partition, log, self.config, high_watermark)
+        return self.partitions[partition]
+
+    def leader(self, partition: TopicPartition) -> Leader:
+        """Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER."""
+        if partition not in self.partitions:
+            raise ReplicaRefusal(ReplicaError.NOT_LEADER_OR_FOLLOWER)
+        return self.partitions[partition].leading()
+
+    def followers(self) -> Sequence[Replica]:
+        return [replica for replica in self.partitions.values() if isinstance(replica.role, Follower)]
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Every half of replica.lag.time.max.ms."""
+        effects: list[Effect] = []
+        for replica in self.partitions.values():
+            if isinstance(replica.role, Leader):
+                effects += replica.role.tick(now_ms)
+        return effects
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """For the file replication-offset-checkpoint."""
+        return {partition: replica.high_watermark for partition, replica in self.partitions.items()}

@@ -1,0 +1,157 @@
+"""The data of replication: what the controller decides of a partition, and what replicas ask each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from coterie.replication.epochs import EndOfEpoch, LeaderEpochCache
+
+TopicPartition = tuple[str, int]
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition's state node in ZooKeeper, with the version of the node. The version fences writers of the ISR: a write that
+    names another version is refused."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    version: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationConfig:
+    """min.insync.replicas, replica.lag.time.max.ms, replica.fetch.backoff.ms."""
+
+    min_insync_replicas: int = 1
+    replica_lag_time_max_ms: int = 30_000
+    replica_fetch_backoff_ms: int = 1_000
+
+
+class ReplicaError(Enum):
+    """Kafka's error codes, by name, that replicas answer with."""
+
+    NOT_LEADER_OR_FOLLOWER = 6
+    OFFSET_OUT_OF_RANGE = 1
+    STALE_CONTROLLER_EPOCH = 11
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    STALE_BROKER_EPOCH = 77
+
+
+class ReplicaRefusal(Exception):
+    """A request is refused with Kafka's error."""
+
+    def __init__(self, error: ReplicaError) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+class ReplicaLog(Protocol):
+    """The local log of a replica. Batches are opaque: each knows its offsets and its leader epoch."""
+
+    epochs: LeaderEpochCache
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    def append_as_leader(self, batch: Any, leader_epoch: int) -> int:
+        """Returns the base offset."""
+
+    def append_as_follower(self, batches: Sequence[Any]) -> None:
+        """Appends batches as the leader sent them; epochs that are new go into ``epochs``."""
+
+    def read(self, offset: int, end_offset: int) -> Sequence[Any]:
+        """Some batches from that offset on, none of them behind ``end_offset``."""
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Cuts the log, and ``epochs`` with it."""
+
+    def start_anew_at(self, offset: int) -> None:
+        """Removes everything; the log begins and ends at that offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLookup:
+    """OffsetForLeaderEpoch of one partition, from a follower in ``current_leader_epoch``."""
+
+    current_leader_epoch: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFetch:
+    """Fetch of one partition by a replica."""
+
+    replica_id: int
+    current_leader_epoch: int
+    fetch_offset: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFetched:
+    """The answer to a replica's Fetch; ``end_offset``: of the leader's log."""
+
+    batches: Sequence[Any]
+    high_watermark: int
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteIsr:
+    """Effect: write the state to the partition's node, if its version is still ``state.version``; the result goes to
+    `Leader.isr_written` or `Leader.isr_refused`."""
+
+    partition: TopicPartition
+    state: PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class AppendDecided:
+    """Effect: the append of that token is decided: acknowledged, or refused with the error."""
+
+    token: object
+    error: ReplicaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkMoved:
+    """Effect: consumers may read up to there."""
+
+    partition: TopicPartition
+    high_watermark: int
+
+
+Effect = WriteIsr | AppendDecided | HighWatermarkMoved
+
+__all__ = [
+    "NO_LEADER",
+    "Effect",
+    "EndOfEpoch",
+    "EpochLookup",
+    "ReplicaFetch",
+    "ReplicaFetched",
+    "HighWatermarkMoved",
+    "PartitionState",
+    "AppendDecided",
+    "ReplicaError",
+    "ReplicaLog",
+    "ReplicaRefusal",
+    "ReplicationConfig",
+    "TopicPartition",
+    "WriteIsr",
+]

@@ -1,0 +1,196 @@
+"""Seeds of clusters: fresh ones, and each rule that keeps acknowledged records, switched off, which seeds must see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coterie.controller import isr_writer, machine, nodes, office
+from coterie.laboratory.cluster.story import run_cluster_seed
+from coterie.laboratory.fuzz import FuzzFailure
+from coterie.replication.follower import Follower
+from coterie.replication.leader import Leader
+from coterie.replication.replicas import Replicas
+from coterie.replication.states import PartitionState, ReplicaError, ReplicaRefusal
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import ANY_VERSION, Multi, MultiRefused, Read, Write
+
+Patch = pytest.MonkeyPatch
+SEEDS_FOR_A_DEFECT = 10
+
+
+def test_fresh_seeds() -> None:
+    reports = [run_cluster_seed(seed, minutes=2) for seed in range(300, 308)]
+    assert sum(r.broker_crashes for r in reports) > 15, "brokers crash too seldom to say anything"
+    assert sum(r.power_cuts for r in reports) > 4, "the power is cut too seldom to say anything"
+    assert sum(r.elections for r in reports) > 50, "leaders change too seldom to say anything"
+    assert sum(r.controllers for r in reports) > 20, "the controller moves too seldom to say anything"
+    assert sum(r.acknowledged for r in reports) > 4_000, "too little is acknowledged to say anything"
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run_cluster_seed(3, minutes=0.5) == run_cluster_seed(3, minutes=0.5)
+
+
+def the_isr_is_written_whatever_the_version(patch: Patch) -> None:
+    def written(writer: isr_writer.IsrWriter, partition: tuple[str, int], state: PartitionState) -> Iterator[Any]:
+        path = paths.partition_state(*partition)
+        yield from writer._ask(Write(path, nodes.state(state)))
+        node = yield from writer._ask(Read(path))
+        return replace(state, version=node.version)
+
+    patch.setattr(isr_writer.IsrWriter, "_written", written)
+
+
+def the_controller_writes_whatever_the_version(patch: Patch) -> None:
+    write = office.Office._write
+
+    def unfenced(self: office.Office, operation: Any) -> Iterator[Any]:
+        if isinstance(operation, Write):
+            operation = replace(operation, version=ANY_VERSION)
+        return (yield from write(self, operation))
+
+    patch.setattr(office.Office, "_write", unfenced)
+
+
+def a_replaced_controller_goes_on(patch: Patch) -> None:
+    """Without the check of /controller_epoch, and without a look at /controller."""
+
+    def unchecked(self: office.Office, operation: Any) -> Iterator[Any]:
+        try:
+            yield from self._ask(Multi((operation,)))
+        except MultiRefused as refused:
+            raise refused.error from refused
+
+    def any_version(self: office.Office, operation: Any) -> Iterator[Any]:
+        if isinstance(operation, Write):
+            operation = replace(operation, version=ANY_VERSION)
+        return (yield from unchecked(self, operation))
+
+    patch.setattr(office.Office, "_write", any_version)
+    patch.setattr(office.Office, "_check_office", lambda self: iter(()))
+    patch.setattr(Replicas, "check_controller", lambda replicas, controller_epoch, broker_epoch: None)
+
+
+def logs_are_not_truncated(patch: Patch) -> None:
+    request = Follower.next_request
+
+    def without(follower: Follower, now_ms: int) -> Any:
+        follower.truncates = False
+        return request(follower, now_ms)
+
+    patch.setattr(Follower, "next_request", without)
+
+
+def logs_are_truncated_to_the_high_watermark(patch: Patch) -> None:
+    """As before KIP-101."""
+    request = Follower.next_request
+
+    def to_high_watermark(follower: Follower, now_ms: int) -> Any:
+        if follower.truncates and follower.next_deadline_ms() is not None:
+            follower._truncate(follower.high_watermark)
+        return request(follower, now_ms)
+
+    patch.setattr(Follower, "next_request", to_high_watermark)
+
+
+def leader_epochs_are_not_checked(patch: Patch) -> None:
+    patch.setattr(Leader, "check_epoch", lambda leader, epoch: None)
+    patch.setattr(Follower, "_is_over", lambda follower, request: not setattr(follower, "_under_way", None))
+
+
+def the_high_watermark_waits_for_nobody(patch: Patch) -> None:
+    def advance(leader: Leader, now_ms: int) -> Any:
+        leader.high_watermark = leader.log.end_offset
+        return leader._acknowledge()
+
+    patch.setattr(Leader, "_advance", advance)
+
+
+def followers_join_before_they_have_caught_up(patch: Patch) -> None:
+    def expand(leader: Leader, replica: int, remote: object) -> Any:
+        if leader._pending is not None or replica in leader.state.isr:
+            return []
+        return leader._write_isr((*leader.state.isr, replica))
+
+    patch.setattr(Leader, "_expand", expand)
+
+
+def any_replica_is_elected(patch: Patch) -> None:
+    elect = office.after_failure
+    patch.setattr(office, "after_failure", lambda *state, **rules: elect(*state, **(rules | {"unclean": True})))
+
+
+def the_high_watermark_leaves_out_who_is_about_to_go(patch: Patch) -> None:
+    def isr(leader: Leader) -> tuple[int, ...]:
+        return leader.state.isr if leader._pending is None else leader._pending.isr
+
+    patch.setattr(Leader, "_maximal_isr", isr)
+
+
+def a_broker_obeys_before_it_is_registered(patch: Patch) -> None:
+    def check(replicas: Replicas, controller_epoch: int, broker_epoch: int) -> None:
+        if controller_epoch < replicas.controller_epoch:
+            raise ReplicaRefusal(ReplicaError.STALE_CONTROLLER_EPOCH)
+        replicas.controller_epoch = controller_epoch
+
+    patch.setattr(Replicas, "check_controller", check)
+
+
+def a_broker_that_lost_power_stays_in_its_isrs(patch: Patch) -> None:
+    """As in Apache Kafka 2.6."""
+    patch.setattr(machine.ControllerMachine, "_leave_isr", lambda self, path, replicas: iter(()))
+
+
+def a_lone_replica_may_be_left(patch: Patch) -> None:
+    """As in Apache Kafka 2.6: the ISR shrinks below min.insync.replicas."""
+    fail, shut_down, tick = office.after_failure, office.controlled_shutdown, Leader.tick
+    patch.setattr(office, "after_failure", lambda *state, **rules: fail(*state, **(rules | {"at_least": 1})))
+    patch.setattr(office, "controlled_shutdown", lambda *state, **rules: shut_down(*state))
+
+    def to_one(leader: Leader, now_ms: int) -> Any:
+        config, leader.config = leader.config, replace(leader.config, min_insync_replicas=1)
+        try:
+            return tick(leader, now_ms)
+        finally:
+            leader.config = config
+
+    patch.setattr(Leader, "tick", to_one)
+
+
+def run_seeds(seeds: range) -> None:
+    for seed in seeds:
+        run_cluster_seed(seed, minutes=2)
+
+
+# Each rule that is off, and the first of the seeds that see it.
+DEFECTS: dict[Callable[[Patch], None], int] = {
+    the_isr_is_written_whatever_the_version: 0,
+    the_controller_writes_whatever_the_version: 5,
+    a_replaced_controller_goes_on: 10,
+    logs_are_not_truncated: 0,
+    logs_are_truncated_to_the_high_watermark: 0,
+    leader_epochs_are_not_checked: 0,
+    the_high_watermark_waits_for_nobody: 0,
+    followers_join_before_they_have_caught_up: 10,
+    any_replica_is_elected: 0,
+    the_high_watermark_leaves_out_who_is_about_to_go: 0,
+    a_broker_obeys_before_it_is_registered: 0,
+    a_broker_that_lost_power_stays_in_its_isrs: 10,
+    a_lone_replica_may_be_left: 15,
+}
+
+
+@pytest.mark.parametrize(("defect", "first"), DEFECTS.items())
+def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], first: int, monkeypatch: Patch) -> None:
+    defect(monkeypatch)
+    with pytest.raises((FuzzFailure, IndexError)):
+        run_seeds(range(first, first + SEEDS_FOR_A_DEFECT))
+
+
+@pytest.mark.parametrize("first", sorted(set(DEFECTS.values())))
+def test_the_same_seeds_break_no_rule_while_all_are_on(first: int) -> None:
+    run_seeds(range(first, first + SEEDS_FOR_A_DEFECT // 3))
