@@ -80,6 +80,10 @@ class ConsumerMembership(Membership):
     def prepare_leave(self) -> None:
         self.machine.prepare_leave()
 
+    def keeps_assignment_of(self, generation: int) -> bool:
+        """The member epoch rises also with changes that concern other members."""
+        return generation > 0 and not self.for_poll
+
     def is_stable(self) -> bool:
         return self.machine.stage == ConsumerStage.STABLE
 

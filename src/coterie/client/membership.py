@@ -97,6 +97,10 @@ class Membership(ABC):
         """The machine was told something: see what follows."""
         self._wake.set()
 
+    def keeps_assignment_of(self, generation: int) -> bool:
+        """Whether the assignment of that generation, or member epoch, is the present one."""
+        return self.machine.generation == generation
+
     @abstractmethod
     def is_stable(self) -> bool:
         """Whether the newest assignment is in use, and nothing is under way."""

@@ -92,7 +92,7 @@ class GroupMember:
             done = self._commit(processed)
             if done and membership.for_poll:
                 self._take_up()
-            if done and membership.is_stable() and membership.machine.generation == self._generation:
+            if done and membership.is_stable() and membership.keeps_assignment_of(self._generation):
                 return True
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
