@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 # Of members of each protocol, classic and consumer (KIP-848): what makes them quick.
 MEMBER: dict[str, dict[str, str]] = {
-    "classic": {"kafka.heartbeat.interval.ms": "50", "kafka.session.timeout.ms": "6000"},
+    "classic": {"kafka.heartbeat.interval.ms": "50"},
     "consumer": {"kafka.group.protocol": "consumer"},
 }
 QUICK = (
@@ -286,9 +286,9 @@ def test_the_planned_offset_names_its_ranges(broker: BrokerProcess) -> None:
     one.stream.leave()
 
 
-def test_a_query_outlives_its_broker(broker: BrokerProcess) -> None:
+def test_a_query_outlives_its_broker(broker: BrokerProcess, protocol: str) -> None:
     """Killed and started again while the query asks, reads and commits."""
-    one = Query(broker)
+    one = Query(broker, **({"kafka.session.timeout.ms": "6000"} if protocol == "classic" else {}))
     while not one.plan(rows=60):
         pass
     broker.kill()
