@@ -50,6 +50,10 @@ class GenerationChecker:
     def __init__(self) -> None:
         self._highest: dict[str, int] = {}
 
+    def forget(self, group_id: str) -> None:
+        """The group's generations begin again."""
+        self._highest.pop(group_id, None)
+
     def check(self, step: Step, group: Group) -> None:
         before, after = step.phase_before, step.phase_after
         if before != after and isinstance(before, Phase) and isinstance(after, Phase):

@@ -10,6 +10,7 @@ from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.state import Phase
 from coterie.laboratory.broker_actor import Answer, BrokerActor, Durability
 from coterie.laboratory.consumer_group_checker import EpochChecker, check_loaded
 from coterie.laboratory.scenario_requests import topic_id_of
@@ -67,11 +68,23 @@ class ConsumerBrokerActor(BrokerActor):
         for step in steps:
             self.epochs.check(step)
         before = {type(step.event).__name__ for step in steps}
+        for step in steps:
+            if self._starts_anew(step, before):
+                self.generations.forget(step.group_id)
         self.conversions += "GroupRemoved" in before or "GroupEpochRemoved" in before
         self.epochs_raised += "GroupEpochStored" in before
         if isinstance(decision.group, ConsumerGroup):
             self._check_commit(decision, decision.group)
         super()._kept(decision, steps)
+
+    @staticmethod
+    def _starts_anew(step: Step, names: set[str]) -> bool:
+        """An empty group that changes its protocol is removed, and the other kind counts from 0, as in Kafka
+        (maybeDeleteEmptyClassicGroup, maybeDeleteEmptyConsumerGroup)."""
+        name = type(step.event).__name__
+        if name == "GroupRemoved":
+            return step.phase_before == Phase.EMPTY
+        return name == "GroupEpochRemoved" and "GroupStored" not in names
 
     def _check_commit(self, decision: Decision, group: ConsumerGroup) -> None:
         """A commit that is accepted is never one of a partition that another member has. A member of the classic protocol may
