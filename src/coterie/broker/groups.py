@@ -202,9 +202,9 @@ class GroupCoordinator:
 
     def _shard_of(self, group_id: str) -> HostedShard:
         """Raises Refusal while its partition is loading."""
-        self.ready()
         hosted = self._hosted_by_group.get(group_id)
         if hosted is None:
+            self.ready()
             hosted = self._hosted[partition_for(group_id, len(self._hosted))]
             if len(self._hosted_by_group) < GROUPS_CACHED:
                 self._hosted_by_group[group_id] = hosted

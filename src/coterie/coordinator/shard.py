@@ -143,10 +143,13 @@ class Shard:
                 refuse_unnamed(group)
                 if self._verify is not None:
                     self._verify(command, ctx.api_version)
-            outcome = decide(group, exists, command, ctx, self._config_of(group.group_id))
+            config = self._own_configs.get(group.group_id, self.config)
+            outcome = decide(group, exists, command, ctx, config)
         except Refusal as refusal:
             answer = refuse(command, refusal.code, refusal.message)
             return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, answer)]))
+        if not outcome.events:
+            return Decision(group, ctx.now_ms, outcome)
         decision = self._decision(group, outcome, ctx.now_ms)
         if decision.records and outcome.on_append_error is None and not isinstance(command, _UPKEEP):
             decision.refused, decision.token = (lambda code: refuse(command, code)), ctx.token
@@ -185,7 +188,7 @@ class Shard:
             group = decision.group
         for member_id, deadline_ms in outcome.deadlines:
             restart_session(group, member_id, deadline_ms)
-        if isinstance(group, ConsumerGroup):
+        if steps and isinstance(group, ConsumerGroup):
             for step in steps:
                 if isinstance(step.event, c.TIMER_EVENTS):
                     self._deadlines.queue_earlier(group, step.event.member_id)

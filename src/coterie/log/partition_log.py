@@ -166,7 +166,7 @@ class PartitionLog:
                 return Appended(seen.base_offset, seen.last_offset, seen.timestamp, duplicate=True)
         base = self.end_offset
         batches_module.stamp(batch, 0, base, leader_epoch)
-        header = header._replace(base_offset=base)
+        header = header.at(base)
         self._write(batch, header, now_ms)
         if header.producer_id >= 0:
             self._remember(header, b"")
@@ -189,9 +189,10 @@ class PartitionLog:
         stamped = bytearray(data)
         base = self.end_offset
         batches_module.stamp(stamped, 0, base, 0)
-        self._write(stamped, header._replace(base_offset=base), now_ms)
+        header = header.at(base)
+        self._write(stamped, header, now_ms)
         if header.producer_id >= 0:
-            self._remember(header._replace(base_offset=base), data if header.is_control else b"")
+            self._remember(header, data if header.is_control else b"")
         return Appended(base, base + header.last_offset_delta, -1)
 
     def _write(self, batch: bytearray, header: BatchHeader, now_ms: int) -> None:

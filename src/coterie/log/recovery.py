@@ -205,7 +205,7 @@ def _put_in_order(
                 result.damages.append(Damage(position, header.size, problem))
                 continue
             result.restamped[position] = header
-            header = header._replace(base_offset=next_offset)
+            header = header.at(next_offset)
         result.batches.append((position, header))
         next_offset = header.last_offset + 1
 

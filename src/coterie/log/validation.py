@@ -98,9 +98,10 @@ def checked_header(data: bytes, config: LogConfig, header: BatchHeader | None = 
             raise Refusal(ErrorCode.INVALID_RECORD, f"the batch has format {header.magic}; a log holds format {MAGIC}")
         if header.base_offset != 0:
             raise Refusal(ErrorCode.INVALID_RECORD, f"a producer's batch begins at offset 0, not {header.base_offset}")
-        if header.size > config.max_message_bytes:
-            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes")
-        if header.size != len(data):
+        size = header.size
+        if size > config.max_message_bytes:
+            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
+        if size != len(data):
             raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the records are not one whole batch")
         check_crc(data, 0, header)
     except BatchError as error:
@@ -112,7 +113,7 @@ def checked_header(data: bytes, config: LogConfig, header: BatchHeader | None = 
             ErrorCode.INVALID_RECORD,
             f"the batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}",
         )
-    if header.codec == NONE and header.record_count * SMALLEST_RECORD_BYTES > header.size - HEADER_BYTES:
+    if header.codec == NONE and header.record_count * SMALLEST_RECORD_BYTES > size - HEADER_BYTES:
         raise Refusal(
             ErrorCode.INVALID_RECORD, f"the batch is too short for the {header.record_count} records it claims"
         )

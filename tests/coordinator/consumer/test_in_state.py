@@ -24,8 +24,8 @@ class Keeping(Coordinator):
         super().__init__(TOPICS)
         self.records: list[tuple[StoredRecord, int]] = []
 
-    def _append(self, decision: Decision) -> None:
-        self.records += [(record, decision.now_ms) for record in decision.records]
+    def _append(self, decisions: list[Decision]) -> None:
+        self.records += [(record, decision.now_ms) for decision in decisions for record in decision.records]
 
     def explained(self, now_ms: int, shard: Shard | None = None) -> tuple[str, Any]:
         group = (shard or self.shard).group("g")

@@ -10,7 +10,8 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics import NO_TOPICS_HASH, TopicImage, TopicsImage
 from coterie.coordinator.consumer.xxh3 import xxh3_64
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.shard import Shard, drive
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.write_queue import drive
 from coterie.records.batch import batches, decode_records
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tests.coordinator.consumer.test_kafkas_own_records import image_of, recorded

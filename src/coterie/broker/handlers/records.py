@@ -150,7 +150,7 @@ class _Produce:
                 return PartitionProduceResponse(data.index, ErrorCode.NONE)
             log = partition.log
             batch, header = produced
-            anew = header.is_of_a_transaction and self.version >= PRODUCE_V2_FROM
+            anew = self.version >= PRODUCE_V2_FROM and header.is_of_a_transaction
             appended = log.append(batch, self.broker.clock.now_ms(), LEADER_EPOCH, header, anew=anew)
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
