@@ -1,4 +1,4 @@
-"""What a broker's part in the cluster is told at its start."""
+"""The settings of a broker's part in the cluster."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class IsrRefused:
 
 
 class IsrWriter(ScriptMachine):
-    """One for each broker. Inputs beside those of a ScriptMachine: `write`, `connected`, `suspended`, `expired`."""
+    """One for each broker. Inputs beside those of a ScriptMachine: `write`, `connected`, `suspended`."""
 
     def __init__(self, now_ms: int) -> None:
         super().__init__(self._life(), now_ms)

@@ -95,7 +95,7 @@ class Leader:
         return self._advance(now_ms)
 
     def end(self) -> list[Effect]:
-        """The leader resigns: nobody knows what comes of the appends that wait, and they are refused."""
+        """The leader resigns. The outcome of the appends that wait is unknown: they are refused."""
         refused: list[Effect] = [AppendDecided(w.token, ReplicaError.NOT_LEADER_OR_FOLLOWER) for w in self._waiting]
         self._waiting.clear()
         return refused

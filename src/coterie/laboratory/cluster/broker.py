@@ -49,7 +49,8 @@ FETCHED_EVERY_MS = 150  # a follower at the leader's end; Kafka's waits in the l
 
 
 class ClusterBroker(Process):
-    """``logs`` and ``checkpointed`` are its disk. ``appended`` is told of each leader's append, ``watch`` of effects."""
+    """``logs`` and ``checkpointed`` are its disk. ``appended`` is called with partition, leader epoch and broker at each append
+    of a leader."""
 
     def __init__(
         self, network: Network, number: int, server: ZooKeeperServer, config: ReplicationConfig, session_timeout_ms: int
@@ -68,7 +69,6 @@ class ClusterBroker(Process):
         self.started()
         self.replicas = Replicas(self.number, self.config, self._open_log)
         self.metadata: dict[TopicPartition, PartitionState] = {}
-        self._metadata_epoch = 0
         self._answers: dict[object, Answer] = {}
         self._early: list[tuple[Request, Answer]] = []
         self._shutdowns: dict[int, list[Answer]] = {}
