@@ -134,11 +134,11 @@ def test_a_report_to_the_producer_is_compared_with_what_was_decided() -> None:
         checker = begun()
         committed_in(checker, 1, 2)
         checker.kept(state)
-        checker.reported(committed, [1, 2])
+        checker.reported(committed, [1, 2], bumps_epoch=False)
         with pytest.raises(AssertionError, match="offset 1 of an aborted" if committed else "offset 1 of a committed"):
-            checker.reported(not committed, [1, 2])
+            checker.reported(not committed, [1, 2], bumps_epoch=False)
         checker.certain = False
-        checker.reported(not committed, [1, 2])
+        checker.reported(not committed, [1, 2], bumps_epoch=False)
 
 
 @pytest.mark.parametrize("status", Status)
@@ -179,7 +179,7 @@ def test_a_transaction_that_goes_on_is_decided_later() -> None:
     committed_in(checker, 1)
     checker.reloaded({"x": ONGOING})
     checker.kept(COMMITTING)
-    checker.reported(True, [1])
+    checker.reported(True, [1], bumps_epoch=False)
 
 
 def test_a_disk_that_lies_excuses_what_was_committed_before() -> None:

@@ -11,6 +11,7 @@ import itertools
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -100,9 +101,14 @@ class GroupOnTrial:
         self.members.pop(0).end(number)
 
     def feed(self) -> None:
-        """Records come in from now on; returns once every partition is read."""
+        """Records come in from now on; returns once every partition is being read: two of its records were."""
         self._feed.start()
-        self.until(lambda: len({p for m in self.members for _, p, _ in list(m.reads)}) == PARTITIONS, "all are read")
+
+        def flows() -> bool:
+            reads = Counter(p for m in self.members for _, p, _ in list(m.reads))
+            return len(reads) == PARTITIONS and min(reads.values()) > 1
+
+        self.until(flows, "all are read")
 
     def until(self, done: Callable[[], bool], what: str) -> float:
         """Seconds until it is so. Raises AssertionError after PATIENCE_S, or where a member has ended by itself."""
