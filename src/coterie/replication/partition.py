@@ -18,7 +18,7 @@ NO_EPOCH = -1
 
 
 class Replica:
-    """``high_watermark``: as the checkpoint file has it, at the start. There is no role before the controller's first request."""
+    """``high_watermark``: as the checkpoint file has it, at the start. There is no role before the first LeaderAndIsr."""
 
     def __init__(
         self, broker_id: int, partition: TopicPartition, log: ReplicaLog, config: ReplicationConfig, high_watermark: int
