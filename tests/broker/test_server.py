@@ -11,6 +11,7 @@ from typing import TypeVar
 import pytest
 
 from coterie.broker.broker import Broker
+from coterie.broker.server import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.records.batch import encode_batch
 from coterie.wire.apis import APIS
@@ -449,3 +450,44 @@ def test_idle_connections_are_closed_but_not_those_that_wait() -> None:
         await running.stop()
 
     run(story)
+
+
+class BrokenTransport(asyncio.Transport):
+    """The client has gone: the first write meets it. ``writes`` counts them."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.writes = 0
+
+    def write(self, data: object) -> None:
+        self.writes += 1
+
+    def is_closing(self) -> bool:
+        return self.writes > 0
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def abort(self) -> None: ...
+    def close(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+
+def test_nothing_is_written_for_a_client_that_has_gone() -> None:
+    """asyncio logged "socket.send() raised exception" for each further write."""
+
+    async def story() -> int:
+        running = Broker(BrokerSettings(FAST))
+        await running.start("127.0.0.1", 0)
+        try:
+            await quiet()
+            connection, transport = AcceptedConnection(running), BrokenTransport()
+            connection.connection_made(transport)
+            connection.data_received(encode_request(1, "raw", ApiVersionsRequest("raw", "1"), 3) * 1_000)
+            connection.connection_lost(None)
+            return transport.writes
+        finally:
+            await running.stop()
+
+    assert asyncio.run(story()) == 1

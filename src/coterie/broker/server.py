@@ -165,6 +165,9 @@ class AcceptedConnection(asyncio.Protocol):
                 self._memory.release()
             if self._out_bytes >= FLUSH_BYTES:
                 self._flush()
+                if self._transport.is_closing():
+                    at = len(buffer)  # the client has gone, and the rest of its requests with it
+                    break
             if buffer and time_s() - started_s > MAX_TURN_S:
                 self._wait_for_turn()
                 break
