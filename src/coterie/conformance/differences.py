@@ -25,9 +25,9 @@ ROWS: tuple[KnownDifference, ...] = (
     KnownDifference(
         "order",
         "Kafka keeps these in hash maps, whose order it does not define",
-        "Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers|"
+        "ApiVersions|Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers|"
         "ListGroups|(List|Describe)Transactions|ListConfigResources",
-        r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources)\.order",
+        r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources|finalized_features)\.order",
     ),
     KnownDifference(
         "not served",
@@ -238,6 +238,22 @@ ROWS: tuple[KnownDifference, ...] = (
         "WriteTxnMarkers",
         r"markers.*",
         lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.ours) or "COORDINATOR_FENCED" in repr(c.theirs),
+    ),
+    KnownDifference(
+        "marker versions",
+        "Kafka fails on a marker of a transaction version that there is not; only brokers send it",
+        "WriteTxnMarkers",
+        r"markers.*",
+        lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.theirs) and recognisers.names_unknown_transaction_version(c),
+        since=FOUR,
+    ),
+    KnownDifference(
+        "epoch in the log",
+        "Kafka looks at a producer's epoch in the log before it asks the coordinator for the id; the id is another story's",
+        "TxnOffsetCommit",
+        r".*\.error_code",
+        recognisers.pair("INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_EPOCH"),
+        since=FOUR,
     ),
     # -- of older versions of Kafka ----------------------------------------------------------------------------------------
     KnownDifference(

@@ -193,6 +193,11 @@ def pair(ours: Any, theirs: Any) -> Callable[[DifferingPart], bool]:
     return lambda case: (case.part.ours, case.part.theirs) == (ours, theirs)
 
 
+def names_unknown_transaction_version(case: DifferingPart) -> bool:
+    """A WriteTxnMarkers with another transaction version than 0 to 2."""
+    return any(not 0 <= marker.get("transaction_version", 0) <= 2 for marker in case.question.body.get("markers") or ())
+
+
 def no_time(case: DifferingPart) -> bool:
     """A timeout of no time at all."""
     return case.question.body.get("timeout_ms", 1) <= 0 and "REQUEST_TIMED_OUT" in repr(case.theirs)

@@ -305,6 +305,8 @@ SHARED = {
     ("DescribeGroups", "groups: empty"): "the same",
     ("OffsetFetch", "default"): "Kafka never answers an OffsetFetch of no group",
     ("OffsetFetch", "no element"): "Kafka never answers an OffsetFetch of no group",
+    ("AddPartitionsToTxn", "transactions: no element"): "Kafka never answers an AddPartitionsToTxn of no transaction",
+    ("AddPartitionsToTxn", "transactions: default"): "the same",
     ("AlterConfigs", "twice"): "Kafka never answers what names a resource twice",
     ("WriteTxnMarkers", "twice"): "Kafka never answers markers for one partition twice",
     ("Produce", "null"): "Kafka never answers a Produce without records",
