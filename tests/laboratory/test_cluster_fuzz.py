@@ -38,8 +38,8 @@ def test_the_same_seed_is_the_same_story() -> None:
 def the_isr_is_written_whatever_the_version(patch: Patch) -> None:
     def written(writer: isr_writer.IsrWriter, partition: tuple[str, int], state: PartitionState) -> Iterator[Any]:
         path = paths.partition_state(*partition)
-        yield from writer._ask(Write(path, nodes.state(state)))
-        node = yield from writer._ask(Read(path))
+        yield from writer.ask(Write(path, nodes.state(state)))
+        node = yield from writer.ask(Read(path))
         return replace(state, version=node.version)
 
     patch.setattr(isr_writer.IsrWriter, "_written", written)

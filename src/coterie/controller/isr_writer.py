@@ -6,15 +6,14 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from coterie.controller import nodes
+from coterie.controller.session_script import SessionScript
 from coterie.replication.states import PartitionState, TopicPartition, WriteIsr
-from coterie.script import ScriptMachine, Steps, Wait
+from coterie.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     BadVersion,
-    ConnectionLost,
     Create,
     NoNode,
-    Operation,
     Read,
     SessionExpired,
     Write,
@@ -40,25 +39,17 @@ class IsrRefused:
     current: PartitionState | None = None
 
 
-class IsrWriter(ScriptMachine):
-    """One for each broker. Inputs beside those of a ScriptMachine: `write`, `connected`, `suspended`."""
+class IsrWriter(SessionScript):
+    """One for each broker. Input beside those of a SessionScript: `write`."""
 
     def __init__(self, now_ms: int) -> None:
         super().__init__(self._life(), now_ms)
         self._writes: deque[WriteIsr] = deque()
         self._changed: set[TopicPartition] = set()
         self._propagated_ms = now_ms
-        self._connected = True
 
     def write(self, effect: WriteIsr) -> None:
         self._writes.append(effect)
-        self.nudge()
-
-    def suspended(self) -> None:
-        self._connected = False
-
-    def connected(self) -> None:
-        self._connected = True
         self.nudge()
 
     def _life(self) -> Steps[None]:
@@ -92,21 +83,13 @@ class IsrWriter(ScriptMachine):
         """-> what the node holds now."""
         path = paths.partition_state(*partition)
         try:
-            yield from self._ask(Write(path, nodes.state(state), state.version))
+            yield from self.ask(Write(path, nodes.state(state), state.version))
         except (BadVersion, NoNode):
-            node: Znode | None = yield from self._ask(Read(path))
+            node: Znode | None = yield from self.ask(Read(path))
             return None if node is None else nodes.state_of(node, state.replicas)
         return replace(state, version=state.version + 1)
 
     def _propagate(self) -> Steps[None]:
         data = nodes.isr_change(self._changed)
-        yield from self._ask(Create(f"{nodes.ISR_CHANGES}/isr_change_", data, ephemeral=False, sequential=True))
+        yield from self.ask(Create(f"{nodes.ISR_CHANGES}/isr_change_", data, ephemeral=False, sequential=True))
         self._changed, self._propagated_ms = set(), self.now_ms
-
-    def _ask(self, operation: Operation) -> Steps[Znode | None]:
-        while True:
-            try:
-                return (yield operation)  # type: ignore[no-any-return]
-            except ConnectionLost:
-                while not self._connected:
-                    yield Wait(None)

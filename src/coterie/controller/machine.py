@@ -1,6 +1,6 @@
 """A broker's part in the cluster: it registers, stands for controller, and, once elected, decides (Kafka's KafkaController).
 
-A `ScriptMachine` of ZooKeeper's operations. Inputs beside its own: `changed` (a watch fired), `connected`, `suspended`,
+A `SessionScript`. Inputs beside its own: `changed` (a watch fired), `connected`, `suspended`,
 `expired`, `shut_down` (a broker requests a controlled shutdown). Its steps in office are in `office`.
 """
 
@@ -9,24 +9,22 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from coterie.controller import nodes
 from coterie.controller.config import ControllerConfig
 from coterie.controller.office import Moved, Office
 from coterie.controller.requests import InOffice, Registered
+from coterie.controller.session_script import SessionScript
 from coterie.replication.states import NO_LEADER
-from coterie.script import ScriptMachine, Steps, Wait
+from coterie.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     BadVersion,
-    ConnectionLost,
     Create,
     List,
     Multi,
     MultiRefused,
     NodeExists,
-    Operation,
     Read,
     SessionExpired,
     Write,
@@ -37,7 +35,7 @@ FIRST_EPOCH = 0  # of /controller_epoch before the first controller
 RETRY_MS = 1_000
 
 
-class ControllerMachine(ScriptMachine):
+class ControllerMachine(SessionScript):
     """One for each broker of the cluster. ``office`` is None while another broker is the controller."""
 
     def __init__(self, config: ControllerConfig, now_ms: int) -> None:
@@ -46,7 +44,7 @@ class ControllerMachine(ScriptMachine):
         self.config = config
         self.office: Office | None = None
         self.events: deque[str | int] = deque()  # paths that changed; ids of brokers that shut down
-        self._connected, self._expired, self._closing = True, False, False
+        self._expired = self._closing = False
 
     # -- what happens to it ---------------------------------------------------------------------------------------------
 
@@ -57,14 +55,6 @@ class ControllerMachine(ScriptMachine):
     def shut_down(self, broker: int) -> None:
         """ControlledShutdown from that broker; answered by the effect `ShutdownAllowed`, by a controller only."""
         self.events.append(broker)
-        self.nudge()
-
-    def suspended(self) -> None:
-        self._connected = False
-
-    def connected(self) -> None:
-        """The connection is back, of the old session or, after `expired`, of a new one."""
-        self._connected = True
         self.nudge()
 
     def expired(self) -> None:
@@ -178,24 +168,11 @@ class ControllerMachine(ScriptMachine):
             with suppress(NodeExists):  # another candidate's
                 yield from self.ask(Create(nodes.CONTROLLER_EPOCH, str(FIRST_EPOCH), ephemeral=False))
 
-    # -- one operation --------------------------------------------------------------------------------------------------
-
-    def ask(self, operation: Operation) -> Steps[Any]:
-        """Repeated while the connection is lost: whether the first try was done shows in what the next one meets. Raises
-        SessionExpired, and what ZooKeeper refuses with."""
-        while True:
-            if self._expired:
-                raise SessionExpired
-            try:
-                return (yield operation)
-            except ConnectionLost:
-                while not (self._connected or self._expired or self._closing):
-                    yield Wait(None)
-                if self._closing:
-                    raise SessionExpired from None
+    def is_over(self) -> bool:
+        return self._expired or self._closing
 
     def wait(self, until_ms: int | None) -> Steps[None]:
         """Raises SessionExpired."""
         yield Wait(until_ms)
-        if self._expired or self._closing:
+        if self.is_over():
             raise SessionExpired
