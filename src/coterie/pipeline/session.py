@@ -40,6 +40,8 @@ appender.console.layout.pattern = %p %c{1}: %m%n
 
 _SHORT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a JVM that starts fast rather than runs fast
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+# Spark waits 15 s for a worker or a driver to connect; on a busy machine a job failed by that ("failed to connect back").
+WORKER_CONNECTS_WITHIN = "120s"
 
 
 class JavaMissing(RuntimeError):
@@ -84,6 +86,7 @@ def make_session(
         .config("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())
         .config("spark.local.dir", str(scratch))
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.python.authenticate.socketTimeout", WORKER_CONNECTS_WITHIN)
         .config("spark.python.daemon.module", "coterie.pipeline.worker_daemon")
         .config("spark.sql.python.filterPushdown.enabled", "true")
     )
