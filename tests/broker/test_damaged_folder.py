@@ -21,6 +21,7 @@ from coterie.broker.turns import finish
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.findings import UnreadableFile
+from coterie.log.retention import delete_records
 from coterie.records.batch import batches, check_crc, decode_records, encode_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -47,7 +48,7 @@ def folder(*, orderly: bool) -> FaultyFileSystem:
         )
         for name, index in (("plain", 1), ("compacted", 0)):
             topics.partition(name, index).log.append(batch, n)
-    topics.partition("plain", 1).log.delete_records(11)
+    delete_records(topics.partition("plain", 1).log, 11)
     topics.partition("compacted", 0).log.cleaned_until = 7
     topics.save_start_offsets()
     topics.save_cleaned_offsets()

@@ -13,6 +13,8 @@ from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
+from coterie.log.retention import delete_records
+from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.records.batch import TRANSACTIONAL_BIT, batches, decode_records, encode_batch
 from coterie.records.compression import GZIP, NONE
 from coterie.records.markers import end_of_transaction, ends_transaction
@@ -134,8 +136,8 @@ def test_the_largest_timestamp_is_that_of_a_record_that_is_left() -> None:
     put(log, (b"k", b"new"), at_ms=2_000)
     roll(log)
     compact(log)
-    assert log.max_timestamp_offset() == (2, 2_000)
-    assert log.offset_for_timestamp(2_001) is None
+    assert max_timestamp_offset(log) == (2, 2_000)
+    assert offset_for_timestamp(log, 2_001) is None
     assert log.segments[0].max_timestamp == 2_000
 
 
@@ -210,7 +212,7 @@ def test_a_log_that_changed_meanwhile_is_left_alone() -> None:
     assert wanted is not None
     cleaned = clean(wanted)
     log.config.cleanup_delete = True
-    log.delete_records(log.segments[1].base_offset)
+    delete_records(log, log.segments[1].base_offset)
     assert not swap(log, cleaned)
     assert newest(log) == {b"k": b"39"}
 

@@ -25,6 +25,7 @@ from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.findings import Finding, UnreadableFile
 from coterie.log.partition_log import PartitionLog
+from coterie.log.retention import retain
 from coterie.log.segment import Segment
 from coterie.records.batch import encode_batch
 
@@ -183,7 +184,7 @@ def _story(story: DiskRun) -> None:
         dropped = log.segments[0]
         log.config.retention_bytes = log.size - dropped.size
         with suppress(OSError):
-            log.retain(NOW)
+            retain(log, NOW)
         story.acknowledged = {o: s for o, s in story.acknowledged.items() if o >= log.log_start_offset}
         log.config.retention_bytes = -1
 

@@ -14,6 +14,8 @@ from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_committed
+from coterie.log.retention import delete_records, retain
+from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.records.batch import TRANSACTIONAL_BIT, batches, decode_records, encode_batch, stamp
 from coterie.records.compression import GZIP, NONE
 from coterie.records.markers import end_of_transaction, ends_transaction
@@ -221,9 +223,9 @@ class Story:
 
     def delete_records(self, share: int) -> None:
         self.model.start = max(self.model.start, self.model.end * share // 10)
-        assert self.log.delete_records(self.model.end * share // 10) == self.model.start
+        assert delete_records(self.log, self.model.end * share // 10) == self.model.start
         with pytest.raises(Refusal) as refusal:
-            self.log.delete_records(self.model.end + 1)
+            delete_records(self.log, self.model.end + 1)
         assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         self.forget()
 
@@ -249,7 +251,7 @@ class Story:
             if whole < retention_bytes:
                 break
             gone += 1
-        assert self.log.retain(self.now_ms) == gone
+        assert retain(self.log, self.now_ms) == gone
         self.model.start = max(self.model.start, edges[gone])
         self.forget()
 
@@ -303,9 +305,9 @@ class Story:
         time = data.draw(st.sampled_from((0, NOW)) | st.sampled_from([t for _, t in model.records] or [1]))
         time += data.draw(st.sampled_from((0, 1)))
         expected = next(((o, t) for o, t in model.records if o >= model.start and t >= max(time, 0)), None)
-        assert log.offset_for_timestamp(max(time, 0)) == expected
+        assert offset_for_timestamp(log, max(time, 0)) == expected
         newest = max((t for _, t in model.records if t >= 0), default=-1)
-        assert log.max_timestamp_offset() == next(((o, t) for o, t in model.records if t == newest >= 0), (-1, -1))
+        assert max_timestamp_offset(log) == next(((o, t) for o, t in model.records if t == newest >= 0), (-1, -1))
 
     def check_read(self, offset: int, max_bytes: int) -> None:
         log, model = self.log, self.model

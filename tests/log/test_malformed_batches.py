@@ -11,6 +11,7 @@ from coterie.fuzzing.batches import malformed_batch, malformed_message_set
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
+from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.log.validation import produced_batch
 from coterie.records import compiled, compression
 from coterie.records.batch import NO_TIMESTAMP, decode_records, encode_batch, read_header, sealed
@@ -137,11 +138,11 @@ def test_a_bomb_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_timestamp_beyond_javas_longs_is_looked_up_as_in_kafka() -> None:
     """2^63-1 and a delta wrap to a time before all that anyone looks for; 2^63-1 itself is found."""
     log = append(LIES["base 2^63-1 and a delta"][0])[1]
-    assert [log.offset_for_timestamp(t) for t in (0, NOW, 2**63 - 1)] == [None] * 3
-    assert log.max_timestamp_offset() == (-1, -1)
+    assert [offset_for_timestamp(log, t) for t in (0, NOW, 2**63 - 1)] == [None] * 3
+    assert max_timestamp_offset(log) == (-1, -1)
     log.append(of_body(RIGHT, base_timestamp=2**63 - 1), NOW)
-    assert log.offset_for_timestamp(NOW) == (1, 2**63 - 1)
-    assert log.max_timestamp_offset() == (1, 2**63 - 1)
+    assert offset_for_timestamp(log, NOW) == (1, 2**63 - 1)
+    assert max_timestamp_offset(log) == (1, 2**63 - 1)
     answer = ListOffsetsPartitionResponse(0, timestamp=2**63 - 1, offset=1)
     assert ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [answer])]).encode(5)  # it fits into the answer
 

@@ -9,6 +9,8 @@ import pytest
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
+from coterie.log.retention import delete_records, retain
+from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.records.batch import batches, decode_records, encode_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -62,10 +64,10 @@ def test_reading_outside_of_the_log() -> None:
 def test_offsets_by_time() -> None:
     log = open_log(MemoryFileSystem(), segment_bytes=2000, index_interval_bytes=200)
     fill(log, 100)
-    assert log.offset_for_timestamp(0) == (0, NOW)
-    assert log.offset_for_timestamp(NOW + 50) == (150, NOW + 50)
-    assert log.offset_for_timestamp(NOW + 100) is None
-    assert log.max_timestamp_offset() == (297, NOW + 99)
+    assert offset_for_timestamp(log, 0) == (0, NOW)
+    assert offset_for_timestamp(log, NOW + 50) == (150, NOW + 50)
+    assert offset_for_timestamp(log, NOW + 100) is None
+    assert max_timestamp_offset(log) == (297, NOW + 99)
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -76,7 +78,7 @@ def test_reopening_finds_everything(clean: bool) -> None:
     log.close()
     again = open_log(fs, clean, segment_bytes=2000, index_interval_bytes=200)
     assert again.end_offset == 300
-    assert again.offset_for_timestamp(NOW + 77) == (231, NOW + 77)
+    assert offset_for_timestamp(again, NOW + 77) == (231, NOW + 77)
     assert offsets_in(again.read(298, 10_000)) == [297, 298, 299]
     fill(again, 1)
     assert again.end_offset == 303
@@ -152,7 +154,7 @@ def test_append_time() -> None:
     data = log.read(0, 1000)
     ((position, header),) = batches(data)
     assert decode_records(data, position, header)[0].timestamp == NOW
-    assert log.offset_for_timestamp(NOW) == (0, NOW)
+    assert offset_for_timestamp(log, NOW) == (0, NOW)
 
 
 def idempotent(sequence: int, count: int = 2, epoch: int = 0, producer: int = 7) -> bytes:
@@ -206,13 +208,13 @@ def test_retention_by_time_and_size() -> None:
     log = open_log(fs, segment_bytes=2000, retention_ms=1000)
     fill(log, 50)
     fill(log, 50, start_ms=NOW + 5000)
-    assert log.retain(NOW + 5500) > 0
+    assert retain(log, NOW + 5500) > 0
     assert 0 < log.log_start_offset <= 150
-    assert log.retain(NOW + 60_000) > 0
+    assert retain(log, NOW + 60_000) > 0
     assert (log.log_start_offset, log.end_offset) == (300, 300)
     small = open_log(MemoryFileSystem(), segment_bytes=2000, retention_bytes=5000, retention_ms=-1)
     fill(small, 100)
-    small.retain(NOW)
+    retain(small, NOW)
     assert 5000 <= small.size < 8000
 
 
@@ -221,10 +223,10 @@ def test_records_without_a_timestamp_are_as_old_as_their_last_write() -> None:
     log = open_log(MemoryFileSystem(), segment_bytes=200, retention_ms=1_000)
     for n in range(4):
         log.append(encode_batch([(-1, b"k", b"v" * 50, ())]), NOW + n * 600)
-    assert log.retain(NOW + 1_000) == 0
-    assert log.retain(NOW + 1_800) > 0
+    assert retain(log, NOW + 1_000) == 0
+    assert retain(log, NOW + 1_800) > 0
     assert log.log_start_offset > 0
-    assert log.retain(NOW + 2_801) > 0
+    assert retain(log, NOW + 2_801) > 0
     assert log.log_start_offset == log.end_offset
 
 
@@ -268,9 +270,9 @@ def test_retention_of_nothing_deletes_the_active_segment_too(setting: dict[str, 
     log = open_log(MemoryFileSystem(), segment_bytes=200, **setting)
     fill(log, 3, per_batch=1)
     count = len(log.segments)
-    assert log.retain(NOW + 10) == count
+    assert retain(log, NOW + 10) == count
     assert (log.log_start_offset, log.end_offset, log.size) == (3, 3, 0)
-    assert log.retain(NOW + 10) == 0
+    assert retain(log, NOW + 10) == 0
     log = open_log(log.fs, segment_bytes=200)
     assert (log.log_start_offset, log.end_offset) == (3, 3)
 
@@ -279,10 +281,10 @@ def test_retention_deletes_a_segment_whose_records_were_deleted_while_it_was_the
     """Kafka's UnifiedLog.deleteLogStartOffsetBreachedSegments; the file stayed until the next DeleteRecords."""
     log = open_log(MemoryFileSystem(), segment_bytes=200, retention_ms=-1)
     fill(log, 1, per_batch=1)
-    log.delete_records(1)
+    delete_records(log, 1)
     fill(log, 1, per_batch=2)
     assert [segment.base_offset for segment in log.segments] == [0, 1]
-    assert log.retain(NOW) == 1
+    assert retain(log, NOW) == 1
     assert [segment.base_offset for segment in log.segments] == [1]
 
 
@@ -296,7 +298,7 @@ def test_the_last_stable_offset_is_not_below_the_logs_start() -> None:
         )
         log.append(sent, NOW)
     assert log.last_stable_offset == 3
-    log.delete_records(4)
+    delete_records(log, 4)
     assert log.last_stable_offset == 4
 
 
@@ -304,13 +306,13 @@ def test_delete_records() -> None:
     fs = MemoryFileSystem()
     log = open_log(fs, segment_bytes=2000)
     fill(log, 100)
-    assert log.delete_records(150) == 150
+    assert delete_records(log, 150) == 150
     assert log.log_start_offset == 150
     with pytest.raises(Refusal):
         log.read(149, 100)
     with pytest.raises(Refusal):
-        log.delete_records(301)
-    assert log.delete_records(-1) == 300
+        delete_records(log, 301)
+    assert delete_records(log, -1) == 300
     assert len([n for n in fs.names("t-0") if n.endswith(".log")]) == 1
 
 

@@ -9,6 +9,7 @@ from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set
+from coterie.log.retention import delete_records
 from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
 from coterie.records.down_conversion import OVERSIZED
 from coterie.records.markers import end_of_transaction
@@ -88,6 +89,6 @@ def test_an_open_transaction_is_not_read_where_the_log_begins_within_its_batch()
     log = PartitionLog.open(MemoryFileSystem(), "t-0", LogConfig(), clean=True)
     fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "attributes": TRANSACTIONAL_BIT}
     log.append(encode_batch([(NOW, b"k", b"v", ())] * 2, **fields), NOW)
-    log.delete_records(1)
+    delete_records(log, 1)
     assert log.last_stable_offset == 1
     assert read_committed(log, 1, 100_000, at_least_one=True) == (b"", [])

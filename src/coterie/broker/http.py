@@ -19,6 +19,7 @@ from aiohttp import web
 from coterie.broker.explaining import explained
 from coterie.broker.metrics import GroupMetrics, MetricSources
 from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.log.time_lookup import offset_near_end
 from coterie.records.batch import batches, decode_records
 from coterie.wire.errors import Refusal
 
@@ -96,7 +97,7 @@ class HttpServer:
         if topic is not None:
             log = topic.partitions[0].log
             # Only the journal's end when it is long: an answer must not hold the whole of it.
-            start = log.offset_near_end(HISTORY_BYTES)
+            start = offset_near_end(log, HISTORY_BYTES)
             data = log.read(start, HISTORY_BYTES)
             for position, header in batches(data):
                 lines += [r.value.decode() for r in decode_records(data, position, header) if r.key == key and r.value]

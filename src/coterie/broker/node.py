@@ -33,6 +33,7 @@ from coterie.broker.transactions import TransactionCoordinator, loaded_producer_
 from coterie.broker.turns import Turns
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
+from coterie.log.retention import retain
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +174,7 @@ class BrokerNode:
         now_ms = self.clock.now_ms()
         expired_ms = now_ms - self.settings.current.producer_id_expiration_ms
         for log in self.topics.every_log():
-            log.retain(now_ms)
+            retain(log, now_ms)
             log.producers.expire(expired_ms, log.transactions.open)
         self.topics.save_start_offsets()
 

@@ -15,6 +15,7 @@ from coterie.log.filesystem import MemoryFile, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.producers import Producers
 from coterie.log.reading import read_committed
+from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.log.transactions import decode_index
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, encode_batch
 from coterie.records.compression import CompressionError
@@ -74,8 +75,8 @@ def _read_through(log: PartitionLog) -> None:
         if offset == before:  # nothing whole is there to read
             break
     for timestamp in (0, 1_010, 2**62):
-        log.offset_for_timestamp(timestamp)
-    log.max_timestamp_offset()
+        offset_for_timestamp(log, timestamp)
+    max_timestamp_offset(log)
     read_committed(log, log.log_start_offset, 100_000, at_least_one=True)
 
 

@@ -1,4 +1,4 @@
-"""A partition's log: append, read, find by time, truncate by retention, recover after a crash.
+"""A partition's log: append, read, recover after a crash. `time_lookup` and `retention` are functions over it.
 
 Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the bytes.
 Single writer, no replicas: the high watermark is the end of the log, or of what is synced where that is required.
@@ -23,14 +23,10 @@ from coterie.log.segment import Segment
 from coterie.log.transactions import Aborted, PartitionTransactions
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
-from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, decode_records, is_undamaged, read_header
-from coterie.records.compression import CompressionError
+from coterie.records.batch import HEADER_BYTES, BatchHeader, is_undamaged, read_header
 from coterie.records.markers import coordinator_epoch_of, marker_of
 from coterie.wire.errors import ErrorCode, Refusal
 
-EARLIEST_TIMESTAMP = -2
-LATEST_TIMESTAMP = -1
-MAX_TIMESTAMP = -3
 SyncFailed = Callable[[OSError], None]
 
 
@@ -79,7 +75,7 @@ class PartitionLog:
         if not log.segments:
             if existed:
                 report(Finding(directory, None, "there is no segment", f"the log begins anew at offset {start_offset}"))
-            log._start_segment(start_offset)
+            log.start_segment(start_offset)
         if start_offset > log.end_offset:
             problem = f"the recorded log start offset {start_offset} is beyond its end {log.end_offset}"
             report(Finding(directory, None, problem, "it begins with its first segment"))
@@ -102,7 +98,7 @@ class PartitionLog:
             for position, header in segment.headers(0):
                 marker = segment.file.read(position, header.size) if header.is_control else b""
                 if marker and not is_undamaged(marker, header):
-                    self._recover(slot, None)  # which comes back here
+                    self.recover_segment(slot, None)  # which comes back here
                     return
                 if header.producer_id >= 0:
                     self._remember(header, marker)
@@ -213,9 +209,9 @@ class PartitionLog:
         wide = active.next_offset - active.base_offset > 2**31 - 1_000_000
         if full or wide or active.age_ms(incoming.max_timestamp, now_ms) > self.config.roll_ms:
             self._sync(active)
-            self._start_segment(active.next_offset)
+            self.start_segment(active.next_offset)
 
-    def _start_segment(self, base_offset: int) -> None:
+    def start_segment(self, base_offset: int) -> None:
         """A new active segment; the one before is closed to appends."""
         segment = Segment(self.fs, self.directory, base_offset)
         try:
@@ -244,17 +240,17 @@ class PartitionLog:
         while slot < len(self.segments):
             segment = self.segments[slot]
             if segment.unverified and not segment.verify(segment.start_of_stretch(offset), 1):
-                segment = self._recover(slot, None)
+                segment = self.recover_segment(slot, None)
             position = segment.position_of(offset)
             if position is None:
                 slot += 1
             elif segment.unverified and not segment.verify(position, max_bytes):
-                self._recover(slot, None)
+                self.recover_segment(slot, None)
             else:
                 return self._read_at(segment, position, max_bytes, at_least_one)
         return b""
 
-    def _recover(self, slot: int, problem: str | None) -> Segment:
+    def recover_segment(self, slot: int, problem: str | None) -> Segment:
         """A segment that turns out damaged while the log is in use: what is no batch goes out of it."""
         old, is_last = self.segments[slot], slot == len(self.segments) - 1
         segment = recover(
@@ -281,20 +277,8 @@ class PartitionLog:
             slot for slot, segment in enumerate(self.segments) if segment.unverified and not segment.verify_all()
         ]
         for slot in damaged:
-            self._recover(slot, None)
+            self.recover_segment(slot, None)
         return not damaged
-
-    def offset_near_end(self, size: int) -> int:
-        """An offset with at most about ``size`` bytes of batches from it to the end."""
-        behind = 0
-        for segment in reversed(self.segments):
-            behind += segment.size
-            if behind > size:
-                for position, header in segment.headers(0):
-                    if behind - position <= size:
-                        return max(header.base_offset, self.log_start_offset)
-                return segment.next_offset
-        return self.log_start_offset
 
     def _read_at(self, segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> bytes:
         data = segment.file.read(position, min(max(max_bytes, HEADER_BYTES), segment.size - position))
@@ -305,110 +289,6 @@ class PartitionLog:
 
     def _segment_of(self, offset: int) -> int:
         return max(bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
-
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record at or after ``timestamp``, or None if there is none. Raises Refusal
-        CORRUPT_MESSAGE, or OSError."""
-        slot = 0
-        while slot < len(self.segments):
-            segment = self.segments[slot]
-            position = segment.position_for_time(timestamp) if segment.max_timestamp >= timestamp else segment.size
-            if position is None:
-                self._recover(slot, "its time index does not fit its batches")
-                continue
-            while position < segment.size:
-                end = segment.end_of_stretch(position)
-                if segment.unverified and not segment.verify(position, end - position):
-                    self._recover(slot, None)
-                    break
-                first = self._first_at(segment, position, end, timestamp)
-                if first is not None:
-                    return first
-                position = end
-            else:
-                slot += 1
-        return None
-
-    def _first_at(self, segment: Segment, position: int, end: int, timestamp: int) -> tuple[int, int] | None:
-        """Of one stretch of a segment."""
-        for at, header in segment.headers(position, end):
-            if header.max_timestamp < timestamp or header.last_offset < self.log_start_offset:
-                continue
-            for record in self._records(segment.file.read(at, header.size), header):
-                if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
-                    return record.offset, record.timestamp
-        return None
-
-    @staticmethod
-    def _records(data: bytes, header: BatchHeader) -> list[batches_module.BatchRecord]:
-        try:
-            return decode_records(data, 0, header)
-        except (BatchError, CompressionError) as error:
-            raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-
-    def max_timestamp_offset(self) -> tuple[int, int]:
-        """(offset, timestamp) of the record with the largest timestamp (KIP-734); (-1, -1) for an empty log."""
-        slot = max(range(len(self.segments)), key=lambda number: self.segments[number].max_timestamp)
-        segment = self.segments[slot]
-        for position, header in segment.headers(0):
-            if header.max_timestamp == segment.max_timestamp >= 0:
-                if segment.unverified and not segment.verify(position, header.size):
-                    self._recover(slot, None)
-                    return self.max_timestamp_offset()
-                for record in self._records(segment.file.read(position, header.size), header):
-                    if record.timestamp == segment.max_timestamp:
-                        return record.offset, record.timestamp
-        return -1, -1
-
-    def delete_records(self, before_offset: int) -> int:
-        """Moves the start of the log up; returns it. Raises Refusal OFFSET_OUT_OF_RANGE, or POLICY_VIOLATION where the log
-        is only compacted (Kafka's Partition.deleteRecordsOnLeader)."""
-        if self.config.cleanup_compact and not self.config.cleanup_delete:
-            raise Refusal(ErrorCode.POLICY_VIOLATION, "a topic that is only compacted keeps its records")
-        if before_offset == -1:
-            before_offset = self.high_watermark
-        if not 0 <= before_offset <= self.high_watermark:
-            raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
-        self.log_start_offset = max(self.log_start_offset, before_offset)
-        self._drop_segments_below_start()
-        return self.log_start_offset
-
-    def _drop_segments_below_start(self) -> None:
-        while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
-            self.segments.pop(0).delete()
-
-    def retain(self, now_ms: int) -> int:
-        """Deletes whole segments before the log's start, past retention.ms, or beyond retention.bytes; returns how many."""
-        if not self.config.cleanup_delete:
-            return 0
-        deleted = len(self.segments)
-        self._drop_segments_below_start()
-        deleted -= len(self.segments)
-        if self.config.retention_ms >= 0:
-            horizon = now_ms - self.config.retention_ms
-            while self._holds_records and self.segments[0].newest_ms < horizon:
-                self._drop_first()
-                deleted += 1
-        if self.config.retention_bytes >= 0:
-            excess = self.size - self.config.retention_bytes
-            while self._holds_records and excess >= self.segments[0].size:
-                excess -= self.segments[0].size
-                self._drop_first()
-                deleted += 1
-        return deleted
-
-    @property
-    def _holds_records(self) -> bool:
-        return len(self.segments) > 1 or self.segments[0].size > 0
-
-    def _drop_first(self) -> None:
-        """The active segment too, after a new one has taken its part."""
-        if len(self.segments) == 1:
-            self._start_segment(self.end_offset)
-        first = self.segments.pop(0)
-        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
-        self.transactions.forget_before(self.log_start_offset)
-        first.delete()
 
     def sync(self) -> None:
         """Returns once all that was appended is on the disk."""

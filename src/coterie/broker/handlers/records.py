@@ -14,8 +14,16 @@ from coterie.broker.services import RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, Partition
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
-from coterie.log.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, PartitionLog
+from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import offsets_before
+from coterie.log.retention import delete_records
+from coterie.log.time_lookup import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    max_timestamp_offset,
+    offset_for_timestamp,
+)
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format
 from coterie.wire.declaration import Message
@@ -254,12 +262,12 @@ def _offset(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[in
     if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):
         return log.log_start_offset, -1
     if timestamp == MAX_TIMESTAMP:
-        return _visible(log, log.max_timestamp_offset())
+        return _visible(log, max_timestamp_offset(log))
     if timestamp == _LATEST_TIERED:
         return -1, -1
     if timestamp < 0:
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-    return _visible(log, log.offset_for_timestamp(timestamp))
+    return _visible(log, offset_for_timestamp(log, timestamp))
 
 
 def _visible(log: PartitionLog, of_record: tuple[int, int] | None) -> tuple[int, int]:
@@ -300,7 +308,7 @@ def handle_delete_records(broker: RecordServices, request: DeleteRecordsRequest,
                 if topic.name in INTERNAL_TOPICS:
                     raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 partition = broker.topics.partition(topic.name, requested.partition_index)
-                result.low_watermark = partition.log.delete_records(requested.offset)
+                result.low_watermark = delete_records(partition.log, requested.offset)
             except Refusal as refusal:
                 result.error_code = refusal.code
             except OSError as error:

@@ -1,0 +1,83 @@
+"""Offsets of a log by time, and by distance from its end."""
+
+from __future__ import annotations
+
+from coterie.log.partition_log import PartitionLog
+from coterie.log.segment import Segment
+from coterie.records.batch import BatchError, BatchHeader, BatchRecord, decode_records
+from coterie.records.compression import CompressionError
+from coterie.wire.errors import ErrorCode, Refusal
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+MAX_TIMESTAMP = -3
+
+
+def offset_for_timestamp(log: PartitionLog, timestamp: int) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record at or after ``timestamp``, or None if there is none. Raises Refusal
+    CORRUPT_MESSAGE, or OSError."""
+    slot = 0
+    while slot < len(log.segments):
+        segment = log.segments[slot]
+        position = segment.position_for_time(timestamp) if segment.max_timestamp >= timestamp else segment.size
+        if position is None:
+            log.recover_segment(slot, "its time index does not fit its batches")
+            continue
+        while position < segment.size:
+            end = segment.end_of_stretch(position)
+            if segment.unverified and not segment.verify(position, end - position):
+                log.recover_segment(slot, None)
+                break
+            first = _first_at(log, segment, position, end, timestamp)
+            if first is not None:
+                return first
+            position = end
+        else:
+            slot += 1
+    return None
+
+
+def _first_at(log: PartitionLog, segment: Segment, position: int, end: int, timestamp: int) -> tuple[int, int] | None:
+    """Of one stretch of a segment."""
+    for at, header in segment.headers(position, end):
+        if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
+            continue
+        for record in _records(segment.file.read(at, header.size), header):
+            if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
+                return record.offset, record.timestamp
+    return None
+
+
+def _records(data: bytes, header: BatchHeader) -> list[BatchRecord]:
+    try:
+        return decode_records(data, 0, header)
+    except (BatchError, CompressionError) as error:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def max_timestamp_offset(log: PartitionLog) -> tuple[int, int]:
+    """(offset, timestamp) of the record with the largest timestamp (KIP-734); (-1, -1) for an empty log."""
+    slot = max(range(len(log.segments)), key=lambda number: log.segments[number].max_timestamp)
+    segment = log.segments[slot]
+    for position, header in segment.headers(0):
+        if header.max_timestamp == segment.max_timestamp >= 0:
+            if segment.unverified and not segment.verify(position, header.size):
+                log.recover_segment(slot, None)
+                return max_timestamp_offset(log)
+            for record in _records(segment.file.read(position, header.size), header):
+                if record.timestamp == segment.max_timestamp:
+                    return record.offset, record.timestamp
+    return -1, -1
+
+
+def offset_near_end(log: PartitionLog, size: int) -> int:
+    """An offset with at most about ``size`` bytes of batches from it to the end."""
+    behind = 0
+    for segment in reversed(log.segments):
+        behind += segment.size
+        if behind > size:
+            for position, header in segment.headers(0):
+                if behind - position <= size:
+                    return max(header.base_offset, log.log_start_offset)
+            return segment.next_offset
+    return log.log_start_offset
