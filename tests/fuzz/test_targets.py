@@ -14,7 +14,7 @@ from coterie.fuzzing.runner import corpus, fuzz, inputs, kept_inputs
 from coterie.fuzzing.target import Broken, Target, check, mutated
 from coterie.fuzzing.targets import TARGETS
 from coterie.records import batch as batch_module
-from coterie.wire.apis import APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.primitives import read_varint
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def test_made_inputs_are_decoded(name: str) -> None:
 
 
 def test_every_request_is_a_target() -> None:
-    assert {f"request-{api.name}" for api in APIS.values()} <= set(TARGETS)
+    assert {f"request-{api.name}" for api in [*APIS.values(), *CLUSTER_APIS.values()]} <= set(TARGETS)
 
 
 def test_the_corpus_belongs_to_targets() -> None:

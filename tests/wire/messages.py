@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from coterie.wire.apis import APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldSpec, FieldType
 from coterie.wire.messages import (
@@ -25,7 +25,9 @@ STORED = (
     sticky_assignor,
     transaction_state,
 )
-EVERY: list[type[Message]] = [message for api in APIS.values() for message in (api.request, api.response)]
+EVERY: list[type[Message]] = [
+    message for api in [*APIS.values(), *CLUSTER_APIS.values()] for message in (api.request, api.response)
+]
 EVERY += [
     member
     for module in STORED

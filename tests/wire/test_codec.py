@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.fuzzing.messages import random_struct
-from coterie.wire.apis import APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import source
 from coterie.wire.declaration import Message
 from coterie.wire.messages.consumer_group_heartbeat import (
@@ -34,6 +34,7 @@ from coterie.wire.primitives import WireError
 REQUESTS = [m for api in APIS.values() for m in (api.request, api.response)]
 EVERY: list[type[Message]] = [
     *REQUESTS,
+    *[m for api in CLUSTER_APIS.values() for m in (api.request, api.response)],
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     GroupMetadataValue,

@@ -27,7 +27,7 @@ from coterie.records.compiled import COMPILED
 from coterie.records.fields import BatchError
 from coterie.records.legacy import to_batch
 from coterie.records.walking import walk, walk_each
-from coterie.wire.apis import APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import MAX_ELEMENTS, decode, decoder
 from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal
@@ -253,7 +253,7 @@ def _all() -> Iterator[Target]:
     yield Target("topic-journal", "lines of the journal", _journal, (ValueError,), _make_journal)
     yield Target("member-blobs", "subscriptions and assignments", _blobs, (WireError,), _make_blob)
     yield Target("request-header", "the header of a request", _head, (WireError,), _make_head)
-    for api in sorted(APIS.values(), key=lambda api: api.key):
+    for api in sorted([*APIS.values(), *CLUSTER_APIS.values()], key=lambda api: api.key):
         yield _request_target(api.name, api.request)
         yield _response_target(api.name, api.response)
 

@@ -1,4 +1,4 @@
-"""The one list of APIs that the broker serves: key, messages, and the versions it advertises.
+"""The one list of APIs that the broker serves (`APIS`; `CLUSTER_APIS` in a cluster): key, messages, advertised versions.
 
 A version is advertised only when it is implemented right. Oldest: the first that was published of every API that
 clients of Kafka 0.8 to 1.1 need (Apache Kafka 4 has dropped them); of the others the minimum of Apache Kafka 4. Newest:
@@ -27,6 +27,7 @@ from coterie.wire.messages.alter_user_scram_credentials import (
 from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from coterie.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -72,6 +73,7 @@ from coterie.wire.messages.incremental_alter_configs import (
 )
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -91,10 +93,12 @@ from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelem
 from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from coterie.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from coterie.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
@@ -183,10 +187,23 @@ APIS: dict[int, Api] = {
 }
 
 
-def advertised_versions() -> list[ApiVersion]:
-    """As ApiVersions lists them: by key, without the hidden APIs."""
+# Between the brokers of a cluster and their controller, beside all of APIS.
+CLUSTER_APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        _api(LeaderAndIsrRequest, LeaderAndIsrResponse),
+        _api(StopReplicaRequest, StopReplicaResponse),
+        _api(UpdateMetadataRequest, UpdateMetadataResponse),
+        _api(ControlledShutdownRequest, ControlledShutdownResponse),
+    )
+}
+
+
+def advertised_versions(*, in_cluster: bool = False) -> list[ApiVersion]:
+    """As ApiVersions lists them: by key, without the hidden APIs. ``in_cluster``: for a broker that is not alone."""
+    served = {**APIS, **CLUSTER_APIS} if in_cluster else APIS
     return [
         ApiVersion(a.key, a.advertised.first, a.advertised.last)
-        for a in sorted(APIS.values(), key=lambda a: a.key)
+        for a in sorted(served.values(), key=lambda a: a.key)
         if not a.hidden
     ]
