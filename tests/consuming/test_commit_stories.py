@@ -40,6 +40,7 @@ class Story:
         self.machine = commits(self.driven, is_known=False)
         self.now_ms = 0.0
         self.open: dict[int, float | None] = {}  # token -> deadline of a synchronous commit
+        self.begun: dict[int, int] = {}  # token -> generation
         self.requests: list[int] = []  # the commits of requests without response
         self.acknowledged: set[int] = set()
         self.newest_sent = 0
@@ -50,10 +51,10 @@ class Story:
         machine, jitter = self.machine, (number % 3) - 1
         match move:
             case "async":
-                self.open[machine.commit_async({("t", 0): len(self.open)})] = None
+                self._begin(machine.commit_async({("t", 0): len(self.open)}), None)
             case "sync":
                 timeout_ms = TIMEOUTS_MS[number % len(TIMEOUTS_MS)]
-                self.open[machine.commit({("t", 0): 0}, self.now_ms, timeout_ms)] = self.now_ms + timeout_ms
+                self._begin(machine.commit({("t", 0): 0}, self.now_ms, timeout_ms), self.now_ms + timeout_ms)
             case "answer" if self.requests:
                 token = self._request(number)
                 code = CODES[number % len(CODES)]
@@ -75,10 +76,15 @@ class Story:
                 del self.open[token]
                 machine.cancel(token)
             case "rejoin" if self.driven is not None:
-                self._rejoin(self.driven)
+                for _ in range(1 + number % 5):  # five are a whole rebalance
+                    self._rejoin(self.driven)
             case "moved":
                 machine.known.forget_leaders()
         self.pump()
+
+    def _begin(self, token: int, deadline_ms: float | None) -> None:
+        self.open[token] = deadline_ms
+        self.begun[token] = -1 if self.driven is None else self.driven.machine.generation
 
     def _request(self, number: int) -> int:
         return self.requests.pop(number % len(self.requests))
@@ -117,6 +123,7 @@ class Story:
                     if deadline_ms is not None:
                         assert not before, "a synchronous commit did not wait for those before it"
                     assert not [t for t in before if self.open[t] is not None], "one overtook a synchronous commit"
+                    assert request.generation_id_or_member_epoch == self.begun[token], "made in a later generation"
                     self._check_identity(request.member_id, request.generation_id_or_member_epoch)
                     self.requests.append(token)
                 case LookUpCoordinator():

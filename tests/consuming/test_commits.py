@@ -201,6 +201,58 @@ def test_a_member_commits_as_itself() -> None:
     assert (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id) == ("", -1, None)
 
 
+def rebalance(driven: Driven, generation: int, partitions: list[int]) -> None:
+    """A generation more, in which the member owns these partitions of t."""
+    driven.machine.rejoin("the test asks for it")
+    driven.next()
+    driven.machine.revoked()
+    driven.answer(driven.sent(), driven.joined(generation))
+    driven.synced(driven.sent(), partitions)
+
+
+@pytest.mark.parametrize("partitions", [[1], [0]])
+def test_a_commit_is_not_repeated_in_a_later_generation(partitions: list[int]) -> None:
+    """The coordinator would take it, also for a partition that another member owns by now, or that another owned meanwhile.
+    Kafka's consumer sends it in its own generation, and raises CommitFailedException."""
+    driven = Driven()
+    driven.to_stable([0])
+    machine = commits(driven)
+    token = machine.commit(OFFSETS, 0, 10_000)
+    assert tokens_sent(machine.next(0)) == [token]
+    machine.request_failed(token, ErrorCode.REQUEST_TIMED_OUT, 0, 0)
+    know_coordinator(machine.known)
+    rebalance(driven, 2, partitions)
+    assert ends(machine.next(500)) == [(token, Verdict.COMMIT_FAILED, ErrorCode.ILLEGAL_GENERATION)]
+    machine.commit(OFFSETS, 500, 1_000)
+    assert len(tokens_sent(machine.next(500))) == 1
+
+
+def test_a_commit_that_waited_behind_another_is_not_sent_in_a_later_generation() -> None:
+    driven = Driven()
+    driven.to_stable([0])
+    machine = commits(driven)
+    first, behind = machine.commit(OFFSETS, 0, 10_000), machine.commit_async(OFFSETS)
+    assert tokens_sent(machine.next(0)) == [first]
+    rebalance(driven, 2, [1])
+    machine.answered(first, response(), 0, 0)
+    assert ends(machine.next(0)) == [
+        (first, Verdict.DONE, ErrorCode.NONE),
+        (behind, Verdict.COMMIT_FAILED, ErrorCode.ILLEGAL_GENERATION),
+    ]
+
+
+def test_a_members_commit_is_not_repeated_without_the_membership() -> None:
+    """A group without members takes commits of anyone."""
+    driven = Driven()
+    driven.to_stable([0])
+    machine = commits(driven)
+    token = machine.commit(OFFSETS, 0, 10_000)
+    machine.next(0)
+    machine.answered(token, response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0, 0)
+    machine.member = None
+    assert ends(machine.next(500)) == [(token, Verdict.COMMIT_FAILED, ErrorCode.UNKNOWN_MEMBER_ID)]
+
+
 def test_fencing_ends_every_later_asynchronous_commit() -> None:
     """testCommitOffsetRequestAsyncAlwaysReceiveFencedException"""
     driven = Driven(group_instance_id="i")

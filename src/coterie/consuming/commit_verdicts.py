@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
+from typing import NamedTuple
 
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import TopicPartition
@@ -57,19 +58,36 @@ def may_auto_commit(machine: GroupMachine) -> bool:
     return machine.is_in_group if isinstance(machine, ConsumerMemberMachine) else machine.stage == Stage.STABLE
 
 
-def begun_in(machine: GroupMachine | None) -> tuple[int, int]:
-    """The membership and the generation of a commit that begins now."""
+class Begun(NamedTuple):
+    """The membership and the generation, or member epoch, in which a commit began. ``joins``: `ConsumerMemberMachine.joins`."""
+
+    member_id: str = ""
+    joins: int = 0
+    generation: int = -1
+
+
+def begun_in(machine: GroupMachine | None) -> Begun:
+    """Of a commit that begins now; ``machine`` None for one without membership."""
     if machine is None:
-        return 0, -1
-    return machine.joins if isinstance(machine, ConsumerMemberMachine) else 0, machine.generation
+        return Begun()
+    return Begun(
+        machine.member_id, machine.joins if isinstance(machine, ConsumerMemberMachine) else 0, machine.generation
+    )
 
 
-def is_outdated(machine: GroupMachine, begun: tuple[int, int], partitions: Collection[TopicPartition]) -> bool:
-    """Whether a commit that began then would now be made for partitions of others: the coordinator takes any partition from a
-    member in its present epoch. In its own epoch a user may commit what it likes."""
-    if not isinstance(machine, ConsumerMemberMachine) or begun == begun_in(machine):
-        return False
-    return begun[0] != machine.joins or not set(machine.owned).issuperset(partitions)
+def outdated_error(machine: GroupMachine | None, begun: Begun, partitions: Collection[TopicPartition]) -> ErrorCode:
+    """Why a commit that began then may not be sent now, when the coordinator would take any partition from the member; NONE
+    where it may. A classic generation that is over has no commits: Kafka's consumer would still name it, and be refused. A
+    newer member epoch takes over the commits for what is still owned. In its own epoch a user may commit what it likes."""
+    now = begun_in(machine)
+    if begun == now:
+        return ErrorCode.NONE
+    if machine is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not isinstance(machine, ConsumerMemberMachine):
+        return ErrorCode.ILLEGAL_GENERATION
+    is_kept = begun[:2] == now[:2] and set(machine.owned).issuperset(partitions)
+    return ErrorCode.NONE if is_kept else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]) -> Verdict:
@@ -99,7 +117,7 @@ def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]
 
 
 def _consumer_verdict(machine: ConsumerMemberMachine, code: ErrorCode, same: bool) -> Verdict:
-    """A commit in an old epoch is sent again in the present one, unless it `is_outdated` then."""
+    """A commit in an old epoch is sent again in the present one, unless there is an `outdated_error` then."""
     if code == ErrorCode.STALE_MEMBER_EPOCH:
         return Verdict.RETRY if machine.is_in_group else Verdict.COMMIT_FAILED
     if code in _NOT_A_MEMBER:

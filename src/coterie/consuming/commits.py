@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
-from coterie.consuming.commit_verdicts import RETRIED, GroupMachine, Verdict, begun_in, is_outdated, may_commit, verdict
+from coterie.consuming.commit_verdicts import (
+    RETRIED,
+    Begun,
+    GroupMachine,
+    Verdict,
+    begun_in,
+    may_commit,
+    outdated_error,
+    verdict,
+)
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
@@ -54,7 +63,7 @@ CommitEffect = SendCommit | LookUpCoordinator | CommitEnded
 class _Commit:
     token: int
     offsets: CommitOffsets
-    begun: tuple[int, int]  # as `begun_in`
+    begun: Begun
     timeout_ms: float = 0
     retries: Retries | None = None  # None: tried once
     due_ms: float = float("-inf")
@@ -210,9 +219,8 @@ class Commits:
             return Verdict.GIVE_UP, ErrorCode.FENCED_INSTANCE_ID
         may = Verdict.DONE if self.member is None else may_commit(self.member)
         if may == Verdict.DONE:
-            if self.member is not None and is_outdated(self.member, commit.begun, commit.offsets):
-                return Verdict.COMMIT_FAILED, ErrorCode.STALE_MEMBER_EPOCH
-            return None
+            outdated = outdated_error(self.member, commit.begun, commit.offsets)
+            return (Verdict.COMMIT_FAILED, outdated) if outdated else None
         is_unknown = may == Verdict.COMMIT_FAILED and self.member is not None and self.member.generation < 0
         return may, ErrorCode.UNKNOWN_MEMBER_ID if is_unknown else ErrorCode.REBALANCE_IN_PROGRESS
 
