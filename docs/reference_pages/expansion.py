@@ -44,6 +44,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "python_testing": python_api.python_testing,
     "group_states": state_diagrams.group_states,
     "member_stages": state_diagrams.member_stages,
+    "consumer_member_stages": state_diagrams.consumer_member_stages,
 }
 _MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.M)
 _DOCUMENT = re.compile(r"^<!-- document: ([\w.]+) -->$", re.M)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
+from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from reference_pages.markdown import code, table
 
@@ -39,6 +40,19 @@ MEMBER_LAYOUT = {
     Stage.RELEASING: (3.0, 2.4),
     Stage.STABLE: (1.8, 2.4),
 }
+CONSUMER_MEMBER_LAYOUT = {
+    ConsumerStage.FENCED: (0.6, 0.0),
+    ConsumerStage.UNSUBSCRIBED: (0.0, 1.0),
+    ConsumerStage.JOINING: (1.0, 1.0),
+    ConsumerStage.RECONCILING: (2.0, 1.0),
+    ConsumerStage.ACKNOWLEDGING: (3.0, 1.0),
+    ConsumerStage.STABLE: (2.5, 2.0),
+    ConsumerStage.STALE: (0.8, 2.0),
+    ConsumerStage.LEAVING: (0.0, 3.0),
+    ConsumerStage.PREPARE_LEAVING: (1.0, 3.0),
+}
+# A member may come from any stage of `TAKES_TARGETS` to the first two, and to the third from most.
+CONSUMER_MEMBER_EXITS = frozenset({ConsumerStage.FENCED, ConsumerStage.PREPARE_LEAVING, ConsumerStage.FATAL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,15 @@ def member_edges() -> list[Edge]:
         (before.name, after.name)
         for before, afters in LEGAL_SUCCESSORS.items()
         for after in sorted(afters - NOT_TAKING_PART, key=lambda stage: stage.name)
+    ]
+
+
+def consumer_member_edges() -> list[Edge]:
+    """(from, to) of every transition of a member of the consumer protocol, except to `CONSUMER_MEMBER_EXITS`."""
+    return [
+        (before.name, after.name)
+        for before, afters in CONSUMER_SUCCESSORS.items()
+        for after in sorted(afters - CONSUMER_MEMBER_EXITS, key=lambda stage: stage.name)
     ]
 
 
@@ -135,3 +158,14 @@ def member_stages() -> str:
         + "\n"
         + table(("stage", "leads to", "in Kafka's client"), rows)
     )
+
+
+def consumer_member_stages() -> str:
+    """The picture without the exits, and all of them as a table."""
+    layout = {stage.name: cell for stage, cell in CONSUMER_MEMBER_LAYOUT.items()}
+    rows = (
+        (code(before.name), ", ".join(code(after.name) for after in sorted(afters, key=lambda stage: stage.name)))
+        for before, afters in CONSUMER_SUCCESSORS.items()
+    )
+    picture = svg("Stages of a member of the consumer protocol", layout, consumer_member_edges())
+    return picture + "\n" + table(("stage", "leads to"), rows)

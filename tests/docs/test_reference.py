@@ -31,6 +31,7 @@ from coterie.client import KafkaError
 from coterie.client.settings import CLIENT_SETTINGS
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
 from coterie.journal import CAUSES, EVENTS, FIELDS, JournalLine
+from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
 from coterie.wire.apis import APIS
@@ -136,6 +137,15 @@ def test_the_picture_of_a_member_is_its_table_without_the_ways_out() -> None:
     assert first_cells(state_diagrams.member_stages()) == [stage.name for stage in LEGAL_SUCCESSORS]
     assert set(KAFKA_STATES) == set(Stage)
     cells = [*state_diagrams.MEMBER_LAYOUT.values()]
+    assert len(set(cells)) == len(cells)
+
+
+def test_the_picture_of_a_member_of_the_consumer_protocol_is_its_table_without_the_exits() -> None:
+    drawn, exits = edges_of(state_diagrams.consumer_member_stages()), state_diagrams.CONSUMER_MEMBER_EXITS
+    assert drawn == {(b.name, a.name) for b, afters in CONSUMER_SUCCESSORS.items() for a in afters - exits}
+    assert set(state_diagrams.CONSUMER_MEMBER_LAYOUT) == set(ConsumerStage) - {ConsumerStage.FATAL}
+    assert first_cells(state_diagrams.consumer_member_stages()) == [stage.name for stage in CONSUMER_SUCCESSORS]
+    cells = [*state_diagrams.CONSUMER_MEMBER_LAYOUT.values()]
     assert len(set(cells)) == len(cells)
 
 
