@@ -66,10 +66,10 @@ def _quiet() -> logging.Logger:
 
 
 class ZooKeeperSession:
-    """Carries operations out, one after the other. ``changed`` is called from kazoo's threads, and so is ``state`` with
-    LOST, SUSPENDED or CONNECTED."""
+    """Carries operations out, one after the other. ``changed`` is called from kazoo's threads with the path whose watch fired,
+    and so is ``state`` with LOST, SUSPENDED or CONNECTED."""
 
-    def __init__(self, client: Any, changed: Callable[[], None], state: Callable[[str], None]) -> None:
+    def __init__(self, client: Any, changed: Callable[[str], None], state: Callable[[str], None]) -> None:
         self._client, self._changed, self._state = client, changed, state
         self._seen: dict[_Watched, int] = {}
         client.add_listener(self._state_changed)
@@ -195,7 +195,7 @@ class ZooKeeperSession:
     def _watcher(self, event: Any) -> None:
         if event.type != "NONE":  # that is kazoo dropping it with the connection
             self._seen.pop((event.path, event.type == "CHILD"), None)
-            self._changed()
+            self._changed(event.path)
 
     def _state_changed(self, state: str) -> None:
         if state == "LOST":
@@ -216,7 +216,7 @@ class ZooKeeperSession:
                 return  # lost again: the next connection does it
             now = 0 if stat is None else stat.pzxid if children else stat.mzxid
             if now != seen and self._seen.pop((path, children), None) is not None:
-                self._changed()
+                self._changed(path)
 
     def is_connected(self) -> bool:
         return bool(self._client.connected)

@@ -51,6 +51,14 @@ def test_make_leader_updates_epoch_cache() -> None:
     assert (log.epochs.latest, log.epochs.entries[-1].start_offset) == (5, 3)
 
 
+def test_a_fetch_without_room_for_bytes_still_counts() -> None:
+    """A response that is full already: the follower's offset is known all the same."""
+    made = leader(log_of([0] * 5), high_watermark=2)
+    made.fetch(fetch(3, 5), NOW)
+    fetched, effects = made.fetch(replace(fetch(2, 4), max_bytes=0), NOW)
+    assert (fetched.batches, effects) == ([], [HighWatermarkMoved(PARTITION, 4)])
+
+
 def test_the_high_watermark_waits_for_every_member_of_the_isr() -> None:
     """testUpdateFollowerFetchState"""
     made = leader(log_of([0] * 5), high_watermark=2)

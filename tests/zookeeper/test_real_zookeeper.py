@@ -110,7 +110,7 @@ def broker(zookeeper: LocalZooKeeper, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def session(zookeeper: LocalZooKeeper) -> Iterator[ZooKeeperSession]:
-    found = ZooKeeperSession(connect(zookeeper.address, SESSION_MS, 10_000), lambda: None, lambda _: None)
+    found = ZooKeeperSession(connect(zookeeper.address, SESSION_MS, 10_000), lambda _: None, lambda _: None)
     yield found
     found.close()
 

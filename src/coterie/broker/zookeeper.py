@@ -48,7 +48,7 @@ class Registration:
     def start(self, ensemble: str, session_timeout_ms: int, connection_timeout_ms: int) -> None:
         """Returns when everything is written. Raises Unreachable, also where another broker has this node.id."""
         client = connect(ensemble, session_timeout_ms, connection_timeout_ms)
-        self._session = ZooKeeperSession(client, lambda: None, self._state_changed)
+        self._session = ZooKeeperSession(client, lambda _: None, self._state_changed)
         try:
             self._register(session_timeout_ms / 1000)
             self._write_topics()

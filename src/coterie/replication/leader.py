@@ -140,7 +140,7 @@ class Leader:
         end_offset = self.log.end_offset
         if not self.log.start_offset <= request.fetch_offset <= end_offset:
             raise ReplicaRefusal(ReplicaError.OFFSET_OUT_OF_RANGE)
-        batches = self.log.read(request.fetch_offset, end_offset)
+        batches = self.log.read(request.fetch_offset, end_offset, request.max_bytes)
         remote.fetched(request.fetch_offset, end_offset, now_ms)
         effects = self._expand(request.replica_id, remote)
         effects += self._advance(now_ms)

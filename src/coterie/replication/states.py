@@ -11,6 +11,7 @@ from coterie.replication.epochs import EndOfEpoch, LeaderEpochCache
 
 TopicPartition = tuple[str, int]
 NO_LEADER = -1
+NO_BYTE_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,9 @@ class ReplicaLog(Protocol):
     def append_as_follower(self, batches: Sequence[Any]) -> None:
         """Appends batches as the leader sent them; epochs that are new go into ``epochs``."""
 
-    def read(self, offset: int, end_offset: int) -> Sequence[Any]:
-        """Some batches from that offset on, none of them behind ``end_offset``."""
+    def read(self, offset: int, end_offset: int, max_bytes: int = NO_BYTE_LIMIT) -> Sequence[Any]:
+        """Some batches from that offset on, none of them behind ``end_offset``; the first whole whatever its size, unless
+        ``max_bytes`` is 0."""
 
     def truncate_to(self, end_offset: int) -> None:
         """Cuts the log, and ``epochs`` with it."""
@@ -99,6 +101,7 @@ class ReplicaFetch:
     current_leader_epoch: int
     fetch_offset: int
     start_offset: int
+    max_bytes: int = NO_BYTE_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class ZooKeeperConsumer:
 
     # -- what happens to it, from other threads -------------------------------------------------------------------------
 
-    def _watch_fired(self) -> None:
+    def _watch_fired(self, _: str) -> None:
         self._inbox.put(self.machine.changed)
 
     def _state_changed(self, state: str) -> None:

@@ -66,7 +66,7 @@ class ZooKeeperGroups:
             client = connect(self._address, TIMEOUT_MS, TIMEOUT_MS)
         except ZooKeeperError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
-        self._session = ZooKeeperSession(client, lambda: None, lambda _: None)
+        self._session = ZooKeeperSession(client, lambda _: None, lambda _: None)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coterie.replication.epochs import LeaderEpochCache
+from coterie.replication.states import NO_BYTE_LIMIT
 
 FETCHED_AT_MOST = 3  # batches: to catch up takes time
 
@@ -47,7 +48,9 @@ class MemoryReplicaLog:
             self.epochs.assign(batch.leader_epoch, batch.offset)
             self.batches.append(batch)
 
-    def read(self, offset: int, end_offset: int) -> Sequence[Batch]:
+    def read(self, offset: int, end_offset: int, max_bytes: int = NO_BYTE_LIMIT) -> Sequence[Batch]:
+        if max_bytes <= 0:
+            return []
         return self.batches[offset : min(end_offset, offset + FETCHED_AT_MOST)]
 
     def truncate_to(self, end_offset: int) -> None:
