@@ -14,6 +14,7 @@ from pathlib import Path
 
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
+from coterie.broker.cluster_view import ClusterView
 from coterie.broker.explaining import Progress
 from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
@@ -53,6 +54,7 @@ class BrokerNode:
         self.max_idle_ms: int = settings.current.connections_max_idle_ms
         self.answer_memory = AnswerMemory(settings.current.coterie_queued_max_response_bytes)
         self.node_id: int = settings.current.node_id
+        self.cluster = ClusterView(self.node_id)
         self.cluster_id = ""
         self._advertised = advertised_address(settings)
         self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched

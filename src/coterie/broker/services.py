@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
+from coterie.broker.cluster_view import ClusterView
 from coterie.broker.explaining import GroupSources
 from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
@@ -86,6 +87,7 @@ class TopicServices(Protocol):
     settings: BrokerSettings
     turns: Turns
     node_id: int
+    cluster: ClusterView
 
 
 class ClusterServices(TopicServices, Protocol):

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from coterie.broker.settings import BrokerSettings
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.partition_log import PartitionLog
+from coterie.replication.epochs import EndOfEpoch
+from coterie.replication.leader import Leader
+from coterie.replication.partition import Replica
 from coterie.wire.errors import ErrorCode, Refusal
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -29,6 +32,8 @@ _INTERNAL_SEGMENT_BYTES = {
     TRANSACTIONS_TOPIC: "transaction.state.log.segment.bytes",
 }
 MAX_PARTITIONS = 100_000
+NO_LEADER_EPOCH = -1  # of a client without one
+EPOCH_OF_ONE_BROKER = 0  # it leads every partition for ever
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -56,15 +61,49 @@ def internal_configs(name: str, settings: BrokerSettings) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Partition:
-    """A partition: its log, and the callbacks that wait for an append."""
+    """A partition: its log, and the callbacks that wait for an append. A broker alone leads it; one that is ``in_cluster`` has
+    the role of its ``replica``, and none without."""
 
     topic: str
     index: int
     log: PartitionLog
     watchers: dict[Callable[[], None], None] = field(default_factory=dict)  # in the order of their requests
+    in_cluster: bool = False
+    replica: Replica | None = None
 
     def __post_init__(self) -> None:
         self.log.flushing.on_visible = self._call_watchers
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which batches are appended; -1 where this broker has no replica."""
+        if not self.in_cluster:
+            return EPOCH_OF_ONE_BROKER
+        return NO_LEADER_EPOCH if self.replica is None else self.replica.leader_epoch
+
+    def check_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        """For each request that only a leader serves; the epoch is the client's, or `NO_LEADER_EPOCH` (KIP-320). Raises Refusal
+        NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, FENCED_LEADER_EPOCH."""
+        if self.in_cluster and self.replica is None:
+            raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if current_leader_epoch != NO_LEADER_EPOCH:
+            leader_epoch = self.leader_epoch
+            if current_leader_epoch > leader_epoch:
+                raise Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            if current_leader_epoch < leader_epoch:
+                raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
+        if self.replica is not None and not isinstance(self.replica.role, Leader):
+            raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def end_of_epoch(self, epoch: int) -> EndOfEpoch:
+        """The answer to OffsetForLeaderEpoch."""
+        if self.replica is not None:
+            return self.replica.log.epochs.end_of(epoch, self.log.end_offset)
+        if epoch == EPOCH_OF_ONE_BROKER:
+            return EndOfEpoch(epoch, self.log.end_offset)
+        if epoch < NO_LEADER_EPOCH:  # every epoch before the first ends where the first begins
+            return EndOfEpoch(epoch, self.log.log_start_offset)
+        return EndOfEpoch()
 
     def appended(self) -> None:
         """Calls every watcher, unless readers wait for a sync, which calls them then."""

@@ -8,10 +8,11 @@ from collections.abc import Generator
 
 from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.calls import Call
+from coterie.broker.cluster_view import LiveBroker
 from coterie.broker.features import supported_features
 from coterie.broker.pending import Pending
 from coterie.broker.services import ClusterServices
-from coterie.broker.topic import INTERNAL_TOPICS, Topic, is_legal_name
+from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, is_legal_name
 from coterie.broker.turns import distinct
 from coterie.wire.apis import advertised_versions
 from coterie.wire.declaration import Message
@@ -37,6 +38,7 @@ from coterie.wire.primitives import NULL_UUID
 logger = logging.getLogger(__name__)
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
+COORDINATORS_TOPICS = {GROUP_KEY: OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTIONS_TOPIC}
 SHARE_FROM = 6  # of FindCoordinator; no share groups here
 NAMELESS_FROM = 12  # the first version of Metadata with topics by id alone
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
@@ -59,6 +61,10 @@ def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, ca
     )
 
 
+def _brokers(broker: ClusterServices, call: Call) -> list[LiveBroker]:
+    return broker.cluster.brokers(broker.address(call))
+
+
 def handle_metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> Message | Pending:
     return broker.turns.run(_metadata(broker, request, call))
 
@@ -69,7 +75,6 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
             MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in request.topics or []
         ]
         return MetadataResponse(topics=refused, cluster_id=None, controller_id=-1)
-    host, port = broker.address(call)
     # A null list requests every topic; so did an empty list in version 0.
     if request.topics is None or (call.api_version == 0 and not request.topics):
         wanted, topics = list(broker.topics.by_name.values()), list[MetadataResponseTopic]()
@@ -88,9 +93,9 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
             if topic_response.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
                 topic_response.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(broker.node_id, host, port)],
+        brokers=[MetadataResponseBroker(b.broker_id, b.host, b.port, b.rack) for b in _brokers(broker, call)],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.cluster.controller_id,
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
@@ -130,10 +135,20 @@ def _requested_topic(
 
 
 def _topic_metadata(broker: ClusterServices, topic: Topic) -> MetadataResponseTopic:
-    me = [broker.node_id]
-    partitions = [
-        MetadataResponsePartition(ErrorCode.NONE, p.index, broker.node_id, 0, me, me, []) for p in topic.partitions
-    ]
+    partitions = []
+    for partition in topic.partitions:
+        described = broker.cluster.described(partition)
+        partitions.append(
+            MetadataResponsePartition(
+                described.error_code,
+                partition.index,
+                described.leader_id,
+                described.leader_epoch,
+                described.replica_ids,
+                described.isr_ids,
+                described.offline_ids,
+            )
+        )
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions)
 
 
@@ -146,11 +161,10 @@ def handle_describe_cluster(
     if request.endpoint_type != BROKER_ENDPOINT:
         text = f"endpoint type {request.endpoint_type} is not known; a broker's is {BROKER_ENDPOINT}"
         return DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=text)
-    host, port = broker.address(call)
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker.node_id, host, port)],
+        controller_id=broker.cluster.controller_id,
+        brokers=[DescribeClusterBroker(b.broker_id, b.host, b.port, b.rack) for b in _brokers(broker, call)],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
@@ -160,21 +174,23 @@ def handle_describe_cluster(
 def handle_unregister_broker(
     broker: ClusterServices, request: UnregisterBrokerRequest, call: Call
 ) -> UnregisterBrokerResponse:
-    """A running broker cannot be unregistered, as in Kafka; there is no other."""
-    if request.broker_id == broker.node_id:
-        text = f"broker {broker.node_id} is running; stop it, and the cluster is gone"
+    """A running broker cannot be unregistered, as in Kafka; one that does not run is not registered."""
+    if request.broker_id in [live.broker_id for live in _brokers(broker, call)]:
+        consequence = "the cluster is gone" if broker.cluster.is_alone else "it is unregistered"
+        text = f"broker {request.broker_id} is running; stop it, and {consequence}"
         return UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     text = f"broker {request.broker_id} is not registered"
     return UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text)
 
 
-def _coordinator(broker: ClusterServices, key: str, call: Call) -> Coordinator:
+def _coordinator(broker: ClusterServices, key_type: int, key: str, call: Call) -> Coordinator:
     try:
         broker.groups.ready()
+        topic = broker.topics.by_name.get(COORDINATORS_TOPICS[key_type])
+        leader = broker.cluster.coordinator(topic, key, broker.address(call))
     except Refusal as refusal:
         return Coordinator(key, -1, "", -1, refusal.code, str(refusal))
-    host, port = broker.address(call)
-    return Coordinator(key, broker.node_id, host, port, ErrorCode.NONE, "")
+    return Coordinator(key, leader.broker_id, leader.host, leader.port, ErrorCode.NONE, "")
 
 
 def handle_find_coordinator(
@@ -186,11 +202,11 @@ def handle_find_coordinator(
         if request.key_type == SHARE_KEY:
             code = ErrorCode.INVALID_REQUEST if call.api_version < SHARE_FROM else ErrorCode.COORDINATOR_NOT_AVAILABLE
             coordinators.append(Coordinator(key, -1, "", -1, code, ""))
-        elif request.key_type not in (GROUP_KEY, TRANSACTION_KEY):
+        elif request.key_type not in COORDINATORS_TOPICS:
             text = "this broker coordinates groups and transactions, and nothing else"
             coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text))
         else:
-            coordinators.append(_coordinator(broker, key, call))
+            coordinators.append(_coordinator(broker, request.key_type, key, call))
     if call.api_version >= 4:
         return FindCoordinatorResponse(coordinators=coordinators)
     one = coordinators[0]

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from coterie.broker.calls import Call
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer
-from coterie.broker.handlers.records import LEADER_EPOCH, TOPIC_IDS_FROM, check_leader_epoch
+from coterie.broker.handlers.records import TOPIC_IDS_FROM
 from coterie.broker.pending import Pending
 from coterie.broker.services import FetchServices
-from coterie.broker.topic import Partition
+from coterie.broker.topic import NO_LEADER_EPOCH, Partition
 from coterie.broker.topics import Topics
-from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set, read_visible
 from coterie.records.compression import ZSTD
 from coterie.wire.errors import ErrorCode, Refusal
@@ -67,7 +66,7 @@ class _Fetching:
                 unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
                 continue
             try:
-                data = _read_log(partition.log, fetched, self.version, left, committed=self.committed, first=first)
+                data = _read_log(partition, fetched, self.version, left, committed=self.committed, first=first)
             except Refusal as refusal:
                 data, failed = _refused(index, refusal.code), True
             except OSError as error:
@@ -206,13 +205,13 @@ def _refused(index: int, code: ErrorCode) -> PartitionData:
 
 
 def _read_log(
-    log: PartitionLog, fetched: FetchedPartition, version: int, left: int, *, committed: bool, first: bool
+    partition: Partition, fetched: FetchedPartition, version: int, left: int, *, committed: bool, first: bool
 ) -> PartitionData:
     """A partition's records and offsets, ``left`` bytes at most unless it is the ``first`` with any. Raises Refusal."""
-    wanted = fetched.wanted
-    if wanted.current_leader_epoch >= 0:
-        check_leader_epoch(wanted.current_leader_epoch)
-    if wanted.last_fetched_epoch > LEADER_EPOCH:
+    wanted, log = fetched.wanted, partition.log
+    if wanted.current_leader_epoch >= 0 or partition.in_cluster:
+        partition.check_leader(max(wanted.current_leader_epoch, NO_LEADER_EPOCH))
+    if wanted.last_fetched_epoch >= 0 and wanted.last_fetched_epoch > partition.leader_epoch:
         raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)  # KIP-595: an epoch that no record has
     if version < ZSTD_FROM and log.config.compression == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

@@ -58,8 +58,6 @@ from coterie.wire.messages.produce import (
 
 logger = logging.getLogger(__name__)
 
-NO_LEADER_EPOCH = -1  # of a client without one
-LEADER_EPOCH = 0  # the one broker leads every partition for ever
 TOPIC_IDS_FROM = 13
 STORAGE_ERROR_FROM = 4
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
@@ -73,14 +71,6 @@ _WITHOUT_START_OFFSET = frozenset(
         ErrorCode.RECORD_LIST_TOO_LARGE,
     }
 )
-
-
-def check_leader_epoch(current_leader_epoch: int) -> None:
-    """KIP-320: fences a request with another leader epoch. Raises Refusal UNKNOWN_LEADER_EPOCH, FENCED_LEADER_EPOCH."""
-    if current_leader_epoch > LEADER_EPOCH:
-        raise Refusal(ErrorCode.UNKNOWN_LEADER_EPOCH)
-    if current_leader_epoch < NO_LEADER_EPOCH:
-        raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
@@ -159,7 +149,8 @@ class _Produce:
             log = partition.log
             batch, header = produced
             anew = self.version >= PRODUCE_V2_FROM and header.is_of_a_transaction
-            appended = log.append(batch, self.broker.clock.now_ms(), LEADER_EPOCH, header, anew=anew)
+            now_ms = self.broker.clock.now_ms()
+            appended = log.append(batch, now_ms, partition.leader_epoch, header, anew=anew)
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
         except OSError as error:
@@ -191,6 +182,8 @@ class _Produce:
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
         if name in INTERNAL_TOPICS:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
+        if partition.in_cluster:
+            partition.check_leader()
         return partition, produced
 
     def _check_transaction(self, header: BatchHeader, partition: tuple[str, int]) -> None:
@@ -236,15 +229,16 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
                 oldest = EARLIEST_TIMESTAMP if call.api_version == 0 else _LATEST_TIERED
                 if requested.timestamp < oldest or call.api_version < _TIMESTAMPS_FROM.get(requested.timestamp, 0):
                     raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-                check_leader_epoch(requested.current_leader_epoch)
-                log = broker.topics.partition(topic.name, requested.partition_index).log
+                partition = broker.topics.partition(topic.name, requested.partition_index)
+                partition.check_leader(requested.current_leader_epoch)
+                log = partition.log
                 if call.api_version == 0:
                     result.old_style_offsets = offsets_before(
                         log, requested.timestamp, requested.max_num_offsets, broker.clock.now_ms()
                     )
                 else:
                     result.offset, result.timestamp = _offset(log, requested.timestamp, isolation_level)
-                    result.leader_epoch = LEADER_EPOCH if result.offset >= 0 else -1
+                    result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
             except Refusal as refusal:
                 result.error_code = refusal.code
             except OSError as error:
@@ -284,13 +278,10 @@ def handle_offset_for_leader_epoch(
         for requested in topic.partitions:
             result = OffsetForLeaderPartitionResult(partition=requested.partition)
             try:
-                check_leader_epoch(requested.current_leader_epoch)
                 partition = broker.topics.partition(topic.topic, requested.partition)
-                if requested.leader_epoch == LEADER_EPOCH:
-                    result.leader_epoch, result.end_offset = LEADER_EPOCH, partition.log.end_offset
-                elif requested.leader_epoch < NO_LEADER_EPOCH:
-                    # Every epoch before the first ends where the first begins.
-                    result.leader_epoch, result.end_offset = requested.leader_epoch, partition.log.log_start_offset
+                partition.check_leader(requested.current_leader_epoch)
+                end = partition.end_of_epoch(requested.leader_epoch)
+                result.leader_epoch, result.end_offset = end.epoch, end.end_offset
             except Refusal as refusal:
                 result.error_code = refusal.code
             topic_response.partitions.append(result)
@@ -308,6 +299,7 @@ def handle_delete_records(broker: RecordServices, request: DeleteRecordsRequest,
                 if topic.name in INTERNAL_TOPICS:
                     raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 partition = broker.topics.partition(topic.name, requested.partition_index)
+                partition.check_leader()
                 result.low_watermark = delete_records(partition.log, requested.offset)
             except Refusal as refusal:
                 result.error_code = refusal.code

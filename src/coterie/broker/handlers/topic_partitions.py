@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coterie.broker.authorized_operations import TOPIC_OPERATIONS
 from coterie.broker.calls import Call
+from coterie.broker.cluster_view import ClusterView
 from coterie.broker.services import TopicServices
 from coterie.broker.topic import Topic, is_legal_name
 from coterie.wire.errors import ErrorCode
@@ -14,8 +15,6 @@ from coterie.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-
-LEADER_EPOCH = 0
 
 
 def handle_describe_topic_partitions(
@@ -45,7 +44,7 @@ def handle_describe_topic_partitions(
                 DescribeTopicPartitionsResponseTopic(code, name, topic_authorized_operations=TOPIC_OPERATIONS)
             )
             continue
-        described = _page(topic, first, left, broker.node_id)
+        described = _page(topic, first, left, broker.cluster)
         response.topics.append(described)
         left -= len(described.partitions)
         if first + len(described.partitions) < len(topic.partitions):
@@ -54,22 +53,24 @@ def handle_describe_topic_partitions(
     return response
 
 
-def _page(topic: Topic, first: int, count: int, node_id: int) -> DescribeTopicPartitionsResponseTopic:
-    """At most ``count`` partitions from ``first`` on; the one replica is leader and in sync."""
-    me = [node_id]
-    partitions = [
-        DescribeTopicPartitionsResponsePartition(
-            ErrorCode.NONE,
-            partition.index,
-            node_id,
-            LEADER_EPOCH,
-            me,
-            me,
-            eligible_leader_replicas=[],
-            last_known_elr=[],
+def _page(topic: Topic, first: int, count: int, cluster: ClusterView) -> DescribeTopicPartitionsResponseTopic:
+    """At most ``count`` partitions from ``first`` on."""
+    partitions = []
+    for partition in topic.partitions[first : first + count]:
+        described = cluster.described(partition)
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                described.error_code,
+                partition.index,
+                described.leader_id,
+                described.leader_epoch,
+                described.replica_ids,
+                described.isr_ids,
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=described.offline_ids,
+            )
         )
-        for partition in topic.partitions[first : first + count]
-    ]
     return DescribeTopicPartitionsResponseTopic(
         ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions, TOPIC_OPERATIONS
     )

@@ -1,0 +1,99 @@
+"""The cluster as one broker knows it: brokers, controller, leaders and replicas (Kafka's MetadataCache).
+
+A broker alone leads every partition and is the controller. In a cluster the controller's UpdateMetadata fills the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from coterie.broker.topic import Partition, Topic
+from coterie.coordinator.partitioning import partition_for
+from coterie.replication.states import NO_LEADER, PartitionState, TopicPartition
+from coterie.wire.errors import ErrorCode, Refusal
+
+_UNKNOWN = PartitionState(NO_LEADER, -1, (), 0, -1, ())  # of a partition that the controller has not announced yet
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A registered broker, with the address that clients connect to."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """A partition as Metadata describes it. ``error_code``: LEADER_NOT_AVAILABLE where the leader is not a live broker; then
+    ``leader_id`` is -1. The lists are shared and must not be changed."""
+
+    error_code: ErrorCode
+    leader_id: int
+    leader_epoch: int
+    replica_ids: list[int]
+    isr_ids: list[int]
+    offline_ids: list[int]
+
+
+class ClusterView:
+    """``live``: the registered brokers by id, ``states``: what the controller has announced of each partition; both are empty
+    for a broker alone."""
+
+    def __init__(self, node_id: int, *, is_alone: bool = True) -> None:
+        self.node_id, self.is_alone = node_id, is_alone
+        self.controller_id = node_id if is_alone else -1
+        self.live: dict[int, LiveBroker] = {}
+        self.states: dict[TopicPartition, PartitionState] = {}
+
+    def update(
+        self, controller_id: int, live: Iterable[LiveBroker], states: Mapping[TopicPartition, PartitionState]
+    ) -> None:
+        """UpdateMetadata: all live brokers, and the partitions whose state has changed."""
+        self.controller_id = controller_id
+        self.live = {broker.broker_id: broker for broker in live}
+        self.states.update(states)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """The partitions of a deleted topic."""
+        for partition in partitions:
+            self.states.pop(partition, None)
+
+    def brokers(self, own_address: tuple[str, int]) -> list[LiveBroker]:
+        """All of them. ``own_address``: that of this broker for the client that asks, where it is alone."""
+        return [LiveBroker(self.node_id, *own_address)] if self.is_alone else list(self.live.values())
+
+    def described(self, partition: Partition) -> PartitionDescription:
+        """The partition for Metadata and DescribeTopicPartitions."""
+        if self.is_alone:
+            return _of_one_broker(self.node_id, partition.leader_epoch)
+        state = self.states.get((partition.topic, partition.index), _UNKNOWN)
+        is_led = state.leader in self.live
+        return PartitionDescription(
+            ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+            state.leader if is_led else NO_LEADER,
+            state.leader_epoch,
+            list(state.replicas),
+            list(state.isr),
+            [replica for replica in state.replicas if replica not in self.live],
+        )
+
+    def coordinator(self, topic: Topic | None, key: str, own_address: tuple[str, int]) -> LiveBroker:
+        """The broker that leads the key's partition of ``topic``, `__consumer_offsets` or `__transaction_state`. Raises Refusal
+        COORDINATOR_NOT_AVAILABLE where there is no such topic yet, or no live broker leads the partition."""
+        if self.is_alone:
+            return LiveBroker(self.node_id, *own_address)
+        if topic is not None:
+            state = self.states.get((topic.name, partition_for(key, len(topic.partitions))), _UNKNOWN)
+            if state.leader in self.live:
+                return self.live[state.leader]
+        raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+@lru_cache(maxsize=64)
+def _of_one_broker(node_id: int, leader_epoch: int) -> PartitionDescription:
+    return PartitionDescription(ErrorCode.NONE, node_id, leader_epoch, [node_id], [node_id], [])
