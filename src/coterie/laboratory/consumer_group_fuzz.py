@@ -113,11 +113,13 @@ class _ConsumerStory:
             member.stalled_until_ms = member.cut_off_until_ms = 0
             if not member.alive:
                 member.start()
-        world.run_until(end_ms + SETTLE_MS)
+        world.run_to_rest(SETTLE_MS, self._is_at_rest)
         for ended in self._ended():
             ended.start()
-        world.run_until(end_ms + 2 * SETTLE_MS)
-        self._at_rest()
+        world.run_to_rest(SETTLE_MS, self._is_at_rest)
+        self._check_at_rest()
+        broker.check_log()
+        broker.committed.check(broker.shard)
         group = broker.shard.consumer_groups[GROUP]
         return ConsumerFuzzReport(
             self.seed,
@@ -206,7 +208,14 @@ class _ConsumerStory:
                 free = actor.uses - current.assigned.keys() - current.pending_revocation.keys()
                 assert not free, f"{actor.name} uses {sorted(free)}, which the coordinator may give to others"
 
-    def _at_rest(self) -> None:
+    def _is_at_rest(self) -> bool:
+        try:
+            self._check_at_rest()
+        except AssertionError:
+            return False
+        return self.broker.up
+
+    def _check_at_rest(self) -> None:
         group = self.broker.shard.consumer_groups.get(GROUP)
         assert group is not None, "the group is gone although members live"
         assert group.phase == ConsumerGroupState.STABLE, f"the group is {group.phase} after the last fault"
@@ -220,5 +229,3 @@ class _ConsumerStory:
                 assert len(users) == (1 if takers else 0), f"{topic}-{number} is used by {users}"
         for actor in self.members:
             assert actor.uses == group.members[actor.member_id].current.assigned.keys()
-        self.broker.check_log()
-        self.broker.committed.check(self.broker.shard)

@@ -132,10 +132,12 @@ class _Story:
             member.stalled_until_ms = member.cut_off_until_ms = 0
             if not member.alive:
                 member.start()
-        world.run_until(end_ms + SETTLE_MS)
+        world.run_to_rest(SETTLE_MS, self._is_at_rest)
         if self._start_the_failed():
-            world.run_until(end_ms + 2 * SETTLE_MS)
-        self._at_rest()
+            world.run_to_rest(SETTLE_MS, self._is_at_rest)
+        self._check_at_rest()
+        self.broker.check_log()
+        self.broker.committed.check(self.broker.shard)
         group = self.broker.shard.groups[GROUP]
         return FuzzReport(
             self.seed,
@@ -206,7 +208,14 @@ class _Story:
             member.start()
         return bool(ended)
 
-    def _at_rest(self) -> None:
+    def _is_at_rest(self) -> bool:
+        try:
+            self._check_at_rest()
+        except AssertionError:
+            return False
+        return self.broker.up
+
+    def _check_at_rest(self) -> None:
         group = self.broker.shard.groups.get(GROUP)
         assert group is not None, "the group is gone although members live"
         assert group.phase == Phase.STABLE, f"the group is {group.phase} {SETTLE_MS} ms after the last fault"
@@ -221,5 +230,3 @@ class _Story:
             unknown = member.commits.offsets.unknown()
             assert not unknown, f"{member.name} has no position in {unknown} {SETTLE_MS} ms after the last fault"
             assert set(member.commits.offsets.positions) == member.owned
-        self.broker.check_log()
-        self.broker.committed.check(self.broker.shard)

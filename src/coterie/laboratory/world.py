@@ -25,6 +25,9 @@ class NetworkFaults:
 
 
 CLOCK_DRIFT = 0.1  # by how much a process's clock may run too fast or too slow
+REST_MS = 5_000  # how long what is at rest must stay so, before a story ends
+LOOK_MS = 500
+WHOLE_EVERY = 8  # the seeds that go through the whole of each time in which a story may come to rest
 
 
 class World:
@@ -32,6 +35,7 @@ class World:
 
     def __init__(self, seed: int, start_ms: int = 1_700_000_000_000) -> None:
         self.random = random.Random(seed)
+        self.waits_whole = seed % WHOLE_EVERY == 0
         self.now_ms = start_ms
         self.start_ms = start_ms
         self.faults = NetworkFaults()
@@ -67,6 +71,16 @@ class World:
             action()
         self.events += events
         self.now_ms = time_ms
+
+    def run_to_rest(self, most_ms: int, is_at_rest: Callable[[], bool], rest_ms: int = REST_MS) -> None:
+        """Runs until ``is_at_rest`` has held for ``rest_ms``, for ``most_ms`` at most; of every eighth seed for the whole of
+        it, since what is at rest must stay so. The caller checks what must hold then."""
+        end_ms, since_ms = self.now_ms + most_ms, self.now_ms + most_ms
+        while self.now_ms < end_ms:
+            self.run_until(end_ms if self.waits_whole else min(self.now_ms + LOOK_MS, end_ms))
+            since_ms = min(since_ms, self.now_ms) if is_at_rest() else end_ms
+            if self.now_ms - since_ms >= rest_ms:
+                return
 
     def chance(self, probability: float) -> bool:
         return probability > 0 and self.random.random() < probability

@@ -114,13 +114,13 @@ class ConsumersStory(RecordsStory):
             consumer.fetch_eagerly()
             if not consumer.alive:
                 consumer.start()
-        world.run_until(end_ms + SETTLE_MS)
+        world.run_to_rest(SETTLE_MS, self._is_at_rest)
         if self._start_the_failed():
-            world.run_until(world.now_ms + SETTLE_MS)
-        world.run_until(world.now_ms + LAST_COMMIT_MS)
-        unfinished = [producer.name for producer in self.producers if producer.unfinished()]
-        assert not unfinished, f"batches of {unfinished} have no end"
-        committed = self._group_at_rest()
+            world.run_to_rest(SETTLE_MS, self._is_at_rest)
+        world.run_to_rest(LAST_COMMIT_MS, self._is_at_rest)
+        self._check_at_rest()
+        self._check_committed()
+        committed = self._committed()
         self.at_rest()
         return ClientsReport(
             self.seed,
@@ -169,7 +169,19 @@ class ConsumersStory(RecordsStory):
             consumer.start()
         return bool(ended)
 
-    def _group_at_rest(self) -> dict[tuple[str, int], int]:
+    def _is_at_rest(self) -> bool:
+        if not self.broker.up or not all(consumer.alive for consumer in self.consumers):
+            return False
+        try:
+            self._check_at_rest()
+        except AssertionError:
+            return False
+        return self.is_written()
+
+    def _check_at_rest(self) -> None:
+        """What must hold of clients once the faults are over."""
+        unfinished = [producer.name for producer in self.producers if producer.unfinished()]
+        assert not unfinished, f"batches of {unfinished} have no end"
         group = self.broker.node.groups.group(GROUP)
         assert group is not None, "the group is gone although consumers live"
         assert group.phase == Phase.STABLE, f"the group is {group.phase} {SETTLE_MS} ms after the last fault"
@@ -183,5 +195,3 @@ class ConsumersStory(RecordsStory):
                 f"{owners[0].name} is at {position} of {partition}, which ends at {end_offset}"
             )
             assert committed.get(partition, 0) == end_offset, f"{partition}: committed is {committed.get(partition)}"
-        self._check_committed()
-        return committed

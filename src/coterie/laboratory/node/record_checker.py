@@ -206,11 +206,10 @@ class RecordChecker:
         """``committed``: the values that a reader of committed records got of the whole log, once no transaction is open."""
         name, known = f"{partition[0]}-{partition[1]}", self._of(partition)
         expected = list(_committed_values(log))
-        missing, more = (
-            [v for v in expected if v not in set(committed)],
-            [v for v in committed if v not in set(expected)],
-        )
-        assert committed == expected, f"{name}: by the markers a reader should get {missing}, and should not {more}"
+        if committed != expected:
+            missing = [value for value in expected if value not in committed]
+            more = [value for value in committed if value not in expected]
+            raise AssertionError(f"{name}: by the markers a reader should get {missing}, and should not {more}")
         visible = set(committed)
         for sent in known.sent.values():
             if sent.transaction is None or sent.base_offset < log.log_start_offset:

@@ -19,6 +19,7 @@ from coterie.laboratory.node.readers import RecordDeleter, RecordReader
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.node.writers import IdempotentWriter, PlainWriter, TransactionalWriter
 from coterie.laboratory.world import World
+from coterie.log.partition_log import PartitionLog
 
 SETTLE_MS = 90_000  # longer than any transaction's timeout and two rounds of the broker's upkeep
 TOPICS = {"t": 2, "u": 1}
@@ -106,7 +107,7 @@ class RecordsStory:
         world.strike_until(end_ms, 10_000, self._one_fault)
         world.run_until(end_ms)
         self.end_faults()
-        world.run_until(end_ms + SETTLE_MS)
+        world.run_to_rest(SETTLE_MS, self.is_written)
         self.at_rest()
         return RecordsReport(
             self.seed,
@@ -155,17 +156,24 @@ class RecordsStory:
         for topic, index in self.partitions:
             self.checker.check_log((topic, index), self.broker.node.topics.partition(topic, index).log)
 
+    def _logs(self) -> dict[TopicPartition, PartitionLog]:
+        return {p: self.broker.node.topics.partition(*p).log for p in self.partitions}
+
+    def is_written(self) -> bool:
+        """Whether the broker is up and no transaction is open."""
+        return self.broker.up and all(log.last_stable_offset == log.end_offset for log in self._logs().values())
+
     def at_rest(self) -> None:
         """Everything that must hold of the logs. Raises AssertionError."""
         broker, world = self.broker, self.world
         assert broker.up, "the broker does not come up on a disk without faults"
         self._check_logs()
-        logs = {p: broker.node.topics.partition(*p).log for p in self.partitions}
+        logs = self._logs()
         for partition, log in logs.items():
             assert log.last_stable_offset == log.end_offset, f"{partition}: a transaction is open for ever"
         reader = RecordReader(world, broker, "last", self.partitions, self.checker, committed=True, eager=True)
         reader.start()
-        world.run_until(world.now_ms + SETTLE_MS)
+        world.run_to_rest(SETTLE_MS, reader.is_done, rest_ms=0)
         assert reader.is_done(), f"a reader is at {reader.positions} of {reader.high_watermarks}"
         for partition, log in logs.items():
             self.checker.check_committed(partition, log, reader.values[partition])
