@@ -21,6 +21,7 @@ OUTPUTS = {
     "blocking.py": "acknowledged at offset 0\nhello, good morning, good night\n",
     "move_in_transactions.py": "100 receipts, each once\n",
     "static_member.py": "first start: generation 1, 4 partitions\nrestart: generation 1, 4 partitions\n",
+    "leave_for_good.py": "worker-1 has all partitions\none generation later\n",
     "cooperative_listener.py": (
         "anna: 6 assigned\n(anna: 3 revoked\nben: 3 assigned|ben: 3 assigned\nanna: 3 revoked)\n3 partitions each\n"
         "ben: 3 revoked\nanna: 3 revoked\n"

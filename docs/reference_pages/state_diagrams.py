@@ -51,7 +51,7 @@ CONSUMER_MEMBER_LAYOUT = {
     ConsumerStage.LEAVING: (0.0, 3.0),
     ConsumerStage.PREPARE_LEAVING: (1.0, 3.0),
 }
-# A member may come from any stage of `TAKES_TARGETS` to the first two, and to the third from most.
+# Reached from every stage of `TAKES_TARGETS`.
 CONSUMER_MEMBER_EXITS = frozenset({ConsumerStage.FENCED, ConsumerStage.PREPARE_LEAVING, ConsumerStage.FATAL})
 
 

@@ -93,6 +93,7 @@ from coterie.client.serialization import (
 from coterie.client.typed_settings import AdminSettings, ConsumerSettings, ProducerSettings
 from coterie.client.types import (
     ConsumerGroupMetadata,
+    GroupMembershipOperation,
     OffsetAndMetadata,
     Record,
     RecordMetadata,
@@ -131,6 +132,7 @@ __all__ = [
     "FencedInstanceIdError",
     "GroupExplanation",
     "GroupListing",
+    "GroupMembershipOperation",
     "GroupState",
     "GroupType",
     "IntegerDeserializer",

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coterie.client.types import OffsetAndMetadata, TopicPartition
+from coterie.client.types import GroupMembershipOperation, OffsetAndMetadata, TopicPartition
 from coterie.records.batch import Header
 
 LARGEST_TIMESTAMP_MS = LARGEST_OFFSET = 2**63 - 1
@@ -49,6 +49,13 @@ def milliseconds(value: Any, name: str = "timeout_ms") -> float:
         raise TypeError(f"{name} must be a number of milliseconds, not {_kind(value)}")
     if not value >= 0:
         raise ValueError(f"{name} must not be negative, but it is {value}")
+    return value
+
+
+def membership_operation(value: Any) -> GroupMembershipOperation:
+    """Raises TypeError."""
+    if not isinstance(value, GroupMembershipOperation):
+        raise TypeError(f"group_membership_operation must be a GroupMembershipOperation, not {_kind(value)}")
     return value
 
 

@@ -10,6 +10,7 @@ from coterie.client.fetcher import Fetcher
 from coterie.client.listener import RebalanceListener, call
 from coterie.client.membership import Membership
 from coterie.client.types import PartitionLike, TopicPartition
+from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke
 
 
@@ -57,6 +58,21 @@ class Callbacks:
         """Calls the listener for partitions that are revoked or lost."""
         method = self.listener.on_partitions_lost if lost else self.listener.on_partitions_revoked
         await call(method(partitions))
+
+    async def leave(
+        self, membership: Membership, reason: str, operation: GroupMembershipOperation, timeout_s: float
+    ) -> None:
+        """The last automatic commit and the last callback, then the membership ends; raises what the listener raised."""
+        partitions, deadline_s = list(self._fetcher.positions), time.monotonic() + timeout_s
+        is_member = membership.machine.generation >= 0
+        membership.prepare_leave()
+        if is_member:
+            await self._auto_commit.now(timeout_s)
+        try:
+            if partitions:
+                await self.notify(partitions, lost=not is_member)
+        finally:
+            await membership.leave(reason, max(deadline_s - time.monotonic(), 0.1), operation)
 
     async def _assigned(self, effect: Assigned, membership: Membership) -> None:
         self.rebalanced_s = time.monotonic()

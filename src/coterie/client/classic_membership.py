@@ -93,6 +93,10 @@ class ClassicMembership(Membership):
             self.machine.revoked()
             self._wake.set()
 
+    def enforce_rebalance(self, reason: str) -> None:
+        self.machine.enforce_rebalance(reason)
+        self._wake.set()
+
     def is_stable(self) -> bool:
         return self.machine.stage == Stage.STABLE
 

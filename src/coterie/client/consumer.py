@@ -33,6 +33,7 @@ from coterie.client.typed_settings import ConsumerSettings
 from coterie.client.types import (
     ByPartition,
     ConsumerGroupMetadata,
+    GroupMembershipOperation,
     K,
     OffsetAndMetadata,
     PartitionLike,
@@ -50,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 END_S = 1.0  # in which cancelled tasks must end
 ARROW_BYTES = 16 * 1024 * 1024
+ENFORCED = "rebalance enforced by user"
+_DEFAULT = GroupMembershipOperation.DEFAULT
 
 
 class Consumer(Generic[K, V]):
@@ -181,6 +184,15 @@ class Consumer(Generic[K, V]):
     def generation(self) -> int:
         """That of the last assignment, with group.protocol=consumer the member epoch; -1 outside the group."""
         return -1 if self._membership is None else self._membership.machine.generation
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Has the group rebalance, with the next polls (KIP-568): for an `Assignor` whose user data changed, say. ``reason`` is
+        sent to the coordinator (KIP-800). Without effect while a rebalance is under way, and with group.protocol=consumer.
+        Raises ConfigError without a subscription, TypeError."""
+        self._loop.require_open()
+        if self._membership is None:
+            raise ConfigError("enforce_rebalance needs a subscription; call subscribe first")
+        self._membership.enforce_rebalance(arguments.text(reason or ENFORCED, "reason"))
 
     # -- polling ------------------------------------------------------------------------------------------------------
 
@@ -395,27 +407,25 @@ class Consumer(Generic[K, V]):
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
-    async def _leave(self, reason: str, timeout_s: float) -> None:
-        membership, deadline_s = self._membership, time.monotonic() + timeout_s
-        if membership is None:
+    async def _leave(self, reason: str, timeout_s: float, operation: GroupMembershipOperation = _DEFAULT) -> None:
+        if self._membership is None:
             if self._assigned_by_user:
                 await self._auto_commit.now(timeout_s)
             return
-        partitions = list(self._fetcher.positions)
-        member = membership.machine.generation >= 0
-        membership.prepare_leave()
-        if member:
-            await self._auto_commit.now(timeout_s)
         try:
-            if partitions:
-                await self._callbacks.notify(partitions, lost=not member)
+            await self._callbacks.leave(self._membership, reason, operation, timeout_s)
         finally:
-            await membership.leave(reason, max(deadline_s - time.monotonic(), 0.1))
             self._membership = self._committer.membership = self._loop.membership = None
 
-    async def close(self, timeout_ms: float = 30_000) -> None:
-        """Commits if that is automatic, leaves the group (a static member does not), closes; takes no longer than that, and
-        END_S beyond. What is not done by then is left to the session timeout."""
+    async def close(
+        self,
+        timeout_ms: float = 30_000,
+        group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None:
+        """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), closes; takes no
+        longer than that, and END_S beyond. What is not done by then is left to the session timeout. Raises TypeError,
+        ValueError."""
+        operation = arguments.membership_operation(group_membership_operation)
         limit_s = min(arguments.milliseconds(timeout_ms) / 1000, self._cluster.timeout_s)
         if self._loop.closed:
             return
@@ -423,7 +433,7 @@ class Consumer(Generic[K, V]):
         self._fetcher.arrived.set()  # a poll under way ends
         try:
             async with asyncio.timeout(limit_s + END_S / 2):
-                await self._leave("the consumer is being closed", limit_s)
+                await self._leave("the consumer is being closed", limit_s, operation)
         except TimeoutError:
             logger.warning("the consumer did not leave its group within %g s", limit_s)
         finally:

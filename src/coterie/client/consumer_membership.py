@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterable
 
@@ -13,14 +14,18 @@ from coterie.client.types import SubscriptionPattern
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import Complain, ConsumerEffect, LookUpTopics
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.requests import leave_heartbeat
+from coterie.member.consumer.requests import leave_epoch, leave_heartbeat
 from coterie.member.consumer.stages import ConsumerStage
+from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Effect, Revoke
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
+logger = logging.getLogger(__name__)
+
 REGEX_FROM = 1  # the version of ConsumerGroupHeartbeat
+_DEFAULT = GroupMembershipOperation.DEFAULT
 _REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 
 
@@ -84,6 +89,9 @@ class ConsumerMembership(Membership):
         """The member epoch rises also with changes that concern other members."""
         return generation > 0 and not self.for_poll
 
+    def enforce_rebalance(self, reason: str) -> None:
+        logger.warning("enforce_rebalance has no effect with group.protocol=consumer, where the broker assigns")
+
     def is_stable(self) -> bool:
         return self.machine.stage == ConsumerStage.STABLE
 
@@ -95,8 +103,9 @@ class ConsumerMembership(Membership):
 
     def _stand_in(self) -> tuple[Message, Message | None, float]:
         """A full heartbeat, whose response the machine's next one repeats."""
+        config = self.machine.config
         interval_s = self.machine.state.heartbeat.interval_ms / 1000
-        return self.machine.full_heartbeat(), leave_heartbeat(self.machine.config), interval_s
+        return self.machine.full_heartbeat(), leave_heartbeat(config, leave_epoch(config, _DEFAULT)), interval_s
 
     def _carry_out_own(self, effect: Effect | ConsumerEffect) -> None:
         match effect:

@@ -21,6 +21,7 @@ from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.client.types import SubscriptionPattern
 from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.member.consumer.effects import ConsumerEffect
+from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -105,14 +106,20 @@ class Membership(ABC):
     def is_stable(self) -> bool:
         """Whether the newest assignment is in use, and nothing is under way."""
 
-    async def leave(self, reason: str, timeout_s: float) -> None:
-        """Ends the membership, telling the coordinator if it has to be told; waits no longer than that."""
+    @abstractmethod
+    def enforce_rebalance(self, reason: str) -> None:
+        """Asks the coordinator for a rebalance, where the protocol has such a request."""
+
+    async def leave(
+        self, reason: str, timeout_s: float, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
+    ) -> None:
+        """Ends the membership, and notifies the coordinator if ``operation`` asks for it; waits no longer than that."""
         self._thread.stop()
         ended = self._tasks | ({self._driver} if self._driver is not None else set())
         for task in ended:
             task.cancel()
         try:
-            self.machine.leave(reason)
+            self.machine.leave(reason, operation)
             for effect in self.machine.next(now_ms()):
                 if isinstance(effect, Send):
                     leaving = asyncio.create_task(self._request(effect.request))

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from coterie.consuming.record import K, Record, TimestampType, TopicPartition, V
+from coterie.member.departure import GroupMembershipOperation
 
 __all__ = [
     "ByPartition",
     "ConsumerGroupMetadata",
+    "GroupMembershipOperation",
     "K",
     "OffsetAndMetadata",
     "PartitionLike",

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker, check_member_settled
+from coterie.laboratory.member_scenario import operation_of
 from coterie.laboratory.scenario import ScenarioError
 from coterie.laboratory.scenario_requests import topic_id_of
 from coterie.member.consumer.config import ConsumerMemberConfig
@@ -58,7 +59,7 @@ class ConsumerMemberScenario:
             ),
             "poll": lambda *_: self.machine.polled(self.now_ms),
             "prepare-leave": lambda *_: self.machine.prepare_leave(),
-            "leave": lambda words, _: self.machine.leave(" ".join(words)),
+            "leave": lambda words, options: self.machine.leave(" ".join(words), operation_of(options)),
             "coordinator": self._coordinator,
             "heartbeat": self._heartbeat,
             "disconnect": lambda *_: self.machine.lost_connection(self._in_flight.pop(0), self.now_ms),

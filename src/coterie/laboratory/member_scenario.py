@@ -23,6 +23,7 @@ from coterie.consuming.commit_verdicts import may_commit, verdict
 from coterie.laboratory.member_checker import MemberChecker, check_settled
 from coterie.laboratory.scenario import ScenarioError
 from coterie.member.config import MemberConfig
+from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import (
     Assigned,
     AssignGroup,
@@ -63,8 +64,9 @@ class MemberScenario:
             "config": self._config,
             "subscribe": lambda words, _: self.machine.subscribe(frozenset(words), self.now_ms),
             "poll": lambda *_: self.machine.polled(self.now_ms),
+            "enforce-rebalance": lambda words, _: self.machine.enforce_rebalance(" ".join(words)),
             "rejoin": lambda words, _: self.machine.rejoin(" ".join(words)),
-            "leave": lambda words, _: self.machine.leave(" ".join(words)),
+            "leave": lambda words, options: self.machine.leave(" ".join(words), operation_of(options)),
             "coordinator": self._coordinator,
             "join": self._join,
             "sync": self._sync,
@@ -222,6 +224,11 @@ class MemberScenario:
             self.machine.unassigned_unknown(self.now_ms)
         else:
             self.machine.unassigned_seen(words == ["yes"])
+
+
+def operation_of(options: Options) -> GroupMembershipOperation:
+    """``operation=leave_group`` or ``remain_in_group``."""
+    return GroupMembershipOperation(options.get("operation", "default"))
 
 
 def _code(words: list[str]) -> ErrorCode:

@@ -21,6 +21,7 @@ from coterie.member import events as e
 from coterie.member import leader, rounds, settle, subscription
 from coterie.member.config import MemberConfig
 from coterie.member.decision import MemberDecision
+from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Effect, TopicPartition
 from coterie.member.heartbeat import decide_heartbeat_response
 from coterie.member.remedies import back_off, lose_coordinator
@@ -115,9 +116,14 @@ class MemberMachine:
         """Asks for a rebalance; a round that is under way runs to its end first, and one more follows."""
         self._decide(subscription.decide_rejoin, reason)
 
-    def leave(self, reason: str) -> None:
-        """Leaves at once, unless static (KIP-345). The driver revokes the owned partitions before."""
-        self._decide(subscription.decide_leave, reason)
+    def enforce_rebalance(self, reason: str) -> None:
+        """Asks for a rebalance (KIP-568), unless one is under way."""
+        self._decide(subscription.decide_enforced_rebalance, reason)
+
+    def leave(self, reason: str, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT) -> None:
+        """The membership ends at once; by default a static member's LeaveGroup is left out (KIP-345). The driver revokes the
+        owned partitions before."""
+        self._decide(subscription.decide_leave, reason, operation)
 
     # -- inputs from the driver -------------------------------------------------------------------------------------------
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
+from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Send
 from coterie.member.remedies import lose_generation
 from coterie.member.requests import leave_request
 from coterie.member.stages import IN_A_ROUND, NOT_TAKING_PART, Stage
 from coterie.wire.errors import ErrorCode
+
+_DEFAULT = GroupMembershipOperation.DEFAULT
 
 
 def decide_subscribe(decision: MemberDecision, topics: frozenset[str], now_ms: int) -> None:
@@ -36,6 +39,12 @@ def decide_rejoin(decision: MemberDecision, reason: str) -> None:
         decision.record(e.RejoinRequested(reason))
 
 
+def decide_enforced_rebalance(decision: MemberDecision, reason: str) -> None:
+    """Ignored during a round, which is the rebalance asked for, and of a member that takes no part."""
+    if decision.state.stage == Stage.STABLE:
+        decision.record(e.RejoinRequested(reason))
+
+
 def decide_membership_refused(decision: MemberDecision, code: ErrorCode) -> None:
     """Ignored of a member that takes no part: one that was fenced must not take the other's place."""
     if decision.state.stage not in NOT_TAKING_PART:
@@ -43,19 +52,19 @@ def decide_membership_refused(decision: MemberDecision, code: ErrorCode) -> None
         decision.record(e.RejoinRequested(f"a commit failed with {code.name}"))
 
 
-def decide_leave(decision: MemberDecision, reason: str) -> None:
-    _request_leave(decision, reason)
+def decide_leave(decision: MemberDecision, reason: str, operation: GroupMembershipOperation) -> None:
+    _request_leave(decision, reason, operation)
     decision.record(e.GroupLeft())
 
 
 def decide_poll_interval_exceeded(decision: MemberDecision) -> None:
     interval_ms = decision.config.max_poll_interval_ms
-    _request_leave(decision, f"poll was not called for {interval_ms} ms (max.poll.interval.ms)")
+    _request_leave(decision, f"poll was not called for {interval_ms} ms (max.poll.interval.ms)", _DEFAULT)
     decision.record(e.PollIntervalExceeded())
 
 
-def _request_leave(decision: MemberDecision, reason: str) -> None:
-    """A static member is kept until its session ends (KIP-345); a coordinator that is unknown is not looked up for this."""
+def _request_leave(decision: MemberDecision, reason: str, operation: GroupMembershipOperation) -> None:
+    """A member that remains is kept until its session ends; a coordinator that is unknown is not looked up for this."""
     member_id = decision.state.membership.member_id
-    if decision.config.group_instance_id is None and member_id and decision.state.coordinator.known:
+    if operation.leaves(decision.config.group_instance_id) and member_id and decision.state.coordinator.known:
         decision.request(Send(leave_request(decision.config, member_id, reason)))

@@ -12,6 +12,7 @@ from coterie.client import (
     ConsumerGroupMetadata,
     CorruptBatchError,
     ErrorCode,
+    GroupMembershipOperation,
     KafkaError,
     OffsetAndMetadata,
     Producer,
@@ -58,6 +59,8 @@ async def consume() -> None:
         assert_type(await consumer.committed_metadata([("orders", 0)]), dict[TopicPartition, OffsetAndMetadata])
         assert_type(await consumer.end_offsets([("orders", 0)]), dict[TopicPartition, int])
         assert_type(consumer.group_metadata(), ConsumerGroupMetadata)
+        assert_type(consumer.enforce_rebalance(), None)
+        assert_type(consumer.enforce_rebalance("the weights changed"), None)
         assert_type(await consumer.beginning_offsets([("orders", 0)]), dict[TopicPartition, int])
         assert_type(await consumer.offsets_for_times({("orders", 0): 0}), dict[TopicPartition, int])
         assert_type(consumer.lag(), dict[TopicPartition, int])
@@ -76,6 +79,8 @@ async def consume() -> None:
         assert_type(consumer.wakeup(), None)
         assert_type(await consumer.unsubscribe(), None)
         assert_type(await consumer.close(1000), None)
+        stay = GroupMembershipOperation.REMAIN_IN_GROUP
+        assert_type(await consumer.close(group_membership_operation=stay), None)
 
 
 async def assigned(consumer: Consumer) -> None:

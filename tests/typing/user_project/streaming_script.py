@@ -11,6 +11,7 @@ from coterie.client import (
     ConsumerGroupMetadata,
     CorruptBatchError,
     ErrorCode,
+    GroupMembershipOperation,
     OffsetAndMetadata,
     RebalanceListener,
     RecordMetadata,
@@ -60,6 +61,7 @@ def consume() -> None:
         assert_type(consumer.offsets_for_times({("orders", 0): 0}), dict[TopicPartition, int])
         assert_type(consumer.lag(), dict[TopicPartition, int])
         assert_type(consumer.metrics(), dict[str, float])
+        assert_type(consumer.enforce_rebalance("the weights changed"), None)
         assert_type(consumer.generation, int)
         try:
             assert_type(consumer.commit(), None)
@@ -74,6 +76,7 @@ def consume() -> None:
         assert_type(consumer.wakeup(), None)
         assert_type(consumer.unsubscribe(), None)
         assert_type(consumer.close(1000), None)
+        assert_type(consumer.close(1000, GroupMembershipOperation.LEAVE_GROUP), None)
 
 
 def assigned(consumer: BlockingConsumer[bytes, bytes]) -> None:

@@ -16,6 +16,7 @@ from coterie.client.typed_settings import ConsumerSettings
 from coterie.client.types import (
     ByPartition,
     ConsumerGroupMetadata,
+    GroupMembershipOperation,
     K,
     OffsetAndMetadata,
     PartitionLike,
@@ -92,6 +93,12 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
     def generation(self) -> int:
         """That of the last assignment, with group.protocol=consumer the member epoch; -1 outside the group."""
         return self._call(lambda: self._client.generation)
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Has the group rebalance, with the next polls (KIP-568): for an `Assignor` whose user data changed, say. ``reason`` is
+        sent to the coordinator (KIP-800). Without effect while a rebalance is under way, and with group.protocol=consumer.
+        Raises ConfigError without a subscription, TypeError."""
+        self._call(self._client.enforce_rebalance, reason)
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record[K, V]]]:
         """Records by partition, at most ``max_records`` (None: max.poll.records); empty when none came in time. Raises
@@ -182,10 +189,15 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         """Counts since the start; safe to call from any thread."""
         return self._call(self._client.metrics)
 
-    def close(self, timeout_ms: float = 30000) -> None:
-        """Commits if that is automatic, leaves the group (a static member does not), closes; takes no longer than that, and
-        END_S beyond. What is not done by then is left to the session timeout."""
-        self._close(self._client.close, timeout_ms)
+    def close(
+        self,
+        timeout_ms: float = 30000,
+        group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None:
+        """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), closes; takes no
+        longer than that, and END_S beyond. What is not done by then is left to the session timeout. Raises TypeError,
+        ValueError."""
+        self._close(self._client.close, timeout_ms, group_membership_operation)
 
     def commit_async(self, offsets: Offsets | None = None, callback: Callback | None = None) -> Future[None]:
         """As `coterie.client.Consumer.commit_async`; the future raises what the commit failed with."""

@@ -27,6 +27,7 @@ from coterie.member.consumer.subscription import (
     decide_subscribed,
     poll_due_ms,
 )
+from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -138,10 +139,10 @@ class ConsumerMemberMachine:
         """The user is about to leave; the listener's callback comes first. Ends with `leave`."""
         self._decide(decide_leave_prepared)
 
-    def leave(self, reason: str) -> None:
-        """Leaves at once; a static member for a while. The driver revokes the owned partitions before. The protocol has no
-        field for the reason."""
-        self._decide(decide_left)
+    def leave(self, reason: str, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT) -> None:
+        """The membership ends at once; by default a static member leaves for a while. The driver revokes the owned partitions
+        before. The protocol has no field for the reason."""
+        self._decide(decide_left, operation)
 
     # -- inputs from the driver -------------------------------------------------------------------------------------------
 

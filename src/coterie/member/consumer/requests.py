@@ -14,6 +14,7 @@ from coterie.member.consumer.state import (
     SentFields,
     TopicIdPartition,
 )
+from coterie.member.departure import GroupMembershipOperation
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 
@@ -41,14 +42,15 @@ def state_request(
     return request
 
 
-def leave_heartbeat(config: ConsumerMemberConfig) -> ConsumerGroupHeartbeatRequest:
-    """The last heartbeat."""
-    return _request(config, leave_epoch(config))
+def leave_heartbeat(config: ConsumerMemberConfig, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    """The last heartbeat, of a `leave_epoch`."""
+    return _request(config, epoch)
 
 
-def leave_epoch(config: ConsumerMemberConfig) -> int:
-    """A static member keeps its partitions until its session ends, and may come back for them."""
-    return LEAVE_EPOCH if config.group_instance_id is None else LEAVE_STATIC_EPOCH
+def leave_epoch(config: ConsumerMemberConfig, operation: GroupMembershipOperation) -> int:
+    """-2 of a static member that remains: it keeps its partitions until its session ends, and may come back for them."""
+    is_static = config.group_instance_id is not None
+    return LEAVE_STATIC_EPOCH if is_static and not operation.leaves(config.group_instance_id) else LEAVE_EPOCH
 
 
 def _request(config: ConsumerMemberConfig, epoch: int) -> ConsumerGroupHeartbeatRequest:

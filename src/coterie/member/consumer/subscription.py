@@ -8,6 +8,7 @@ from coterie.member.consumer.decision import ConsumerMemberDecision
 from coterie.member.consumer.requests import leave_epoch, leave_heartbeat
 from coterie.member.consumer.stages import TAKES_TARGETS, ConsumerStage
 from coterie.member.consumer.state import ConsumerMembershipState
+from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Revoke, Send
 from coterie.member.events import Polled
 
@@ -43,7 +44,7 @@ def settle_poll_interval(decision: ConsumerMemberDecision, now_ms: int) -> None:
     if not is_late or decision.state.stage not in TAKES_TARGETS:
         return
     decision.record(e.LeavePrepared())
-    _start_leave(decision)
+    _start_leave(decision, GroupMembershipOperation.DEFAULT)
     lost = decision.state.assignment.kept()
     decision.record(e.MemberStale(lost))
     if lost:
@@ -56,17 +57,21 @@ def decide_leave_prepared(decision: ConsumerMemberDecision) -> None:
         decision.record(e.LeavePrepared())
 
 
-def decide_left(decision: ConsumerMemberDecision) -> None:
+def decide_left(decision: ConsumerMemberDecision, operation: GroupMembershipOperation) -> None:
     """Sends the last heartbeat, if the coordinator is known and expects one. A failed membership stays failed."""
     decide_leave_prepared(decision)
     if decision.state.stage == ConsumerStage.PREPARE_LEAVING:
-        _start_leave(decision)
+        _start_leave(decision, operation)
         decision.record(e.LeaveEnded())
     elif decision.state.stage in _LEFT:
         decision.record(e.LeaveEnded())
 
 
-def _start_leave(decision: ConsumerMemberDecision) -> None:
-    decision.record(e.LeaveStarted(leave_epoch(decision.config)))
-    if decision.state.coordinator.known:
-        decision.request(Send(leave_heartbeat(decision.config)))
+def _start_leave(decision: ConsumerMemberDecision, operation: GroupMembershipOperation) -> None:
+    """A dynamic member that remains is silent: the protocol has an epoch of leaving for a while for static ones alone."""
+    config = decision.config
+    epoch = leave_epoch(config, operation)
+    decision.record(e.LeaveStarted(epoch))
+    is_silent = operation is GroupMembershipOperation.REMAIN_IN_GROUP and config.group_instance_id is None
+    if decision.state.coordinator.known and not is_silent:
+        decision.request(Send(leave_heartbeat(config, epoch)))
