@@ -233,6 +233,7 @@ def test_a_group_explains_itself_on_the_command_line(broker: BrokerProcess, tmp_
 def test_a_broker_that_cannot_explain_is_named_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Apache Kafka closes the connection on an API that it does not know."""
     import asyncio
+    import struct
 
     from coterie.broker.broker import Broker
     from coterie.broker.routes import ROUTES
@@ -249,7 +250,7 @@ def test_a_broker_that_cannot_explain_is_named_so(tmp_path: Path, monkeypatch: p
         assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
         await running.stop()
 
-    monkeypatch.delitem(ROUTES, (30000, 0), raising=False)
+    monkeypatch.delitem(ROUTES, struct.pack(">hh", 30000, 0), raising=False)
     explain = APIS[30000]
     monkeypatch.setattr("coterie.broker.routes.APIS", {k: a for k, a in APIS.items() if a is not explain})
     asyncio.run(ask())

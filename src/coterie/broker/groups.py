@@ -385,7 +385,10 @@ class GroupCoordinator:
     def _expire_until(self, ends_s: float) -> None:
         self._timer = None
         now_ms = self._clock.now_ms()
-        for hosted in [h for h in self._hosted if h.loaded]:
+        for hosted in self._hosted:
+            due_ms = hosted.shard.next_deadline_ms()
+            if not hosted.loaded or due_ms is None or due_ms > now_ms:
+                continue
             with closing(hosted.shard.expired(now_ms)) as commands:
                 for command in commands:
                     self._carry_out(hosted, command)

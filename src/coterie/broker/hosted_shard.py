@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.coordinator.offsets_log import OffsetsLog
@@ -33,7 +32,10 @@ class HostedShard:
     def host(self, shard: Shard) -> None:
         """Takes the shard in, in the place of the one before."""
         self.shard = shard
-        self.queue = WriteQueue(shard, self._append, partial(self._kept, self), self.log.batch_bytes)
+        self.queue = WriteQueue(shard, self._append, self._keep, self.log.batch_bytes)
+
+    def _keep(self, decision: Decision, steps: list[Step]) -> None:
+        self._kept(self, decision, steps)
 
     def _append(self, decisions: list[Decision]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""How requests of each API and version are decoded; a route is made at its first use."""
+"""How requests of each API and version are decoded, and their responses written; a route is made at its first use."""
 
 from __future__ import annotations
 
@@ -7,29 +7,49 @@ from dataclasses import dataclass
 
 from coterie.wire.apis import APIS
 from coterie.wire.codec import Decoder, decoder
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.framing import ResponseFrame, response_frame
 from coterie.wire.primitives import WireError
 
 UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
+_KEY = struct.Struct(">hh")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """``decode`` raises one of UNREADABLE for bytes that are no such request; ``tagged``: the request's header ends with a
-    tag section."""
+    tag section; ``frame`` makes the bytes of a response."""
 
+    api_key: int
+    version: int
     name: str
     decode: Decoder
     tagged: bool
+    frame: ResponseFrame
 
 
-ROUTES: dict[tuple[int, int], Route] = {}  # by api key and version
+ROUTES: dict[bytes, Route] = {}  # by the first bytes of a header, which are the api key and the version
 
 
 def find_route(api_key: int, version: int) -> Route | None:
     """Makes a route and keeps it in ROUTES; None for an API or version that is not served."""
+    key = _KEY.pack(api_key, version)
+    route = ROUTES.get(key)
+    if route is not None:
+        return route
     api = APIS.get(api_key)
     if api is None or version not in api.advertised:
         return None
-    route = Route(api.name, decoder(api.request, version), version in api.request.flexible)
-    ROUTES[api_key, version] = route
+    tagged = version in api.request.flexible
+    frame = response_frame(api.response, version)
+    route = ROUTES[key] = Route(api_key, version, api.name, decoder(api.request, version), tagged, frame)
     return route
+
+
+def server_error(response: Message) -> Message:
+    """UNKNOWN_SERVER_ERROR in the shape of a response (scenario testInvokeJoinCallbackFails)."""
+    failed = type(response)()
+    if hasattr(failed, "error_code"):
+        failed.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return failed

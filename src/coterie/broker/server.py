@@ -19,14 +19,14 @@ from coterie.broker.calls import UNNAMED_SOFTWARE, Call, CannotAnswer, Software
 from coterie.broker.connection_memory import ConnectionMemory
 from coterie.broker.memory import RequestMemory
 from coterie.broker.pending import Pending
-from coterie.broker.routes import ROUTES, UNREADABLE, find_route
+from coterie.broker.routes import ROUTES, UNREADABLE, find_route, server_error
 from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
 from coterie.broker.unserved import UnservedRequests
 from coterie.wire.apis import advertised_versions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.framing import API_VERSIONS_KEY, Head, encode_response, read_head, skip_tags
+from coterie.wire.framing import API_VERSIONS_KEY, Head, ResponseFrame, encode_response, read_head, skip_tags
 from coterie.wire.messages.api_versions import ApiVersionsResponse
 
 logger = logging.getLogger(__name__)
@@ -65,23 +65,23 @@ class AcceptedConnection(asyncio.Protocol):
         self._broker = broker
         self._buffer = bytearray()
         self._needed = 4  # bytes in the buffer before the next frame is whole
-        self._queue: deque[tuple[Head, Pending]] = deque()
+        self._queue: deque[tuple[int, ResponseFrame, Pending]] = deque()  # by correlation id
         self._out: list[bytes] = []
         self._out_bytes = 0
-        self._in_turn = False
-        self._in_line = False  # waiting for its next turn
+        self._in_turn = self._in_line = False  # in line: waiting for its next turn
         self._frame_waits = False  # a whole one, in the buffer
         self._ended = False  # EOF was received
         self._memory = ConnectionMemory(broker.request_memory, broker.answer_memory)
-        self._peer_slow = False
-        self._paused = False
+        self._peer_slow = self._paused = False
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._host, self._port = "", 0
         self._local: tuple[str, int] = ("", 0)
         self.last_used_s = 0.0
         self.client_id = ""
         self.software = UNNAMED_SOFTWARE
-        self._calls: dict[int, Call] = {}  # by api version
+        # The client id as it is in each header of this client, where the body follows, and the calls by api version.
+        self._client, self._body_at = b"", 0
+        self._calls: dict[int, Call] = {}
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class AcceptedConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._broker.disconnected(self)
         self._memory.close()
-        for _, pending in self._queue:
+        for _, _, pending in self._queue:
             pending.abandon()
         self._queue.clear()
         self._buffer.clear()
@@ -116,15 +116,18 @@ class AcceptedConnection(asyncio.Protocol):
         self._steer()
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if len(self._buffer) < self._needed or self._in_line:
-            return
         turns = self._broker.turns
-        if turns.spent_s > MAX_TURN_S:
-            self._wait_for_turn()
-            self._steer()
-            return
-        took_s = self._take_turn()
+        if not self._buffer and not self._queue and turns.spent_s <= MAX_TURN_S and self._is_one_request(data):
+            took_s = self._take_request(data)
+        else:
+            self._buffer += data
+            if len(self._buffer) < self._needed or self._in_line:
+                return
+            if turns.spent_s > MAX_TURN_S:
+                self._wait_for_turn()
+                self._steer()
+                return
+            took_s = self._take_turn()
         if took_s > NOTED_S:
             turns.spend(took_s)
 
@@ -134,6 +137,18 @@ class AcceptedConnection(asyncio.Protocol):
         return self._in_line
 
     # -- turns --------------------------------------------------------------------------------------------------------
+
+    def _is_one_request(self, data: bytes) -> bool:
+        """Whether the data is a frame, which can be handled at once."""
+        size = len(data) - 4
+        return 8 <= size <= self._broker.max_request_bytes and data.startswith(_SIZE.pack(size)) and not self._peer_slow
+
+    def _take_request(self, frame: bytes) -> float:
+        """The usual turn: one request that came whole, and nothing before it; returns the duration in seconds."""
+        started_s = self.last_used_s = time_s()
+        if self._request(frame):
+            self._flush()
+        return time_s() - started_s
 
     def _take_turn(self) -> float:
         """Handles the frames in the buffer until they are done, too many responses wait, or the time of a turn is over;
@@ -154,7 +169,7 @@ class AcceptedConnection(asyncio.Protocol):
             if (self._queue or self._peer_slow) and self._must_wait(buffer, at + 4):
                 self._needed, self._frame_waits = end - at, True
                 break
-            frame = bytes(memoryview(buffer)[at + 4 : end])
+            frame = bytes(memoryview(buffer)[at:end])
             at = end
             if at == len(buffer):
                 buffer.clear()  # a large frame lies in memory once while it is handled
@@ -246,27 +261,29 @@ class AcceptedConnection(asyncio.Protocol):
     # -- requests and responses ------------------------------------------------------------------------------------------
 
     def _request(self, frame: bytes) -> bool:
-        """Handles one frame; False when the connection was closed for it."""
+        """Handles one frame, its size included; False when the connection was closed for it."""
+        route = ROUTES.get(frame[4:8])
+        call = None if route is None else self._calls.get(route.version)
         try:
-            head = read_head(frame)
-            route = ROUTES.get((head.api_key, head.api_version)) or find_route(head.api_key, head.api_version)
-            if route is None:
-                return self._not_served(head)
-            body_at = head.body_at
+            if route is None or call is None or not frame.startswith(self._client, 12):
+                head = read_head(frame, 4)
+                route = find_route(head.api_key, head.api_version)
+                if route is None:
+                    return self._not_served(head)
+                call = self._new_call(head, frame[12 : head.body_at])
+            body_at = self._body_at
             if route.tagged:  # nearly always without a tag
                 body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
             request, _ = route.decode(frame, body_at, self._broker.max_elements)
         except UNREADABLE as error:
             self._cut_off(f"a request that cannot be read: {error}")
             return False
-        call = self._calls.get(head.api_version)
-        if call is None or call.client_id != (head.client_id or ""):
-            call = self._new_call(head)
-        if head.api_key == API_VERSIONS_KEY and request.client_software_name:
+        if route.api_key == API_VERSIONS_KEY and request.client_software_name:
             self.software = Software(request.client_software_name, request.client_software_version)
-            call = self._new_call(head)
+            self._calls.clear()
+            call = self._add_call(route.version)
         try:
-            result = self._broker.handlers[head.api_key](self._broker, request, call)
+            result = self._broker.handlers[route.api_key](self._broker, request, call)
         except CannotAnswer as reason:
             self._cut_off(str(reason))
             return False
@@ -276,27 +293,32 @@ class AcceptedConnection(asyncio.Protocol):
             return False
         if result is None:
             return True
+        (correlation_id,) = _SIZE.unpack_from(frame, 8)
         if isinstance(result, Pending):
             if result.response is None or self._queue:
-                self._park(head, result)
+                self._park(correlation_id, route.frame, result)
                 return True
             result = result.response
         if self._queue:
             ready = Pending()
             ready.answer(result)
-            self._park(head, ready)
+            self._park(correlation_id, route.frame, ready)
         else:
-            self._put(head, result)
+            self._put(correlation_id, route.frame, result)
         return True
 
-    def _new_call(self, head: Head) -> Call:
-        """Kept for the next request of that version: most of a connection's requests are alike but for their bodies."""
-        if self.client_id != (head.client_id or "") or head.api_key == API_VERSIONS_KEY:
+    def _new_call(self, head: Head, client: bytes) -> Call:
+        """The call of a request whose header differs from those before. It is kept for the next request of that version: most
+        of a connection's requests are alike but for their bodies."""
+        if client != self._client:
             self._calls.clear()
         self.client_id = head.client_id or ""
-        call = Call(head.api_version, self.client_id, self._host, self._local, self.software, self._port)
-        self._calls[head.api_version] = call
-        return call
+        self._client, self._body_at = client, head.body_at
+        return self._add_call(head.api_version)
+
+    def _add_call(self, version: int) -> Call:
+        self._calls[version] = Call(version, self.client_id, self._host, self._local, self.software, self._port)
+        return self._calls[version]
 
     def _not_served(self, head: Head) -> bool:
         """Closes the connection, but for ApiVersions, which is answered in version 0 with the versions served (KIP-511)."""
@@ -308,19 +330,19 @@ class AcceptedConnection(asyncio.Protocol):
         self._cut_off(self._broker.unserved.add(client, head.api_key, head.api_version))
         return False
 
-    def _park(self, head: Head, pending: Pending) -> None:
+    def _park(self, correlation_id: int, frame: ResponseFrame, pending: Pending) -> None:
         pending.notify = self._answered
-        self._queue.append((head, pending))
+        self._queue.append((correlation_id, frame, pending))
         if len(self._queue) >= MAX_WAITING:
             self._steer()
 
     def _answered(self) -> None:
         queue = self._queue
-        while queue and queue[0][1].response is not None:
-            head, pending = queue.popleft()
+        while queue and queue[0][2].response is not None:
+            correlation_id, frame, pending = queue.popleft()
             assert pending.response is not None
-            self._put(head, pending.response)
-        if queue and queue[0][1].failed:
+            self._put(correlation_id, frame, pending.response)
+        if queue and queue[0][2].failed:
             self.abort()
             return
         if self._out and not self._in_turn:
@@ -329,14 +351,14 @@ class AcceptedConnection(asyncio.Protocol):
         if self._paused:
             self._steer()
 
-    def _put(self, head: Head, response: Message) -> None:
+    def _put(self, correlation_id: int, frame: ResponseFrame, response: Message) -> None:
         """Encodes a response, to be written with the next flush."""
         try:
-            data = encode_response(head.correlation_id, response, head.api_version)
+            data = frame(correlation_id, response)
         except Exception:
             # Other clients may wait for the same decision: they get their responses nonetheless.
             logger.exception("a response to %s cannot be encoded", self._host)
-            data = encode_response(head.correlation_id, _server_error(response), head.api_version)
+            data = frame(correlation_id, server_error(response))
         self._out.append(data)
         self._out_bytes += len(data)
 
@@ -376,11 +398,3 @@ class AcceptedConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Ends the connection now; unread responses are lost."""
         self._transport.abort()
-
-
-def _server_error(response: Message) -> Message:
-    """UNKNOWN_SERVER_ERROR in the shape of an answer (scenario testInvokeJoinCallbackFails)."""
-    failed = type(response)()
-    if hasattr(failed, "error_code"):
-        failed.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-    return failed

@@ -34,11 +34,23 @@ class Deadlines:
         holder.queued_ms = holder.deadline_ms
         heapq.heappush(self._heap, (holder.deadline_ms, group_id, member_id))
 
-    def queue_earlier(self, group: AnyGroup, member_id: str) -> None:
-        """Looks at a member, or a reserved id, at its present deadline where that comes before the next look."""
-        holder = timed(group, member_id)
-        if holder is not None and (holder.queued_ms < 0 or holder.deadline_ms < holder.queued_ms):
-            self.queue(group.group_id, member_id, holder)
+    def restart_session(self, group: AnyGroup, member_id: str, deadline_ms: int) -> None:
+        """A member's session ends at ``deadline_ms`` from now on. A reserved id has no session."""
+        if isinstance(group, ConsumerGroup):
+            timers = group.timers.get(member_id)
+            if timers is not None:
+                timers.session_ms = deadline_ms
+                self.queue_earlier(group.group_id, member_id, timers)
+            return
+        member = group.members.get(member_id)
+        if member is not None:
+            member.deadline_ms = deadline_ms
+            self.queue_earlier(group.group_id, member_id, member)
+
+    def queue_earlier(self, group_id: str, member_id: str, holder: Timed) -> None:
+        """Looks at the holder at its present deadline where that comes before the next look."""
+        if holder.queued_ms < 0 or holder.deadline_ms < holder.queued_ms:
+            self.queue(group_id, member_id, holder)
 
     def queue_group(self, group: Group) -> None:
         """The same for the group's own deadline."""

@@ -216,12 +216,3 @@ def timed(group: AnyGroup, member_id: str) -> Member | Reservation | MemberTimer
     if isinstance(group, ConsumerGroup):
         return group.timers.get(member_id)
     return group.members.get(member_id) or group.reservations.get(member_id)
-
-
-def restart_session(group: AnyGroup, member_id: str, deadline_ms: int) -> None:
-    """The member's session ends at ``deadline_ms`` from now on."""
-    if isinstance(group, ConsumerGroup):
-        if member_id in group.timers:
-            group.timers[member_id].session_ms = deadline_ms
-    elif member_id in group.members:
-        group.members[member_id].deadline_ms = deadline_ms

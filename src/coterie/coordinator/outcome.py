@@ -59,7 +59,7 @@ class Context:
     topics: TopicsImage = NO_TOPICS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
     """An answer for the request that ``token`` stands for."""
 

@@ -26,7 +26,6 @@ from coterie.coordinator.dispatch import (
     apply,
     decide,
     kind_for,
-    restart_session,
     settle_group,
 )
 from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
@@ -106,6 +105,7 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         self._deadlines = Deadlines(self.group)
+        self.next_deadline_ms = self._deadlines.next_ms  # when to call `expired` next; may be early, never late
         self._keys = KeyReader()
         self._in_transaction: dict[int, _OpenTransaction] = {}  # by producer id
 
@@ -187,13 +187,13 @@ class Shard:
             steps = self._apply(decision)
             group = decision.group
         for member_id, deadline_ms in outcome.deadlines:
-            restart_session(group, member_id, deadline_ms)
+            self._deadlines.restart_session(group, member_id, deadline_ms)
         if steps and isinstance(group, ConsumerGroup):
             for step in steps:
                 if isinstance(step.event, c.TIMER_EVENTS):
-                    self._deadlines.queue_earlier(group, step.event.member_id)
-        for member_id, _ in outcome.deadlines:
-            self._deadlines.queue_earlier(group, member_id)
+                    timers = group.timers.get(step.event.member_id)
+                    if timers is not None:
+                        self._deadlines.queue_earlier(group.group_id, step.event.member_id, timers)
         return steps
 
     def _apply(self, decision: Decision) -> list[Step]:
@@ -259,10 +259,6 @@ class Shard:
             self._deadlines.queue(group.group_id, event.member.member_id, event.member)
         elif isinstance(event, e.MemberIdReserved):
             self._deadlines.queue(group.group_id, event.member_id, group.reservations[event.member_id])
-
-    def next_deadline_ms(self) -> int | None:
-        """When to call `expired` next; may be early, never late."""
-        return self._deadlines.next_ms()
 
     def expired(self, now_ms: int) -> Generator[DeadlineExpired, None, None]:
         """Commands for the deadlines that have passed; each must be submitted before the next is requested. May be closed

@@ -77,9 +77,11 @@ class _EncoderText(_Writer):
         self.values.append(value)
 
     def flush(self) -> None:
-        if self.codes:
+        if self.values == ["0"]:
+            self.line("out.append(b'\\0')")  # a tag section by itself
+        elif self.codes:
             self.line(f"out.append({self.packing(self.codes, 'pack')}({', '.join(self.values)}))")
-            self.codes, self.values = "", []
+        self.codes, self.values = "", []
 
     def fields(self, shape: type[Struct], target: str) -> None:
         for spec in shape.fields:
@@ -183,11 +185,11 @@ class _EncoderText(_Writer):
             self.indent -= 1
 
     def tagged(self, shape: type[Struct], target: str) -> None:
-        self.flush()
         specs = [s for s in shape.fields if s.tag is not None and self.version in s.versions]
         if not specs:
-            self.line("out.append(b'\\0')")
+            self.fixed("b", "0")
             return
+        self.flush()
         fields, body = self.fresh("t"), self.fresh("b")
         self.line(f"{fields} = []")
         for spec in sorted(specs, key=lambda s: s.tag or 0):
@@ -315,7 +317,10 @@ class _DecoderText(_Writer):
         self.count(name, label)
         if element.code and element.code != "16s" and element.code != "?":
             size = struct_module.calcsize(">" + element.code)
-            self.line(f"{target} = list(unpack_many('>%d{element.code}' % {name}, data, at))")
+            self.line(f"if {name} == 1:")  # as in the encoder
+            self.line(f"    {target} = list({self.packing(element.code, 'unpack')}(data, at))")
+            self.line("else:")
+            self.line(f"    {target} = list(unpack_many('>%d{element.code}' % {name}, data, at))")
             self.constant("unpack_many", struct_module.unpack_from)
             self.line(f"at += {name} * {size}")
         else:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from coterie.wire.codec import Encoder, decode, encoder
+from coterie.wire.codec import decode, encoder
 from coterie.wire.declaration import Message
 from coterie.wire.messages.header import RequestHeader
 from coterie.wire.primitives import WireError, read_unsigned_varint
@@ -32,24 +33,26 @@ class Head:
     body_at: int
 
 
-def read_head(frame: bytes) -> Head:
-    """The header of a frame (without its size), up to the client id. Raises WireError.
+def read_head(frame: bytes, start: int = 0) -> Head:
+    """The header of a request, which begins at ``start``, behind the frame's size, up to the client id. Raises WireError.
 
     `skip_tags` must follow for a flexible request version: only the caller knows which versions are flexible.
     """
     try:
-        api_key, api_version, correlation_id, length = _REQUEST_START.unpack_from(frame)
+        api_key, api_version, correlation_id, length = _REQUEST_START.unpack_from(frame, start)
     except struct.error as error:
-        raise WireError(f"a request of {len(frame)} bytes is too short for its header") from error
+        raise WireError(f"a request of {len(frame) - start} bytes is too short for its header") from error
+    client_at = start + _REQUEST_START.size
     if length < 0:
-        return Head(api_key, api_version, correlation_id, None, 10)
+        return Head(api_key, api_version, correlation_id, None, client_at)
+    body_at = client_at + length
     try:
-        client_id = frame[10 : 10 + length].decode()
+        client_id = frame[client_at:body_at].decode()
     except UnicodeDecodeError as not_utf8:
         raise WireError("the client id is not UTF-8") from not_utf8
-    if 10 + length > len(frame):
+    if body_at > len(frame):
         raise WireError("the client id runs past the end of the request")
-    return Head(api_key, api_version, correlation_id, client_id, 10 + length)
+    return Head(api_key, api_version, correlation_id, client_id, body_at)
 
 
 def skip_tags(frame: bytes, position: int) -> int:
@@ -69,26 +72,30 @@ def skip_tags(frame: bytes, position: int) -> int:
     return position
 
 
-# (answer, version) -> its encoder, and whether its header has a tag section; asked for with every answer
-_ANSWERS: dict[tuple[type[Message], int], tuple[Encoder, bool]] = {}
+ResponseFrame = Callable[[int, Message], bytes]
+
+
+def response_frame(cls: type[Message], version: int) -> ResponseFrame:
+    """A function of (correlation id, response) to the whole frame, size included; raises as `codec.encoder` does."""
+    encode = encoder(cls, version)
+    tagged = version in cls.flexible and cls.api_key != API_VERSIONS_KEY
+
+    def frame(correlation_id: int, response: Message) -> bytes:
+        pieces: list[bytes] = [b""]
+        encode(response, pieces)
+        size = sum(map(len, pieces))
+        if tagged:
+            pieces[0] = _RESPONSE_V1.pack(size + 5, correlation_id, 0)
+        else:
+            pieces[0] = _RESPONSE_V0.pack(size + 4, correlation_id)
+        return b"".join(pieces)
+
+    return frame
 
 
 def encode_response(correlation_id: int, response: Message, version: int) -> bytes:
     """The whole frame of an answer, size included."""
-    key = (type(response), version)
-    cached = _ANSWERS.get(key)
-    if cached is None:
-        tagged = version in response.flexible and response.api_key != API_VERSIONS_KEY
-        cached = _ANSWERS[key] = (encoder(type(response), version), tagged)
-    encode, tagged = cached
-    pieces: list[bytes] = [b""]
-    encode(response, pieces)
-    size = sum(map(len, pieces))
-    if tagged:
-        pieces[0] = _RESPONSE_V1.pack(size + 5, correlation_id, 0)
-    else:
-        pieces[0] = _RESPONSE_V0.pack(size + 4, correlation_id)
-    return b"".join(pieces)
+    return response_frame(type(response), version)(correlation_id, response)
 
 
 def encode_request(correlation_id: int, client_id: str | None, request: Message, version: int) -> bytes:

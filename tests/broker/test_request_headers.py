@@ -1,0 +1,118 @@
+"""What a connection keeps of the headers of its requests: the next header is compared with it, and decoded where it differs."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from coterie.broker.calls import Call
+from coterie.broker.pending import Pending
+from coterie.broker.server import AcceptedConnection
+from coterie.broker.services import Handler, Services
+from coterie.laboratory.world import World
+from coterie.wire.declaration import Message
+from coterie.wire.framing import decode_response, encode_request
+from coterie.wire.messages.api_versions import ApiVersionsRequest
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.edition_answers import FramesBroker
+from tests.fake_transport import FakeTransport
+
+HEARTBEAT = HeartbeatRequest("g", 1, "m")
+
+
+class Asked:
+    """A connection whose Heartbeats and FindCoordinators are recorded as they reach their handlers."""
+
+    def __init__(self) -> None:
+        self.broker = FramesBroker(World(1))
+        self.calls: list[Call] = []
+        handlers = dict(self.broker.handlers)
+        for key in (10, 12):
+            handlers[key] = self._recording(key)
+        self.broker.handlers = handlers
+        self.transport = FakeTransport()
+        self.connection = AcceptedConnection(self.broker)
+        self.connection.connection_made(self.transport)
+
+    def _recording(self, key: int) -> Handler:
+        handler = self.broker.handlers[key]
+
+        def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
+            self.calls.append(call)
+            return handler(broker, request, call)
+
+        return handle
+
+    def send(self, frame: bytes) -> list[bytes]:
+        """The bytes that came back."""
+        self.transport.written.clear()
+        self.broker.turns.spent_s = 0.0  # the share of real time of a turn of the loop
+        self.connection.data_received(frame)
+        return list(self.transport.written)
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+def test_the_client_id_of_each_request_is_its_own(asked: Asked) -> None:
+    for client in ("one", "one", "two", None, "", "on", "one"):
+        assert asked.send(encode_request(7, client, HEARTBEAT, 4))
+        assert asked.calls[-1].client_id == (client or "")
+        assert asked.connection.client_id == (client or "")
+
+
+def test_the_version_of_each_request_is_its_own(asked: Asked) -> None:
+    for version in (4, 0, 4, 3, 3):
+        (frame,) = asked.send(encode_request(version + 70, "one", HEARTBEAT, version))
+        assert decode_response(HeartbeatResponse, frame[4:], version).error_code
+        assert int.from_bytes(frame[4:8], "big") == version + 70
+        assert asked.calls[-1].api_version == version
+    assert asked.send(encode_request(7, "one", FindCoordinatorRequest("g"), 3))
+    assert asked.calls[-1].api_version == 3
+
+
+def test_one_call_serves_the_requests_of_a_client(asked: Asked) -> None:
+    for number in range(3):
+        asked.send(encode_request(number, "one", HEARTBEAT, 4))
+    assert asked.calls[0] is asked.calls[2]
+    asked.send(encode_request(9, "one", ApiVersionsRequest("librdkafka", "2.1"), 3))
+    asked.send(encode_request(10, "one", HEARTBEAT, 4))
+    assert asked.calls[-1].software.text == "librdkafka 2.1"
+
+
+def test_a_header_with_tags_is_read_each_time(asked: Asked) -> None:
+    plain = encode_request(7, "one", HEARTBEAT, 4)
+    body_at = 4 + 10 + len("one")
+    tagged = plain[4:body_at] + b"\x01\x07\x02ab" + plain[body_at + 1 :]
+    with_tags = struct.pack(">i", len(tagged)) + tagged
+    answers = [asked.send(frame) for frame in (plain, with_tags, plain, with_tags)]
+    assert answers == [answers[0]] * 4
+    assert not asked.transport.closed
+
+
+@pytest.mark.parametrize("size", [8, 9, 11, 13])
+def test_a_header_that_is_cut_short_closes_the_connection(asked: Asked, size: int) -> None:
+    asked.send(encode_request(7, "one", HEARTBEAT, 4))
+    cut = encode_request(7, "one", HEARTBEAT, 4)[4 : 4 + size]
+    assert asked.send(struct.pack(">i", size) + cut) == []
+    assert asked.transport.closed
+
+
+def test_requests_in_pieces_and_together_are_answered_like_single_ones(asked: Asked) -> None:
+    frames = [encode_request(n, "one", HEARTBEAT, 4) for n in range(4)]
+    single = [asked.send(frame)[0] for frame in frames]
+    together = b"".join(frames)
+    for cut in (1, 3, 4, 20, len(frames[0]), len(frames[0]) + 2, len(together) - 1):
+        assert b"".join(asked.send(together[:cut]) + asked.send(together[cut:])) == b"".join(single)
+
+
+def test_the_rest_of_a_request_that_looks_like_a_request_is_none(asked: Asked) -> None:
+    inner = encode_request(7, "one", HEARTBEAT, 4)
+    assert asked.send(struct.pack(">i", len(inner))) == []
+    assert asked.send(inner) == []  # as a whole an unreadable Produce
+    assert asked.transport.closed
