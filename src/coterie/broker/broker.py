@@ -107,7 +107,7 @@ class Broker(BrokerNode):
         """A warning for each finding."""
         findings = self.topics.findings
         if findings:
-            logger.warning("the data folder %s was not as it should be, in %d places:", self.data, len(findings))
+            logger.warning("the data folder %s had %d inconsistencies:", self.data, len(findings))
         for finding in findings:
             logger.warning("%s", finding)
 
@@ -166,7 +166,7 @@ class Broker(BrokerNode):
             connection.abort()
 
     def _disk_failed(self, error: OSError) -> None:
-        logger.critical("the disk failed a sync: %s; the broker stops, since nobody knows what it holds", error)
+        logger.critical("fsync failed: %s; stopping, because what is on disk is now unknown", error)
         self.failure = error
         self.failed.set()
 
@@ -214,7 +214,7 @@ class Broker(BrokerNode):
             if stalled_s is None:
                 self.holding.discard(connection)
             elif lacking and stalled_s >= limit_s:
-                text = "aborting a connection from %s that has stood still for %d s, for want of memory"
+                text = "aborting a connection from %s, stalled for %d s, because other requests wait for memory"
                 self.log_lines.warning(text, connection.host, stalled_s)
                 connection.abort()
 

@@ -110,7 +110,7 @@ class LogCheckpoints:
         return offsets
 
     def save_closed(self, closed: dict[str, ClosedLog]) -> None:
-        """Writes the state of logs that were closed in order. Raises OSError."""
+        """Writes the state of logs that were closed cleanly. Raises OSError."""
         self._write(self.starts, self.cleaned, closed)
 
     def _write(self, starts: dict[str, int], cleaned: dict[str, int], closed: dict[str, ClosedLog]) -> None:

@@ -157,7 +157,7 @@ class TopicStore:
             self._fs.write_file(_CLEAN, b'{"version":0}')
         except OSError as error:
             logger.error(
-                "the logs could not be closed in order: %s; the next start treats them as after a crash", error
+                "the logs were not closed cleanly: %s; the next start recovers them as after a crash", error
             )
 
 

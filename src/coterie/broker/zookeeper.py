@@ -71,7 +71,7 @@ class Registration:
 
     def _state_changed(self, state: str) -> None:
         if state == "LOST" and not self._stopped:
-            logger.warning("the session with ZooKeeper is over; the broker registers again when it is back")
+            logger.warning("the ZooKeeper session expired; the broker registers again once ZooKeeper can be reached")
             self._work.put("expired")
 
     def _run(self) -> None:
@@ -82,7 +82,7 @@ class Registration:
                     self._written = {}
                 self._write_topics()
             except ZooKeeperError as error:
-                logger.error("what changed could not be written to ZooKeeper: %s", error or type(error).__name__)
+                logger.error("changes could not be written to ZooKeeper: %s", error or type(error).__name__)
 
     def _register(self, patience_s: float) -> None:
         """Waits until the node of an earlier process is gone with its session. Raises ZooKeeperError after ``patience_s``."""

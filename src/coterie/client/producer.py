@@ -195,7 +195,7 @@ class Producer(Generic[K, V]):
                             raise
                         last = error
                     if time.monotonic() > warn_s:
-                        logger.warning("topic %s is waited for, %g s at most: %s", topic, limit_s, last)
+                        logger.warning("waiting for topic %s, %g s at most: %s", topic, limit_s, last)
                         warn_s = float("inf")
                     await retrying.pause()
         except TimeoutError:

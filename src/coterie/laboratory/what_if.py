@@ -54,7 +54,7 @@ class WhatIfSetting:
     initial_delay_ms: int = _axis("group.initial.rebalance.delay.ms", INT, 3_000, "As the broker's.", at_least(0))
     max_poll_interval_ms: int = _axis("max.poll.interval.ms", INT, 300_000, "As the client's.", at_least(0))
     removal: str = _axis(
-        "removal", STRING, "kill", "kill: without LeaveGroup; leave: closed in order.", one_of("kill", "leave")
+        "removal", STRING, "kill", "kill: without LeaveGroup; leave: closed cleanly.", one_of("kill", "leave")
     )
     members: int = _axis("members", INT, 0, "The group is cut to at most so many; 0: all.", at_least(0))
 

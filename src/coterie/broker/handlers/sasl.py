@@ -13,5 +13,5 @@ def handle_sasl_handshake(broker: object, request: SaslHandshakeRequest, call: C
 
 
 def handle_sasl_authenticate(broker: object, request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:
-    text = "this listener authenticates nobody; connect without SASL"
+    text = "SASL is not enabled on this listener; connect without it"
     return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, text)

@@ -101,7 +101,7 @@ class BrokerConfig:
     coterie_connections_max_stalled_ms: int = _broker(
         LONG,
         30_000,
-        "A connection is closed that has stood still for so long with bytes of the two limits before, while they lack.",
+        "How long a stalled connection may hold bytes of the two limits above while other requests wait for them.",
         at_least(1),
     )
     max_connections: int = _broker(

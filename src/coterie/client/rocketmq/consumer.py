@@ -211,7 +211,7 @@ class RocketMQConsumer:
             try:
                 await self._pull_once(queue, pulling)
             except (RocketMQError, FrameError) as error:
-                logger.info("pulling %s: %s", queue, error)
+                logger.info("the pull of %s failed: %s", queue, error)
                 await asyncio.sleep(RETRY_S)
 
     async def _pull_once(self, queue: MessageQueue, pulling: _Pulling) -> None:

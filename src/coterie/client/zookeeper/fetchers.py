@@ -123,7 +123,7 @@ class FetcherManager:
                 finally:
                     connection.close()
             except KafkaError as error:
-                logger.info("%s:%d does not tell the leaders: %s", host, port, error)
+                logger.info("%s:%d returned no leaders: %s", host, port, error)
                 continue
             infos = known.metadata_received(response, now_ms=0)
             partitions = [(topic, partition) for topic, info in infos.items() for partition in info.leaders]
@@ -176,7 +176,7 @@ class _Fetcher(threading.Thread):
                 self._hand_out()
         except (KafkaError, OSError) as error:
             if not self._stopping.is_set():
-                logger.info("fetching from %s:%d broke off: %s", *self._address, error)
+                logger.info("the fetch from %s:%d failed: %s", *self._address, error)
                 self._stopping.wait(self._settings.refresh_leader_backoff_ms / 1000)
         finally:
             self._end()
