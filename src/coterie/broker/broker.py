@@ -107,7 +107,7 @@ class Broker(BrokerNode):
         """A warning for each finding."""
         findings = self.topics.findings
         if findings:
-            logger.warning("the data folder %s had %d inconsistencies:", self.data, len(findings))
+            logger.warning("inconsistencies in the data folder %s: %d", self.data, len(findings))
         for finding in findings:
             logger.warning("%s", finding)
 
