@@ -156,9 +156,7 @@ class TopicStore:
             self._checkpoints.save_closed(closed)
             self._fs.write_file(_CLEAN, b'{"version":0}')
         except OSError as error:
-            logger.error(
-                "the logs were not closed cleanly: %s; the next start recovers them as after a crash", error
-            )
+            logger.error("the logs were not closed cleanly: %s; the next start recovers them as after a crash", error)
 
 
 def _logs(topics: Iterable[Topic]) -> Iterator[tuple[str, int, PartitionLog]]:
