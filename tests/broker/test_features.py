@@ -8,6 +8,8 @@ from coterie.broker.features import TRANSACTION_VERSION, Features, FeatureUpdate
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.broker.test_server import broker, run
 
@@ -53,7 +55,8 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPDATES = [
     ("metadata.version", 30, UPGRADE, ErrorCode.NONE),
     ("group.version", 1, UPGRADE, ErrorCode.NONE),
-    ("group.version", 0, SAFE_DOWNGRADE, BAD_LEVEL),
+    ("group.version", 0, UPGRADE, BAD_LEVEL),
+    ("group.version", 0, SAFE_DOWNGRADE, ErrorCode.NONE),
     ("group.version", 2, UPGRADE, BAD_LEVEL),
     ("group.version", -1, UPGRADE, BAD_LEVEL),
     ("transaction.version", 2, UPGRADE, ErrorCode.NONE),
@@ -120,5 +123,23 @@ def test_a_level_that_was_changed_is_reported() -> None:
             told = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
             levels = {f.name: f.max_version_level for f in told.finalized_features}
             assert (levels[TRANSACTION_VERSION], told.finalized_features_epoch) == (1, 1)
+
+    run(story)
+
+
+def test_without_group_version_consumer_groups_are_refused_as_by_kafka() -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            down = FeatureUpdateKey("group.version", 0, True, SAFE_DOWNGRADE)
+            updated = await client.ask(UpdateFeaturesRequest(1000, [down]), UpdateFeaturesResponse, 2)
+            assert updated.error_code == ErrorCode.NONE
+            heartbeat = ConsumerGroupHeartbeatRequest(
+                "g", "m", 0, subscribed_topic_names=["t"], rebalance_timeout_ms=1000
+            )
+            refused = await client.ask(heartbeat, ConsumerGroupHeartbeatResponse, 1)
+            assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+            described = await client.ask(ConsumerGroupDescribeRequest(["g"]), ConsumerGroupDescribeResponse, 1)
+            assert described.groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
 
     run(story)

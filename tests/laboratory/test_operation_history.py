@@ -11,21 +11,24 @@ import pytest
 from coterie.laboratory.operation_history import (
     AnomalyKind,
     ClientOperation,
-    Outcome,
-    Poll,
-    Send,
+    OperationOutcome,
+    PollStep,
+    SendStep,
     anomalies,
 )
 
 P, Q = ("orders", 0), ("orders", 1)
+DONE = OperationOutcome.COMMITTED
 
 
-def sent(value: str, offset: int = -1, *, by: str = "w", outcome: Outcome = Outcome.COMMITTED) -> ClientOperation:
-    return ClientOperation(by, (Send(P, value, offset),), outcome)
+def sent(
+    value: str, offset: int = -1, *, by: str = "w", outcome: OperationOutcome = OperationOutcome.COMMITTED
+) -> ClientOperation:
+    return ClientOperation(by, (SendStep(P, value, offset),), outcome)
 
 
 def polled(*records: tuple[int, str], by: str = "r", reassigned: bool = False) -> ClientOperation:
-    return ClientOperation(by, (Poll({P: records}),), reassigned=reassigned)
+    return ClientOperation(by, (PollStep({P: records}),), reassigned=reassigned)
 
 
 WRITTEN = (sent("a", 0), sent("b", 1))
@@ -34,9 +37,9 @@ HISTORIES = {
     AnomalyKind.DUPLICATE: (*WRITTEN, polled((0, "a"), (1, "b"), (2, "a"))),
     AnomalyKind.LOST_WRITE: (*WRITTEN, polled((1, "b"))),
     AnomalyKind.UNSEEN: (*WRITTEN, polled((0, "a"))),
-    AnomalyKind.ABORTED_READ: (sent("a", outcome=Outcome.ABORTED), polled((0, "a"))),
+    AnomalyKind.ABORTED_READ: (sent("a", outcome=OperationOutcome.ABORTED), polled((0, "a"))),
     AnomalyKind.TORN: (
-        ClientOperation("w", (Send(P, "a", 0), Send(Q, "b", 0)), Outcome.UNKNOWN),
+        ClientOperation("w", (SendStep(P, "a", 0), SendStep(Q, "b", 0)), OperationOutcome.UNKNOWN),
         polled((0, "a")),
     ),
     AnomalyKind.NONMONOTONIC_POLL: (*WRITTEN, polled((0, "a"), (1, "b")), polled((0, "a"))),
@@ -48,8 +51,8 @@ HISTORIES = {
     ),
     AnomalyKind.NONMONOTONIC_SEND: (sent("b", 1), sent("a", 0), polled((0, "a"), (1, "b"))),
     AnomalyKind.CYCLE: (
-        ClientOperation("x", (Send(P, "a", 0), Poll({Q: ((0, "b"),)}))),
-        ClientOperation("y", (Send(Q, "b", 0), Poll({P: ((0, "a"),)}))),
+        ClientOperation("x", (SendStep(P, "a", 0), PollStep({Q: ((0, "b"),)}))),
+        ClientOperation("y", (SendStep(Q, "b", 0), PollStep({P: ((0, "a"),)}))),
     ),
 }
 
@@ -68,7 +71,7 @@ def test_the_anomaly_is_seen(kind: AnomalyKind) -> None:
 
 
 def test_an_operation_of_unknown_outcome_may_have_happened_or_not() -> None:
-    unknown = sent("a", outcome=Outcome.UNKNOWN)
+    unknown = sent("a", outcome=OperationOutcome.UNKNOWN)
     assert kinds((unknown, polled())) == kinds((unknown, polled((0, "a")))) == set()
 
 
@@ -90,12 +93,14 @@ class Model:
         self.count = 0
 
     def write(self) -> ClientOperation:
-        writer, outcome = self.rng.choice("wx"), self.rng.choice(tuple(Outcome))
-        happened = outcome is Outcome.COMMITTED or (outcome is Outcome.UNKNOWN and self.rng.random() < 0.5)
+        writer, outcome = self.rng.choice("wx"), self.rng.choice(tuple(OperationOutcome))
+        happened = outcome is OperationOutcome.COMMITTED or (
+            outcome is OperationOutcome.UNKNOWN and self.rng.random() < 0.5
+        )
         sends = []
         for partition in self.rng.choices((P, Q), k=self.rng.randint(1, 4)):
             self.count += 1
-            sends.append(Send(partition, f"{writer}{self.count}", len(self.log[partition])))
+            sends.append(SendStep(partition, f"{writer}{self.count}", len(self.log[partition])))
             self.log[partition].append(sends[-1].value if happened else None)
         return ClientOperation(writer, tuple(sends), outcome)
 
@@ -112,7 +117,7 @@ class Model:
                 (offset, value) for offset in range(position, end) if (value := self.log[partition][offset]) is not None
             )
             positions[partition] = end
-        return ClientOperation(reader, (Poll(records),), reassigned=reassigned)
+        return ClientOperation(reader, (PollStep(records),), reassigned=reassigned)
 
     def history(self) -> list[ClientOperation]:
         operations = [self.write() if self.rng.random() < 0.6 else self.read(self.rng.choice("rs")) for _ in range(40)]
@@ -126,8 +131,8 @@ def test_a_correct_log_has_no_anomaly(seed: int) -> None:
 
 def lose(operation: ClientOperation, value: str) -> ClientOperation:
     steps = tuple(
-        Poll({p: tuple(r for r in records if r[1] != value) for p, records in step.records.items()})
-        if isinstance(step, Poll)
+        PollStep({p: tuple(r for r in records if r[1] != value) for p, records in step.records.items()})
+        if isinstance(step, PollStep)
         else step
         for step in operation.steps
     )
@@ -136,8 +141,10 @@ def lose(operation: ClientOperation, value: str) -> ClientOperation:
 
 def rename(operation: ClientOperation, value: str) -> ClientOperation:
     steps = tuple(
-        Poll({p: tuple((o, "other" if v == value else v) for o, v in records) for p, records in step.records.items()})
-        if isinstance(step, Poll)
+        PollStep(
+            {p: tuple((o, "other" if v == value else v) for o, v in records) for p, records in step.records.items()}
+        )
+        if isinstance(step, PollStep)
         else step
         for step in operation.steps
     )
@@ -151,6 +158,6 @@ def test_a_value_that_readers_miss_is_seen(
 ) -> None:
     model = Model(seed)
     history = model.history()
-    committed = [s.value for o in history if o.outcome is Outcome.COMMITTED for s in o.steps if isinstance(s, Send)]
+    committed = [s.value for o in history if o.outcome is DONE for s in o.steps if isinstance(s, SendStep)]
     victim = model.rng.choice(committed)
     assert anomalies([damage(operation, victim) for operation in history], read_to_end=True)

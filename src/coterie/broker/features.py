@@ -1,8 +1,9 @@
 """Feature levels (KIP-584): the one table of what this broker supports, and what is finalized for its cluster of one.
 
-metadata.version is that of the Kafka whose protocol is served, so that tools know how old the cluster is. group.version is 1:
-groups of the consumer protocol (KIP-848) are served. transaction.version may change: producers that read level 2 use
-transactions of version 2 (KIP-890), the others go on as before.
+metadata.version is that of the Kafka whose protocol is served, so that tools know how old the cluster is; it never changes.
+group.version 1: groups of the consumer protocol (KIP-848) are served; at 0 their requests are refused with
+UNSUPPORTED_VERSION. transaction.version 2: producers that read it use transactions of version 2 (KIP-890), the others go on as
+before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from coterie.log.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 
+GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 _FILE = "finalized-features.json"
 _ZERO_AS_MINIMUM_FROM = 4  # of ApiVersions: clients before read a minimum of 0 as damage (KAFKA-17011)
@@ -31,15 +33,15 @@ class Feature:
     minimum: int
     maximum: int
     of_a_new_cluster: int
-    fixed: bool = True
+    fixed: bool = False
 
 
 FEATURES = {
     feature.name: feature
     for feature in (
-        Feature("group.version", 0, 1, 1),
-        Feature("metadata.version", 7, 30, 30),  # from 3.3-IV3 to 4.3-IV0
-        Feature(TRANSACTION_VERSION, 0, 2, 2, fixed=False),
+        Feature(GROUP_VERSION, 0, 1, 1),
+        Feature("metadata.version", 7, 30, 30, fixed=True),  # from 3.3-IV3 to 4.3-IV0
+        Feature(TRANSACTION_VERSION, 0, 2, 2),
     )
 }
 

@@ -66,6 +66,7 @@ class GroupServices(GroupSources, Protocol):
     """For the requests of groups and of their committed offsets."""
 
     settings: BrokerSettings
+    features: Features
     turns: Turns
     log_lines: LogLines
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from coterie.client import Consumer, Producer
 from coterie.client.errors import KafkaError
-from coterie.laboratory.operation_history import ClientOperation, Outcome, Poll, Send, TopicPartition
+from coterie.laboratory.operation_history import ClientOperation, OperationOutcome, PollStep, SendStep, TopicPartition
 
 Strike = Callable[[], Awaitable[None]]
 RETRIED_AFTER_S = 0.3
@@ -86,14 +86,14 @@ class HistoryWorkload:
     async def _write_one(self, process: str, producer: Producer[Any, Any]) -> bool:
         """Whether the producer may be used for another."""
         partition, value = self._rng.randrange(self.config.partitions), self._new_value(process)
-        offset, outcome = -1, Outcome.COMMITTED
+        offset, outcome = -1, OperationOutcome.COMMITTED
         try:
             offset = (await producer.send_and_wait(self.config.topic, value.encode(), partition=partition)).offset
         except KafkaError:
-            outcome = Outcome.UNKNOWN
-        send = Send((self.config.topic, partition), value, offset)
+            outcome = OperationOutcome.UNKNOWN
+        send = SendStep((self.config.topic, partition), value, offset)
         self.operations.append(ClientOperation(process, (send,), outcome))
-        return outcome is Outcome.COMMITTED
+        return outcome is OperationOutcome.COMMITTED
 
     async def _write_transactions(self, process: str) -> None:
         settings = self._settings(
@@ -107,31 +107,31 @@ class HistoryWorkload:
                 async with Producer(settings) as producer:
                     await producer.init_transactions()
                     while not self._stopped:
-                        if await self._write_transaction(process, producer) is Outcome.UNKNOWN:
+                        if await self._write_transaction(process, producer) is OperationOutcome.UNKNOWN:
                             break  # the next producer's epoch ends it, one way or the other
                         await self._pause()
             except KafkaError:
                 await asyncio.sleep(RETRIED_AFTER_S)
 
-    async def _write_transaction(self, process: str, producer: Producer[Any, Any]) -> Outcome:
+    async def _write_transaction(self, process: str, producer: Producer[Any, Any]) -> OperationOutcome:
         """One transaction. Raises KafkaError where it cannot begin, or cannot be aborted: nothing committed it then."""
-        config, rng, sends = self.config, self._rng, list[Send]()
+        config, rng, sends = self.config, self._rng, list[SendStep]()
         producer.begin_transaction()
-        outcome = Outcome.ABORTED
+        outcome = OperationOutcome.ABORTED
         try:
             for partition in rng.choices(range(config.partitions), k=rng.randint(1, 4)):
-                sends.append(Send((config.topic, partition), self._new_value(process)))
+                sends.append(SendStep((config.topic, partition), self._new_value(process)))
                 await producer.send(config.topic, sends[-1].value.encode(), partition=partition)
             await producer.flush()
             if rng.random() < 0.8:
-                outcome = Outcome.UNKNOWN
+                outcome = OperationOutcome.UNKNOWN
                 await producer.commit_transaction()
-                outcome = Outcome.COMMITTED
+                outcome = OperationOutcome.COMMITTED
         except KafkaError:
             pass
         finally:
             self.operations.append(ClientOperation(process, tuple(sends), outcome))
-        if outcome is Outcome.ABORTED:
+        if outcome is OperationOutcome.ABORTED:
             await producer.abort_transaction()
         return outcome
 
@@ -146,7 +146,7 @@ class HistoryWorkload:
             for (topic, partition), batch in polled.items()
         }
         if records or reassigned:
-            self.operations.append(ClientOperation(process, (Poll(records),), reassigned=reassigned))
+            self.operations.append(ClientOperation(process, (PollStep(records),), reassigned=reassigned))
 
     async def _read(self, process: str) -> None:
         """Reads what is committed from the beginning, again and again."""

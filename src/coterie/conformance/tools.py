@@ -19,12 +19,15 @@ from pathlib import Path
 from typing import IO
 
 from coterie.addresses import format_address
+from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.errors import check
 from coterie.conformance.differential import coterie_broker
 from coterie.conformance.kafka import CannotRun, jars, maven_jars, running
 from coterie.conformance.tools_commands import COMMANDS
 from coterie.conformance.tools_programs import PROGRAMS
 from coterie.conformance.tools_state import prepared
-from coterie.conformance.tools_table import FILES, LEFT_OUT, TOOLS, Compare, ToolCommand
+from coterie.conformance.tools_table import FILES, LEFT_OUT, OLD, TOOLS, Compare, ToolCommand
+from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 # Both brokers are started with these.
 SETTINGS = {
@@ -242,6 +245,8 @@ def run_tools(version: str, folder: Path, on_result: Callable[[Result], None]) -
     with ExitStack() as stack:
         kafka = stack.enter_context(running(version, folder / "kafka", SETTINGS))
         coterie = stack.enter_context(coterie_broker(SETTINGS, folder / "coterie" / "data"))
+        if version in OLD:
+            _set_transaction_version(coterie, 0)
         sides = [_side(kafka, folder / "kafka"), _side(coterie, folder / "coterie")]
         for side in sides:
             stack.enter_context(prepared(side.server))
@@ -254,6 +259,14 @@ def run_tools(version: str, folder: Path, on_result: Callable[[Result], None]) -
                 on_result(result)
     report.seconds = time.monotonic() - started
     return report
+
+
+def _set_transaction_version(address: tuple[str, int], level: int) -> None:
+    """The level with which Kafka of that age forms a cluster. Raises KafkaError."""
+    broker = BrokerSocket(*address)
+    update = FeatureUpdateKey("transaction.version", level, upgrade_type=2)
+    check(broker.request(UpdateFeaturesRequest(feature_updates=[update])).error_code)
+    broker.close()
 
 
 def _side(address: tuple[str, int], folder: Path) -> ToolsSide:

@@ -6,8 +6,8 @@ from coterie.conformance.tools_settings_commands import TOPICS_AND_SETTINGS
 from coterie.conformance.tools_table import NEW, OLD, Accepted, Compare, ToolCommand
 
 _GUESS = Accepted(
-    "AddPartitionsToTxn 4, which between brokers checks transactions, came with Kafka 3.6 and is not served",
-    r"between v3\.5 and v3\.6",
+    "coterie serves the newest version of each API that it has, but not those of share groups and of Raft",
+    r"at least v3\.9",
 )
 _SHARED = Compare.SHARED_KEYS | Compare.ANY_ORDER
 _MASKED = Compare.NUMBERS_MASKED | Compare.ANY_ORDER

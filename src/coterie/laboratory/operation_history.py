@@ -18,7 +18,7 @@ Observed = tuple[int, str]  # offset, value
 UNKNOWN_OFFSET = -1
 
 
-class Outcome(Enum):
+class OperationOutcome(Enum):
     """Of an operation, as its client knows it. UNKNOWN: no response came, or one that leaves it open."""
 
     COMMITTED = "committed"
@@ -27,7 +27,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendStep:
     """One record. ``offset``: UNKNOWN_OFFSET where no acknowledgement named it."""
 
     partition: TopicPartition
@@ -36,7 +36,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
+class PollStep:
     """What one poll returned, by partition."""
 
     records: Mapping[TopicPartition, tuple[Observed, ...]]
@@ -48,8 +48,8 @@ class ClientOperation:
     moved before it, by a rebalance or a seek, so that it may read anything again."""
 
     process: str
-    steps: tuple[Send | Poll, ...]
-    outcome: Outcome = Outcome.COMMITTED
+    steps: tuple[SendStep | PollStep, ...]
+    outcome: OperationOutcome = OperationOutcome.COMMITTED
     reassigned: bool = False
 
 
@@ -113,8 +113,8 @@ def _partitions(operations: list[ClientOperation]) -> dict[TopicPartition, _Part
     partitions: dict[TopicPartition, _Partition] = defaultdict(_Partition)
     for operation in operations:
         for step in operation.steps:
-            if isinstance(step, Send):
-                if step.offset >= 0 and operation.outcome is not Outcome.ABORTED:
+            if isinstance(step, SendStep):
+                if step.offset >= 0 and operation.outcome is not OperationOutcome.ABORTED:
                     partitions[step.partition].observe(step.offset, step.value)
                 continue
             for name, records in step.records.items():
@@ -140,13 +140,13 @@ def _of_writes(
     operations: list[ClientOperation], partitions: Mapping[TopicPartition, _Partition], *, read_to_end: bool
 ) -> Iterator[Anomaly]:
     for operation in operations:
-        sends = [step for step in operation.steps if isinstance(step, Send)]
+        sends = [step for step in operation.steps if isinstance(step, SendStep)]
         seen = [send for send in sends if send.value in partitions[send.partition].read]
-        if operation.outcome is Outcome.ABORTED:
+        if operation.outcome is OperationOutcome.ABORTED:
             for send in seen:
                 yield Anomaly(AnomalyKind.ABORTED_READ, f"{_text(send.partition)}: {send.value}")
             continue
-        if operation.outcome is Outcome.UNKNOWN and not seen:
+        if operation.outcome is OperationOutcome.UNKNOWN and not seen:
             continue
         for send in sends:
             is_passed = 0 <= send.offset < partitions[send.partition].highest_read
@@ -158,10 +158,10 @@ def _of_writes(
 
 def _of_sends(operations: list[ClientOperation]) -> Iterator[Anomaly]:
     """Acknowledged offsets of one process rise."""
-    latest: dict[TopicPartition, Send] = {}
+    latest: dict[TopicPartition, SendStep] = {}
     for operation in operations:
         for send in operation.steps:
-            if not isinstance(send, Send) or send.offset < 0:
+            if not isinstance(send, SendStep) or send.offset < 0:
                 continue
             before = latest.get(send.partition)
             if before is not None and send.offset <= before.offset:
@@ -190,7 +190,7 @@ def _of_polls(operations: list[ClientOperation], partitions: Mapping[TopicPartit
 
 def _polled(operation: ClientOperation) -> Iterator[tuple[TopicPartition, int]]:
     for step in operation.steps:
-        if isinstance(step, Poll):
+        if isinstance(step, PollStep):
             for name, records in step.records.items():
                 yield from ((name, offset) for offset, _ in records)
 
@@ -201,11 +201,11 @@ def _cycles(operations: list[ClientOperation]) -> Iterator[Anomaly]:
         (step.partition, step.value): number
         for number, operation in enumerate(operations)
         for step in operation.steps
-        if isinstance(step, Send)
+        if isinstance(step, SendStep)
     }
     reads: dict[int, set[int]] = {}
     for number, operation in enumerate(operations):
-        polls = [step for step in operation.steps if isinstance(step, Poll)]
+        polls = [step for step in operation.steps if isinstance(step, PollStep)]
         values = ((name, value) for poll in polls for name, records in poll.records.items() for _, value in records)
         reads[number] = {writer[key] for key in values if key in writer} - {number}
     try:

@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 from coterie.broker.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.calls import Call
+from coterie.broker.features import GROUP_VERSION
 from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
 from coterie.broker.services import GroupServices
@@ -24,8 +25,9 @@ PROTOCOL = "consumer"
 
 
 def _is_enabled(broker: GroupServices) -> bool:
-    """By group.coordinator.rebalance.protocols, without which Kafka refuses both requests."""
-    return PROTOCOL in broker.settings.current.group_coordinator_rebalance_protocols
+    """By group.coordinator.rebalance.protocols and the feature group.version (Kafka's isConsumerGroupProtocolEnabled)."""
+    has_feature = broker.features.level(GROUP_VERSION) >= 1
+    return has_feature and PROTOCOL in broker.settings.current.group_coordinator_rebalance_protocols
 
 
 def handle_consumer_group_heartbeat(
