@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 from coterie.controller import nodes
@@ -65,6 +66,7 @@ class Office:
         self._machine, self.epoch, self._epoch_version = machine, epoch, epoch_version
         self.broker_id = machine.config.broker_id
         self.live: dict[int, int] = {}
+        self.registrations: dict[int, str] = {}
         self.leaving: set[int] = set()
         self.assigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.states: dict[TopicPartition, PartitionState] = {}
@@ -106,11 +108,15 @@ class Office:
         for partition, state in self.states.items():
             batch.decided(partition, state)
         yield from self._send(batch)
+        yield from self._elect()
+
+    def _elect(self, *, everybody: bool = False) -> Steps[None]:
+        """Every partition gets the leader and the ISR that the living brokers allow, new partitions their first state."""
         batch = RequestBatch()
         for partition in list(self.states):
             yield from self._decide(partition, self._after_failure, batch)
         yield from self._create_states(batch)
-        yield from self._send(batch)
+        yield from self._send(batch, everybody=everybody)
 
     def _read_brokers(self) -> Steps[dict[int, int]]:
         live: dict[int, int] = {}
@@ -118,6 +124,7 @@ class Office:
             node: Znode | None = yield from self._ask(Read(f"{paths.BROKERS}/{name}", watch=True))
             if node is not None:
                 live[int(name)] = node.created
+                self.registrations[int(name)] = node.data
         return live
 
     def _read_topics(self) -> Steps[None]:
@@ -152,10 +159,7 @@ class Office:
         if failed:
             self.leaving -= failed
             self.live = {b: epoch for b, epoch in self.live.items() if b not in failed}
-            batch = RequestBatch()
-            for partition in list(self.states):
-                yield from self._decide(partition, self._after_failure, batch)
-            yield from self._send(batch, everybody=True)
+            yield from self._elect(everybody=True)
         if new:
             yield from self._brokers_started(new)
 
@@ -167,11 +171,7 @@ class Office:
                 if broker in state.replicas:
                     batch.states.setdefault(broker, {})[partition] = state
         yield from self._send(batch, everybody=True)
-        batch = RequestBatch()
-        for partition in list(self.states):
-            yield from self._decide(partition, self._after_failure, batch)
-        yield from self._create_states(batch)
-        yield from self._send(batch)
+        yield from self._elect()
 
     def _topics_changed(self) -> Steps[None]:
         yield from self._read_topics()
@@ -231,7 +231,7 @@ class Office:
                 else:
                     yield from self._read_state(partition)
                     continue
-            self.states[partition] = _in_version(state, state.version + 1)
+            self.states[partition] = replace(state, version=state.version + 1)
             batch.decided(partition, self.states[partition])
 
     def _create_states(self, batch: RequestBatch) -> Steps[None]:
@@ -243,7 +243,7 @@ class Office:
             yield from self._make_parents(path)
             try:
                 yield from self._write(Create(path, nodes.state(state), ephemeral=False))
-                self.states[partition] = _in_version(state, NEW_VERSION + 1)
+                self.states[partition] = replace(state, version=NEW_VERSION + 1)
             except NodeExists:
                 yield from self._read_state(partition)
             batch.decided(partition, self.states[partition])
@@ -273,18 +273,18 @@ class Office:
 
     def _send(self, batch: RequestBatch, *, everybody: bool = False) -> Steps[None]:
         """LeaderAndIsr before UpdateMetadata. ``everybody``: the brokers have changed, and all hear of it."""
-        live = tuple(sorted(self.live))
         for broker, epoch in self.live.items():
             sender = (broker, epoch, self.broker_id, self.epoch)
             requests: list[Request] = []
             if broker in batch.states:
-                requests.append(LeaderAndIsr(*sender, batch.states[broker]))
+                states = batch.states[broker]
+                leaders = {s.leader: self.registrations[s.leader] for s in states.values() if s.leader in self.live}
+                requests.append(LeaderAndIsr(*sender, states, frozenset(batch.new.get(broker, ())), leaders))
             if batch.metadata or everybody:
-                requests.append(UpdateMetadata(*sender, live, dict(batch.metadata)))
+                requests.append(UpdateMetadata(*sender, self._live_registrations(), dict(batch.metadata)))
             if broker in batch.stopped:
                 requests.append(StopReplica(*sender, batch.stopped[broker]))
             yield from requests
 
-
-def _in_version(state: PartitionState, version: int) -> PartitionState:
-    return PartitionState(state.leader, state.leader_epoch, state.isr, state.controller_epoch, version, state.replicas)
+    def _live_registrations(self) -> dict[int, str]:
+        return {broker: self.registrations[broker] for broker in sorted(self.live)}

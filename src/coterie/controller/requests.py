@@ -5,42 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coterie.replication.states import PartitionState, TopicPartition
+from coterie.replication.states import PartitionState, StoppedReplica, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderAndIsr:
-    """LeaderAndIsr: the roles of a broker's replicas. Requests to one broker arrive in order; one without an answer is sent
-    again for as long as the broker is registered under ``broker_epoch``."""
+class ControlRequest:
+    """Requests to one broker arrive in order; one without a response is sent again for as long as the broker is registered
+    under ``broker_epoch``."""
 
     broker: int
     broker_epoch: int
     controller: int
     controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsr(ControlRequest):
+    """LeaderAndIsr: the roles of a broker's replicas. ``new``: replicas of new partitions, or added by a reassignment.
+    ``leaders``: the registrations of the living leaders."""
+
+    states: Mapping[TopicPartition, PartitionState]
+    new: frozenset[TopicPartition] = frozenset()
+    leaders: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadata(ControlRequest):
+    """UpdateMetadata: what the broker answers clients with. ``live``: the brokers of the cluster and their registrations. A
+    leader LEADER_DURING_DELETE: the partition goes."""
+
+    live: Mapping[int, str]
     states: Mapping[TopicPartition, PartitionState]
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateMetadata:
-    """UpdateMetadata: what the broker answers clients with. ``live``: the brokers of the cluster."""
+class StopReplica(ControlRequest):
+    """StopReplica: replicas without a role from now on; their logs are removed where it says ``delete``. The response goes to
+    `ControllerMachine.stopped`."""
 
-    broker: int
-    broker_epoch: int
-    controller: int
-    controller_epoch: int
-    live: tuple[int, ...]
-    states: Mapping[TopicPartition, PartitionState]
-
-
-@dataclass(frozen=True, slots=True)
-class StopReplica:
-    """StopReplica: the replicas, with the leader epoch in which each is stopped."""
-
-    broker: int
-    broker_epoch: int
-    controller: int
-    controller_epoch: int
-    epochs: Mapping[TopicPartition, int]
+    stopped: Mapping[TopicPartition, StoppedReplica]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +76,21 @@ class RequestBatch:
     """Kafka's ControllerBrokerRequestBatch: the states to send, collected for each broker."""
 
     states: dict[int, dict[TopicPartition, PartitionState]] = field(default_factory=dict)
-    stopped: dict[int, dict[TopicPartition, int]] = field(default_factory=dict)
+    new: dict[int, set[TopicPartition]] = field(default_factory=dict)
+    stopped: dict[int, dict[TopicPartition, StoppedReplica]] = field(default_factory=dict)
     metadata: dict[TopicPartition, PartitionState] = field(default_factory=dict)
 
     def decided(self, partition: TopicPartition, state: PartitionState) -> None:
         """For all of the partition's replicas, and for everybody's metadata."""
         for broker in state.replicas:
-            self.states.setdefault(broker, {})[partition] = state
+            self.role(broker, partition, state)
         self.metadata[partition] = state
 
-    def stop(self, broker: int, partition: TopicPartition, leader_epoch: int) -> None:
-        self.stopped.setdefault(broker, {})[partition] = leader_epoch
+    def role(self, broker: int, partition: TopicPartition, state: PartitionState, *, new: bool = False) -> None:
+        """LeaderAndIsr for one replica."""
+        self.states.setdefault(broker, {})[partition] = state
+        if new:
+            self.new.setdefault(broker, set()).add(partition)
+
+    def stop(self, broker: int, partition: TopicPartition, leader_epoch: int, *, delete: bool = False) -> None:
+        self.stopped.setdefault(broker, {})[partition] = StoppedReplica(leader_epoch, delete)

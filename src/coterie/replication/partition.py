@@ -5,6 +5,7 @@ from __future__ import annotations
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.states import (
+    NO_EPOCH,
     Effect,
     PartitionState,
     ReplicaError,
@@ -13,8 +14,6 @@ from coterie.replication.states import (
     ReplicationConfig,
     TopicPartition,
 )
-
-NO_EPOCH = -1
 
 
 class Replica:

@@ -12,12 +12,15 @@ from coterie.replication.epochs import EndOfEpoch, LeaderEpochCache
 TopicPartition = tuple[str, int]
 NO_LEADER = -1
 NO_BYTE_LIMIT = 2**31 - 1
+LEADER_DURING_DELETE = -2  # in UpdateMetadata: the partition's topic is deleted
+NO_EPOCH = -1
+EPOCH_DURING_DELETE = -2  # in StopReplica: whatever the replica's epoch is
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """A partition's state node in ZooKeeper, with the version of the node. The version fences writers of the ISR: a write that
-    names another version is refused."""
+    names another version is refused. A reassignment (KIP-455) adds and removes some of the ``replicas``."""
 
     leader: int
     leader_epoch: int
@@ -25,6 +28,16 @@ class PartitionState:
     controller_epoch: int
     version: int
     replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedReplica:
+    """``leader_epoch``: that of the partition, EPOCH_DURING_DELETE while its topic is deleted, or NO_EPOCH."""
+
+    leader_epoch: int
+    delete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +168,7 @@ __all__ = [
     "ReplicaLog",
     "ReplicaRefusal",
     "ReplicationConfig",
+    "StoppedReplica",
     "TopicPartition",
     "WriteIsr",
 ]

@@ -21,12 +21,11 @@ from coterie.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from coterie.laboratory.cluster.process import Answer, Network, Process, ScriptDriver
+from coterie.laboratory.cluster.process import Answer, Network, ScriptDriver
+from coterie.laboratory.cluster.replica_fetcher import ReplicaFetcher, ReplicatingBroker
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
 from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
-from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
-from coterie.replication.partition import Replica
 from coterie.replication.replicas import Replicas
 from coterie.replication.states import (
     AppendDecided,
@@ -34,7 +33,6 @@ from coterie.replication.states import (
     EpochLookup,
     HighWatermarkMoved,
     PartitionState,
-    ReplicaError,
     ReplicaFetch,
     ReplicaRefusal,
     ReplicationConfig,
@@ -45,10 +43,9 @@ from coterie.zookeeper.operations import Operation, SessionExpired, ZooKeeperErr
 
 CHECKPOINTED_EVERY_MS = 5_000
 WRITTEN_BACK_MS = 30_000
-FETCHED_EVERY_MS = 150  # a follower at the leader's end; Kafka's waits in the leader
 
 
-class ClusterBroker(Process):
+class ClusterBroker(ReplicatingBroker):
     """``logs`` and ``checkpointed`` are its disk. ``appended`` is called with partition, leader epoch and broker at each append
     of a leader."""
 
@@ -86,6 +83,7 @@ class ClusterBroker(Process):
             ScriptDriver(self, self.controller, operations, self._apply, self._controller_effect),
             ScriptDriver(self, self.isr_writer, operations, self._apply, self._isr_effect),
         ]
+        self._fetcher = ReplicaFetcher(self)
         self.acted()
         self._tick()
         self._checkpoint()
@@ -237,13 +235,15 @@ class ClusterBroker(Process):
 
     def _carry_out(self, request: Request) -> None:
         now_ms, replicas = self.world.now_ms, self.replicas
+        epochs = (request.controller_epoch, request.broker_epoch)
         match request:
-            case LeaderAndIsr(_, broker_epoch, _, controller_epoch, states):
-                self._act(replicas.leader_and_isr(controller_epoch, broker_epoch, states, now_ms)[1])
-            case StopReplica(_, broker_epoch, _, controller_epoch, epochs):
-                self._act(replicas.stop_replicas(controller_epoch, broker_epoch, epochs))
-            case UpdateMetadata(_, broker_epoch, _, controller_epoch, _, states):
-                replicas.check_controller(controller_epoch, broker_epoch)
+            case LeaderAndIsr(states=states):
+                self._act(replicas.leader_and_isr(*epochs, states, now_ms)[1])
+            case StopReplica(stopped=stopped):
+                leader_epochs = {partition: one.leader_epoch for partition, one in stopped.items()}
+                self._act(replicas.stop_replicas(*epochs, leader_epochs))
+            case UpdateMetadata(states=states):
+                replicas.check_controller(*epochs)
                 self.metadata.update(states)
 
     # -- as a leader ----------------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class ClusterBroker(Process):
         except ReplicaRefusal as refusal:
             answer(refusal.error)
 
-    def _answer_follower(self, partition: TopicPartition, request: EpochLookup | ReplicaFetch, answer: Answer) -> None:
+    def answer_follower(self, partition: TopicPartition, request: EpochLookup | ReplicaFetch, answer: Answer) -> None:
         try:
             leader = self.replicas.leader(partition)
             if isinstance(request, EpochLookup):
@@ -306,6 +306,15 @@ class ClusterBroker(Process):
         answer(result)
         self._act(effects)
 
+    def answer_ends(self, partition: TopicPartition, current_leader_epoch: int, answer: Answer) -> None:
+        try:
+            leader = self.replicas.leader(partition)
+            leader.check_epoch(current_leader_epoch)
+        except ReplicaRefusal as refusal:
+            answer(refusal.error)
+            return
+        answer((leader.log.start_offset, leader.log.end_offset))
+
     # -- as a follower --------------------------------------------------------------------------------------------------
 
     def acted(self) -> None:
@@ -314,48 +323,7 @@ class ClusterBroker(Process):
         for driver in self._drivers:
             driver.pump()
         for replica in self.replicas.followers():
-            self._fetch(replica)
-
-    def _fetch(self, replica: Replica) -> None:
-        role, now_ms = replica.role, self.world.now_ms
-        assert isinstance(role, Follower)
-        request = role.next_request(now_ms)
-        if request is None:
-            return
-        target = self.peers[role.leader]
-
-        def answered(result: Any) -> None:
-            self._fetched(replica, role, request, result)
-
-        def failed() -> None:
-            role.failed(request, self.world.now_ms)
-            self._fetch_later(role)
-
-        self.call(target, lambda answer: target._answer_follower(replica.partition, request, answer), answered, failed)
-
-    def _fetched(self, replica: Replica, role: Follower, request: EpochLookup | ReplicaFetch, result: Any) -> None:
-        if replica.role is not role:
-            return
-        if isinstance(result, ReplicaError):
-            if result is ReplicaError.OFFSET_OUT_OF_RANGE and isinstance(request, ReplicaFetch):
-                # The ends of the leader's log, which Kafka's follower asks for, come from its answer to the next epoch request.
-                role.failed(request, self.world.now_ms)
-                role.truncates = True
-            else:
-                role.refused(request, result, self.world.now_ms)
-            self._fetch_later(role)
-        elif isinstance(request, EpochLookup):
-            role.epoch_ended(request, result)
-        else:
-            role.fetched(request, result)
-            if not result.batches:
-                role.rest_until(self.world.now_ms + FETCHED_EVERY_MS)
-                self._fetch_later(role)
-
-    def _fetch_later(self, role: Follower) -> None:
-        due_ms = role.next_deadline_ms()
-        if due_ms is not None:
-            self.later(max(due_ms - self.world.now_ms, 1), lambda: None)
+            self._fetcher.fetch(replica)
 
     # -- upkeep ---------------------------------------------------------------------------------------------------------
 

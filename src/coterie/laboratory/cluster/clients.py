@@ -29,7 +29,20 @@ class _Client(Process):
         self.again()
 
     def again(self) -> None:
+        if self.stopped:
+            return
+        if self._leader is None:
+            self.find_leader()
+        else:
+            self.request(self._leader)
+
+    def request(self, leader: ClusterBroker) -> None:
         raise NotImplementedError
+
+    def retry(self) -> None:
+        """The broker may not be the leader any more."""
+        self._leader = None
+        self.later(RETRY_MS, self.again)
 
     def find_leader(self) -> None:
         """Asks a broker, then goes on."""
@@ -59,13 +72,7 @@ class ClusterProducer(_Client):
         self.acknowledged: list[str] = []
         self._number = 0
 
-    def again(self) -> None:
-        leader = self._leader
-        if self.stopped:
-            return
-        if leader is None:
-            self.find_leader()
-            return
+    def request(self, leader: ClusterBroker) -> None:
         value = f"{self.name}-{self._number}"
 
         def answered(error: Any) -> None:
@@ -74,13 +81,9 @@ class ClusterProducer(_Client):
                 self._number += 1
                 self.later(self.world.between(1, 300), self.again)
             else:
-                self._retry()
+                self.retry()
 
-        self.call(leader, lambda answer: leader.produce(self.partition, value, answer), answered, self._retry)
-
-    def _retry(self) -> None:
-        self._leader = None
-        self.later(RETRY_MS, self.again)
+        self.call(leader, lambda answer: leader.produce(self.partition, value, answer), answered, self.retry)
 
 
 class ClusterConsumer(_Client):
@@ -94,19 +97,13 @@ class ClusterConsumer(_Client):
         self.changed: list[str] = []
         self._position = 0
 
-    def again(self) -> None:
-        leader = self._leader
-        if self.stopped:
-            return
-        if leader is None:
-            self.find_leader()
-            return
+    def request(self, leader: ClusterBroker) -> None:
         offset = self._position
-        self.call(leader, lambda answer: leader.consume(self.partition, offset, answer), self._fetched, self._retry)
+        self.call(leader, lambda answer: leader.consume(self.partition, offset, answer), self._fetched, self.retry)
 
     def _fetched(self, result: Any) -> None:
         if not isinstance(result, ReplicaFetched):
-            self._retry()
+            self.retry()
             return
         batches: list[Batch] = list(result.batches)
         for batch in batches:
@@ -117,7 +114,3 @@ class ClusterConsumer(_Client):
         if not batches and self.world.chance(0.05):
             self._position = 0  # reads everything again, perhaps from another leader
         self.later(1 if batches else POLL_MS, self.again)
-
-    def _retry(self) -> None:
-        self._leader = None
-        self.later(RETRY_MS, self.again)

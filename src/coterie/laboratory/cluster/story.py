@@ -1,4 +1,4 @@
-"""One seed of a cluster under faults, and what must hold: `lab fuzz --of cluster`."""
+"""One seed of a cluster under faults, and what must hold: `lab fuzz --of clusters`."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ class ClusterStory:
         }
         self.report, self.failures = ClusterReport(seed), list[str]()
         self._onlooker = self.server.connect(SESSION_TIMEOUT_MS, lambda _: None)
-        self._uncertain: set[int] = (
-            set()
-        )  # brokers whose machine has lost power, until they are in all their ISRs again
+        self._uncertain: set[int] = set()  # their machine lost power, until they are in all their ISRs again
         self._leaders: dict[tuple[TopicPartition, int], set[int]] = {}
         for broker in self.brokers.values():
             broker.peers, broker.appended = self.brokers, self._appended
@@ -143,9 +141,9 @@ class ClusterStory:
         isr = self._isr(partition)
         if victim.number not in isr:
             return True
-        return any(r != victim.number and not self._may_lack(r, partition) for r in isr)
+        return any(r != victim.number and not self._may_lack(r) for r in isr)
 
-    def _may_lack(self, number: int, partition: TopicPartition) -> bool:
+    def _may_lack(self, number: int) -> bool:
         broker = self.brokers[number]
         if (
             number in self._uncertain

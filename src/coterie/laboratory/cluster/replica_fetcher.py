@@ -1,0 +1,92 @@
+"""The followers of a broker of the laboratory: their requests to leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.laboratory.cluster.process import Answer, Process
+from coterie.replication.follower import Follower
+from coterie.replication.partition import Replica
+from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition
+
+FETCHED_EVERY_MS = 150  # a follower at the leader's end; Kafka's waits in the leader
+
+
+class ReplicatingBroker(Process):
+    """A broker, as followers know it."""
+
+    peers: Mapping[int, ReplicatingBroker]
+
+    def answer_follower(self, partition: TopicPartition, request: EpochLookup | ReplicaFetch, answer: Answer) -> None:
+        raise NotImplementedError
+
+    def answer_ends(self, partition: TopicPartition, current_leader_epoch: int, answer: Answer) -> None:
+        """The offsets where the leader's log begins and ends, or an error."""
+        raise NotImplementedError
+
+
+class ReplicaFetcher:
+    """One of a broker's life."""
+
+    def __init__(self, broker: ReplicatingBroker) -> None:
+        self.broker = broker
+
+    def fetch(self, replica: Replica) -> None:
+        broker, role, now_ms = self.broker, replica.role, self.broker.world.now_ms
+        assert isinstance(role, Follower)
+        request = role.next_request(now_ms)
+        if request is None:
+            return
+        target = broker.peers[role.leader]
+
+        def answered(result: Any) -> None:
+            self._fetched(replica, role, request, result)
+
+        def failed() -> None:
+            role.failed(request, self.broker.world.now_ms)
+            self._fetch_later(role)
+
+        broker.call(target, lambda answer: target.answer_follower(replica.partition, request, answer), answered, failed)
+
+    def _fetched(self, replica: Replica, role: Follower, request: EpochLookup | ReplicaFetch, result: Any) -> None:
+        if replica.role is not role:
+            return
+        if isinstance(result, ReplicaError):
+            if result is ReplicaError.OFFSET_OUT_OF_RANGE and isinstance(request, ReplicaFetch):
+                self._find_ends(replica, role, request)
+                return
+            role.refused(request, result, self.broker.world.now_ms)
+            self._fetch_later(role)
+        elif isinstance(request, EpochLookup):
+            role.epoch_ended(request, result)
+        else:
+            role.fetched(request, result)
+            if not result.batches:
+                role.rest_until(self.broker.world.now_ms + FETCHED_EVERY_MS)
+                self._fetch_later(role)
+
+    def _find_ends(self, replica: Replica, role: Follower, request: ReplicaFetch) -> None:
+        """ListOffsets: where the leader's log begins and ends."""
+        broker, target = self.broker, self.broker.peers[role.leader]
+
+        def answered(ends: Any) -> None:
+            if replica.role is not role:
+                return
+            if isinstance(ends, ReplicaError):
+                role.refused(request, ends, self.broker.world.now_ms)
+                self._fetch_later(role)
+            else:
+                role.out_of_range(request, *ends)
+
+        def failed() -> None:
+            role.failed(request, self.broker.world.now_ms)
+            self._fetch_later(role)
+
+        epoch = request.current_leader_epoch
+        broker.call(target, lambda answer: target.answer_ends(replica.partition, epoch, answer), answered, failed)
+
+    def _fetch_later(self, role: Follower) -> None:
+        due_ms = role.next_deadline_ms()
+        if due_ms is not None:
+            self.broker.later(max(due_ms - self.broker.world.now_ms, 1), lambda: None)
