@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie import __version__
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.client import Advice, ConsumerGroupDescription, GroupState, GroupType, MemberDescription, Node
 from coterie.client.admin_results import consumer_group_description, group_description
 from coterie.client.admin_types import MemberAssignment
+from coterie.client.handshake import SOFTWARE_NAME
 from coterie.client.lint import CHANGES
 from coterie.client.protocol_lint import (
     DOWNGRADE,
@@ -199,6 +201,7 @@ def test_an_empty_group_is_converted_under_any_policy() -> None:
         ("librdkafka 2.4.0", False),
         ("confluent-kafka-javascript v1.6.0", None),
         ("confluent-kafka-javascript 1.10.0-librdkafka-2.12.0", True),
+        (f"{SOFTWARE_NAME} {__version__}", True),
         ("sarama 9.0", None),
         ("librdkafka", None),
         ("", None),

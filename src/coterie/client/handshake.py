@@ -38,7 +38,6 @@ class VersionTable:
         self._broker = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
         self.features = {f.name: f.max_version_level for f in response.finalized_features}
         self.features_epoch = response.finalized_features_epoch
-        self.features = {f.name: f.max_version_level for f in response.finalized_features}  # KIP-584
 
     def range(self, api_key: int) -> tuple[int, int]:
         """The broker's oldest and newest version of an API; (0, -1) where it has none."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from coterie.assignors import ASSIGNORS
 from coterie.assignors.blobs import decode_subscription
 from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType, MemberDescription
 from coterie.client.advice import Advice, LintFinding
+from coterie.client.handshake import SOFTWARE_NAME
 from coterie.quantity import quantity
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from coterie.wire.primitives import WireError
@@ -41,6 +43,7 @@ FIRST_RELEASE = {
     "confluent-kafka-go": (2, 12),
     "confluent-kafka-dotnet": (2, 12),
     "confluent-kafka-javascript": (1, 6),
+    SOFTWARE_NAME: (0, 1),
 }
 
 
@@ -153,22 +156,32 @@ def _in_rebalance(group: ConsumerGroupDescription, support: ProtocolSupport) -> 
     return Observation(text, "Ask again once the group is Stable.")
 
 
-def _upgrade_policy(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+def _policy(
+    allowing: str, consequence: str, group: ConsumerGroupDescription, support: ProtocolSupport
+) -> Observation | None:
+    """The migration policy must be bidirectional or ``allowing``."""
     policy = support.settings.get(POLICY)
-    if policy is None or policy.lower() in ("bidirectional", "upgrade") or not group.members:
+    if policy is None or policy.lower() in ("bidirectional", allowing) or not group.members:
         return None
     return Observation(
-        f"the broker has {POLICY}={policy}, and converts no classic group that has members",
+        f"the broker has {POLICY}={policy}: {consequence}",
         f"Set {POLICY}=bidirectional on every broker, or stop all members first: an empty group is always converted.",
     )
 
 
-def _too_large(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
-    most = _number(support.settings.get(MAX_SIZE))
+_upgrade_policy = partial(_policy, "upgrade", "it converts no classic group that has members")
+_downgrade_policy = partial(
+    _policy, "downgrade", "the group does not become classic when its last consumer member leaves"
+)
+
+
+def _too_large(setting: str, group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    """The group must fit ``setting``, the size of groups of the other protocol."""
+    most = _number(support.settings.get(setting))
     if most is None or len(group.members) <= most:
         return None
-    text = f"the group has {quantity(len(group.members), 'member')}, and the broker has {MAX_SIZE}={most}"
-    return Observation(text, f"Raise {MAX_SIZE} on every broker, or stop members first.")
+    text = f"the group has {quantity(len(group.members), 'member')}, and the broker has {setting}={most}"
+    return Observation(text, f"Raise {setting} on every broker, or stop members first.")
 
 
 def _malformed(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
@@ -333,24 +346,6 @@ def _members_unknown(group: ConsumerGroupDescription, support: ProtocolSupport) 
     return Observation(text, "Look at the consumers' settings.", _names(unknown))
 
 
-def _downgrade_policy(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
-    policy = support.settings.get(POLICY)
-    if policy is None or policy.lower() in ("bidirectional", "downgrade") or not group.members:
-        return None
-    return Observation(
-        f"the broker has {POLICY}={policy}: the group does not become classic when its last consumer member leaves",
-        f"Set {POLICY}=bidirectional on every broker, or stop all members first: an empty group is always converted.",
-    )
-
-
-def _too_large_for_classic(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
-    most = _number(support.settings.get(CLASSIC_MAX_SIZE))
-    if most is None or len(group.members) <= most:
-        return None
-    text = f"the group has {quantity(len(group.members), 'member')}, and the broker has {CLASSIC_MAX_SIZE}={most}"
-    return Observation(text, f"Raise {CLASSIC_MAX_SIZE} on every broker, or stop members first.")
-
-
 def _consumer_members(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
     upgraded = [m for m in group.members if m.upgraded]
     if not upgraded:
@@ -376,7 +371,7 @@ UPGRADE_RULES = (
     ),
     LintRule("in_rebalance", True, "The group is not Stable, and cannot be judged.", _in_rebalance),
     LintRule("upgrade_policy", True, f"`{POLICY}` is without upgrades.", _upgrade_policy),
-    LintRule("too_large", True, f"The group has more members than `{MAX_SIZE}`.", _too_large),
+    LintRule("too_large", True, f"The group has more members than `{MAX_SIZE}`.", partial(_too_large, MAX_SIZE)),
     LintRule("malformed", True, "Subscriptions or assignments that are not those of consumers.", _malformed),
     LintRule("user_data", True, "A custom assignor's user data in assignments.", _user_data_in_assignments),
     LintRule("settings_unknown", False, f"The broker does not report `{POLICY}`.", _settings_unknown),
@@ -394,7 +389,10 @@ UNDER_WAY_RULES = (
 DOWNGRADE_RULES = (
     LintRule("downgrade_policy", True, f"`{POLICY}` is without downgrades.", _downgrade_policy),
     LintRule(
-        "too_large_for_classic", True, f"The group has more members than `{CLASSIC_MAX_SIZE}`.", _too_large_for_classic
+        "too_large_for_classic",
+        True,
+        f"The group has more members than `{CLASSIC_MAX_SIZE}`.",
+        partial(_too_large, CLASSIC_MAX_SIZE),
     ),
     LintRule("consumer_members", False, "The members that have to leave first.", _consumer_members),
     LintRule("target_is_behind", False, "The target assignment is behind the group epoch.", _target_is_behind),
