@@ -93,7 +93,7 @@ def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyP
         running.groups.config.offsets_retention_ms = 0
         hosted.host(Shard(running.groups.config))
         hosted.loaded = False
-        pieces = running.groups._load_shard(hosted)
+        pieces = running.groups._loading.load(hosted)
         for _ in range(5):
             next(pieces)
         assert hosted.shard.groups["g"].offsets["t", 0].offset < 19

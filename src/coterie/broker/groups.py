@@ -16,12 +16,14 @@ from typing import Protocol
 
 from coterie.broker.clock import Clock
 from coterie.broker.flusher import Flusher
-from coterie.broker.hosted_shard import HostedShard
+from coterie.broker.hosted_shard import GroupReplication, HostedShard, answer
 from coterie.broker.journal_writer import JournalWriter
 from coterie.broker.pending import Pending
+from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
+from coterie.broker.shard_loading import ShardLoading
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.broker.topics import Topics
 from coterie.broker.topics_view import TopicsView, resolving
@@ -29,12 +31,10 @@ from coterie.broker.turns import MAX_TURN_S
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.offsets.delete import has_offsets_of
-from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
+from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.shard import Decision, Shard, Step
-from coterie.records.batch import BatchError
-from coterie.records.compression import CompressionError
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -68,36 +68,39 @@ class GroupCoordinator:
         clock: Clock,
         scheduler: Scheduler,
         flusher: Flusher,
+        effects: ReplicaEffects,
         new_member_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._topics, self._clock, self._scheduler, self._flusher = topics, clock, scheduler, flusher
         self._new_member_id = new_member_id
+        self._effects = effects
+        self._replication = GroupReplication(effects, scheduler, settings.current.offsets_commit_timeout_ms)
         self._settings = settings
         self.config = settings.coordinator()
         self._own_configs: dict[str, CoordinatorConfig] = {}  # of groups with settings of their own
         self.topics_view = TopicsView(topics, clock)
         self.transactions: OpenTransactions | None = None
         self.orphans_left = False  # a failing disk kept them from being aborted
-        self.journal = JournalWriter(topics, scheduler, settings.current.coterie_journal_enable)
-        self.load_seconds = 0.0
+        self.journal = JournalWriter(topics, scheduler, effects, settings.current.coterie_journal_enable)
         self._hosted: list[HostedShard] = []
         self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
         self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
         self._timer: Timer | None = None
         self._timer_ms = 0
-        self._loading: Iterator[int] | None = None
-        self._when_loaded: list[Callable[[], None]] = []
+        self._loading = ShardLoading(scheduler, self._shard_loaded)
 
     def start(self) -> None:
-        """Hosts a shard for each partition on the disk and begins to load them."""
+        """Hosts a shard for each partition on the disk and begins to load them. In a cluster they are loaded by `elect`."""
         if OFFSETS_TOPIC in self._topics.by_name:
             self._host_shards()
-            self._loading = self._load()
-            self._scheduler.call_soon(self._load_next)
+            self._loading.add(hosted for hosted in self._hosted if not hosted.resigned)
 
     def _host_shards(self) -> None:
-        partitions = self._topics.offsets_topic().partitions
-        self._hosted = [HostedShard(self._new_shard(), p, self._committed) for p in partitions]
+        partitions = self._topics.by_name[OFFSETS_TOPIC].partitions
+        self._hosted += [
+            HostedShard(self._new_shard(), p, self._committed, self._replication)
+            for p in partitions[len(self._hosted) :]
+        ]
 
     def _new_shard(self) -> Shard:
         return Shard(self.config, self._verify, self._own_configs)
@@ -114,35 +117,13 @@ class GroupCoordinator:
         assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
         self.transactions.verify_offsets(request, version)
 
-    def _load_next(self) -> None:
-        """Loads one chunk; other work of the scheduler comes between two chunks."""
-        if self._loading is None:
-            return
-        if next(self._loading, None) is not None:
-            self._scheduler.call_soon(self._load_next)
-            return
-        self._loading = None
-        callbacks, self._when_loaded = self._when_loaded, []
-        for callback in callbacks:
-            callback()
+    @property
+    def load_seconds(self) -> float:
+        """How long the load at the start took."""
+        return self._loading.seconds
 
-    def _load(self) -> Iterator[int]:
-        total, started = 0, self._scheduler.time()
-        for hosted in self._hosted:
-            for loaded in self._load_shard(hosted):
-                total += loaded
-                yield loaded
-        self.load_seconds = self._scheduler.time() - started
-        logger.info("loaded %d records of %s", total, OFFSETS_TOPIC)
-
-    def _load_shard(self, hosted: HostedShard) -> Iterator[int]:
-        """Reads one partition chunk by chunk and starts its members' sessions; yields the number of records in each chunk."""
-        try:
-            yield from hosted.log.load_by_chunks(hosted.shard)
-        except (BatchError, CompressionError, Refusal) as error:
-            # What can be read is loaded (scenario testLoadGroupAndOffsetsWithCorruptedLog).
-            logger.error("%s-%d cannot be read whole: %s", OFFSETS_TOPIC, hosted.partition.index, error)
-        hosted.loaded = True
+    def _shard_loaded(self, hosted: HostedShard) -> None:
+        """Starts its members' sessions."""
         for group in hosted.shard.every_group():
             self.journal.loaded(group)
         for decision in hosted.shard.loaded(self._clock.now_ms()):
@@ -156,14 +137,11 @@ class GroupCoordinator:
         self._arm(hosted)
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
-        """Calls ``callback`` once the partitions that were on the disk are loaded, at once where they are."""
-        if self._loading is None:
-            callback()
-        else:
-            self._when_loaded.append(callback)
+        """Calls ``callback`` once no partition is being loaded, at once where none is."""
+        self._loading.when_idle(callback)
 
     async def loaded(self) -> None:
-        """Returns once the partitions that were on the disk are loaded."""
+        """Returns once no partition is being loaded."""
         event = asyncio.Event()
         self.when_loaded(event.set)
         await event.wait()
@@ -177,28 +155,32 @@ class GroupCoordinator:
             return False
         hosted.queue.write()
         hosted.epoch, hosted.resigned, hosted.loaded = epoch, True, False
-        self._answer(hosted.shard.unload())
+        answer(hosted.shard.unload())
         return True
 
     def elect(self, index: int, epoch: int) -> bool:
-        """Loads a partition again after `resign`. False, without effect, for an epoch that is not newer."""
+        """Begins to load a partition that this broker leads from now on; one that it leads already only has a newer epoch.
+        False, without effect, for an epoch that is not newer."""
         self.ready()
         hosted = self._hosted[index]
         if epoch <= hosted.epoch:
             return False
-        hosted.epoch, hosted.resigned = epoch, False
-        hosted.host(self._new_shard())
-        for _ in self._load_shard(hosted):
-            pass
+        hosted.epoch = epoch
+        if hosted.resigned:
+            hosted.host(self._new_shard())
+            self._loading.add([hosted])
         return True
 
     def ready(self) -> None:
-        """Creates `__consumer_offsets` where it does not exist yet. Raises Refusal COORDINATOR_NOT_AVAILABLE where the disk
-        fails."""
+        """Hosts a shard for each partition of `__consumer_offsets`, which a broker alone creates where it does not exist yet.
+        Raises Refusal COORDINATOR_NOT_AVAILABLE where the disk fails, NOT_COORDINATOR in a cluster without the topic."""
         if not self._hosted:
+            if self._topics.in_cluster and OFFSETS_TOPIC not in self._topics.by_name:
+                raise Refusal(ErrorCode.NOT_COORDINATOR)
+            self._topics.offsets_topic()
             self._host_shards()
             for hosted in self._hosted:
-                hosted.loaded = True
+                hosted.loaded = not hosted.resigned
 
     def _shard_of(self, group_id: str) -> HostedShard:
         """Raises Refusal while its partition is loading."""
@@ -270,10 +252,12 @@ class GroupCoordinator:
         if decision.outcome.resolve:
             self._resolve(decision.group.group_id, decision.outcome.resolve)
         replies = decision.outcome.replies
-        if decision.records and hosted.partition.sync_due():
-            self._flusher.after_sync(hosted.partition.log, lambda: self._answer(replies))
-            return
-        self._answer(replies)
+        if decision.records and hosted.unreplicated is not None:
+            hosted.unreplicated.add(decision)
+        elif decision.records and hosted.partition.sync_due():
+            self._flusher.after_sync(hosted.partition.log, lambda: answer(replies))
+        else:
+            answer(replies)
 
     def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
         """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group."""
@@ -306,12 +290,6 @@ class GroupCoordinator:
         now_ms = self._clock.now_ms()
         return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.consumer_groups else Context(now_ms)
 
-    @staticmethod
-    def _answer(replies: list[Reply]) -> None:
-        for reply in replies:
-            if isinstance(reply.token, Pending):
-                reply.token.answer(reply.response)
-
     def end_transaction(self, index: int, marker: WritableTxnMarker) -> None:
         """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. Raises Refusal."""
         self.ready()
@@ -323,9 +301,8 @@ class GroupCoordinator:
         committed = marker.transaction_result
         hosted.queue.write()
         try:
-            hosted.log.append_marker(
-                marker.producer_id, marker.producer_epoch, committed, marker.coordinator_epoch, now_ms
-            )
+            ended = (marker.producer_id, marker.producer_epoch, committed, marker.coordinator_epoch, now_ms)
+            self._effects.append(hosted.partition, lambda log: hosted.log.append_marker(*ended), now_ms)
             hosted.partition.sync_if_due()
         except OSError as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
@@ -424,8 +401,8 @@ class GroupCoordinator:
         """Answers every waiting request with NOT_COORDINATOR and writes the journal."""
         if self._timer is not None:
             self._timer.cancel()
-        self._loading = None
+        self._loading.stop()
         self._write()
         for hosted in self._hosted:
-            self._answer(hosted.shard.unload())
+            answer(hosted.shard.unload())
         self.journal.write()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.topics import Topics
 from coterie.coordinator.dispatch import AnyGroup
@@ -25,8 +26,8 @@ class JournalWriter:
     """Writes one batch, or as many as are needed, for each turn of the loop. ``enabled``: coterie.journal.enable; without it
     lines go to ``listeners`` only."""
 
-    def __init__(self, topics: Topics, scheduler: Scheduler, enabled: bool) -> None:
-        self._topics, self._scheduler, self._enabled = topics, scheduler, enabled
+    def __init__(self, topics: Topics, scheduler: Scheduler, effects: ReplicaEffects, enabled: bool) -> None:
+        self._topics, self._scheduler, self._effects, self._enabled = topics, scheduler, effects, enabled
         self.listeners: list[Callable[[JournalLine], None]] = []
         self._lines = JournalLines(lambda topic_id: topics.name_of("", topic_id, True) or topic_id.hex())
         self._unwritten: list[JournalLine] = []
@@ -66,7 +67,9 @@ class JournalWriter:
     def _append(self, records: list[JournalRecord]) -> None:
         try:
             partition = self._topics.journal_topic().partitions[0]
-            partition.log.append_own(encode_batch(records), records[0][0])
+            self._effects.append(
+                partition, lambda log: log.append_own(encode_batch(records), records[0][0]), records[0][0]
+            )
         except (OSError, Refusal) as error:
             # The groups do not depend on the journal: they continue without these lines.
             logger.error("the journal cannot be written: %s", error)

@@ -24,11 +24,13 @@ from coterie.broker.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory
 from coterie.broker.quotas import ClientQuotas
+from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings, advertised_address, read_properties
 from coterie.broker.settings.resource_tables import ClientMetricsConfig, client_metrics_config
 from coterie.broker.telemetry import Telemetry
+from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
 from coterie.broker.turns import Turns
@@ -45,16 +47,19 @@ _META = "meta.properties"
 
 
 class BrokerNode:
-    """The `Services` of one broker, for every handler. ``rng`` makes the ids of topics, members and fetch sessions."""
+    """The `Services` of one broker, for every handler. ``rng`` makes the ids of topics, members and fetch sessions.
+    ``cluster``: the view of a broker that is not alone."""
 
-    def __init__(self, settings: BrokerSettings, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, settings: BrokerSettings, clock: Clock, rng: random.Random, cluster: ClusterView | None = None
+    ) -> None:
         self.settings, self.clock, self._rng = settings, clock, rng
         self.data: Path | None = None
         self.max_fetch_bytes: int = settings.current.fetch_max_bytes
         self.max_idle_ms: int = settings.current.connections_max_idle_ms
         self.answer_memory = AnswerMemory(settings.current.coterie_queued_max_response_bytes)
         self.node_id: int = settings.current.node_id
-        self.cluster = ClusterView(self.node_id)
+        self.cluster = cluster or ClusterView(self.node_id)
         self.cluster_id = ""
         self._advertised = advertised_address(settings)
         self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
@@ -78,20 +83,27 @@ class BrokerNode:
         self.flusher = Flusher(scheduler, sync, disk_failed)
         self.topics.on_sync_failed = self.flusher.fail
         self.groups = GroupCoordinator(
-            self.settings, self.topics, self.clock, scheduler, self.flusher, lambda: str(self._uuid())
+            self.settings,
+            self.topics,
+            self.clock,
+            scheduler,
+            self.flusher,
+            self.replica_effects,
+            lambda: str(self._uuid()),
         )
         self._configure_groups()
         self.groups.start()
         self.transactions = TransactionCoordinator(
-            self.settings, self.topics, self.groups, self.clock, self._producer_ids, self.features
+            self.settings, self.topics, self.groups, self.clock, self._producer_ids, self.features, self.replica_effects
         )
 
     def _open_folder(self, fs: FileSystem) -> None:
         self._identify(fs)
         self.kept_configs = KeptConfigs(fs)
         self.settings.alter(*self._altered_settings())
-        self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes)
+        self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes, in_cluster=not self.cluster.is_alone)
         self.topics.load()
+        self.replica_effects = ReplicaEffects(self.topics)
         self.quotas = ClientQuotas(fs)
         self.features = Features(fs)
         self.scram_credentials = ScramCredentials(fs)
@@ -114,6 +126,16 @@ class BrokerNode:
     def load_transactions(self) -> None:
         """Loads the transaction coordinator, soon and once the groups are loaded."""
         self.scheduler.call_soon(lambda: self.groups.when_loaded(self.transactions.load))
+
+    def role_changed(self, partition: Partition) -> None:
+        """The controller has made this broker leader or follower of the partition, or has stopped its replica: where it is one
+        of `__consumer_offsets`, its groups are loaded or left."""
+        if partition.topic != OFFSETS_TOPIC:
+            return
+        if partition.is_led:
+            self.groups.elect(partition.index, partition.leader_epoch)
+        else:
+            self.groups.resign(partition.index, partition.leader_epoch)
 
     # -- what handlers use --------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory
 from coterie.broker.pending import Pending
 from coterie.broker.quotas import ClientQuotas
+from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
@@ -38,9 +39,14 @@ class RecordServices(Protocol):
     topics: Topics
     transactions: TransactionCoordinator
     flusher: Flusher
+    replica_effects: ReplicaEffects
     clock: Clock
     turns: Turns
     log_lines: LogLines
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The broker's event loop."""
 
 
 class FetchServices(Protocol):

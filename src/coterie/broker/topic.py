@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from coterie.broker.settings import BrokerSettings
 from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.epochs import EndOfEpoch
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
+from coterie.replication.states import Effect, ReplicaError, ReplicaRefusal
 from coterie.wire.errors import ErrorCode, Refusal
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -34,6 +36,7 @@ _INTERNAL_SEGMENT_BYTES = {
 MAX_PARTITIONS = 100_000
 NO_LEADER_EPOCH = -1  # of a client without one
 EPOCH_OF_ONE_BROKER = 0  # it leads every partition for ever
+LeaderAppend = Callable[[PartitionLog], Appended]
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -59,6 +62,11 @@ def internal_configs(name: str, settings: BrokerSettings) -> dict[str, str]:
     return configs
 
 
+def code_of(error: ReplicaError) -> ErrorCode:
+    """The error that a client receives."""
+    return ErrorCode[error.name]
+
+
 @dataclass(slots=True)
 class Partition:
     """A partition: its log, and the callbacks that wait for an append. A broker alone leads it; one that is ``in_cluster`` has
@@ -81,6 +89,11 @@ class Partition:
             return EPOCH_OF_ONE_BROKER
         return NO_LEADER_EPOCH if self.replica is None else self.replica.leader_epoch
 
+    @property
+    def is_led(self) -> bool:
+        """Whether this broker is the leader."""
+        return not self.in_cluster or (self.replica is not None and isinstance(self.replica.role, Leader))
+
     def check_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """For each request that only a leader serves; the epoch is the client's, or `NO_LEADER_EPOCH` (KIP-320). Raises Refusal
         NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, FENCED_LEADER_EPOCH."""
@@ -94,6 +107,25 @@ class Partition:
                 raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
         if self.replica is not None and not isinstance(self.replica.role, Leader):
             raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def append(
+        self, work: LeaderAppend, token: object, now_ms: int, *, acks_all: bool
+    ) -> tuple[Appended, list[Effect]]:
+        """``work`` appends to the log as leader of a partition with replicas. The effects hold the acknowledgement, now or
+        later. Raises Refusal NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and what ``work`` raises."""
+        results: list[Appended] = []
+
+        def append(log: PartitionLog) -> Appended:
+            results.append(work(log))
+            return results[0]
+
+        try:
+            if self.replica is None:
+                raise ReplicaRefusal(ReplicaError.NOT_LEADER_OR_FOLLOWER)
+            effects = self.replica.leading().append(append, token, now_ms, acks_all=acks_all)
+        except ReplicaRefusal as refusal:
+            raise Refusal(code_of(refusal.error)) from refusal
+        return results[0], effects
 
     def end_of_epoch(self, epoch: int) -> EndOfEpoch:
         """The answer to OffsetForLeaderEpoch."""

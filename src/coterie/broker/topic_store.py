@@ -30,7 +30,10 @@ _REMEDY = "restore it from a backup, or move it away: topics are then made of th
 class TopicStore:
     """Loads and saves all topics of a data folder; what does not fit in the folder is reported."""
 
-    def __init__(self, fs: FileSystem, settings: BrokerSettings, report: Report, sync_failed: SyncFailed) -> None:
+    def __init__(
+        self, fs: FileSystem, settings: BrokerSettings, report: Report, sync_failed: SyncFailed, *, in_cluster: bool
+    ) -> None:
+        self._in_cluster = in_cluster
         self._fs, self._settings, self._report, self._sync_failed = fs, settings, report, sync_failed
         self._checkpoints = LogCheckpoints(fs, report)
 
@@ -118,7 +121,7 @@ class TopicStore:
                 sync_failed=self._sync_failed,
             )
             log.cleaned_until = min(self._checkpoints.cleaned.get(directory, 0), log.end_offset)
-            topic.partitions.append(Partition(topic.name, index, log))
+            topic.partitions.append(Partition(topic.name, index, log, in_cluster=self._in_cluster))
 
     def save(self, topics: Iterable[Topic]) -> None:
         """Writes `topics.json`. Raises OSError."""

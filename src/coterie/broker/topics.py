@@ -33,15 +33,21 @@ class Topics:
     """All topics, by name and by id. Where a change cannot be written, nothing of it stays in force."""
 
     def __init__(
-        self, fs: FileSystem, settings: BrokerSettings, new_topic_id: Callable[[], bytes] = lambda: uuid.uuid4().bytes
+        self,
+        fs: FileSystem,
+        settings: BrokerSettings,
+        new_topic_id: Callable[[], bytes] = lambda: uuid.uuid4().bytes,
+        *,
+        in_cluster: bool = False,
     ) -> None:
         self._fs, self._settings, self._new_topic_id = fs, settings, new_topic_id
+        self.in_cluster = in_cluster
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.findings: list[Finding] = []
         self.on_finding: Report = unreported
         self.on_sync_failed: SyncFailed = lambda error: None
-        self._store = TopicStore(fs, settings, self.report, self.sync_failed)
+        self._store = TopicStore(fs, settings, self.report, self.sync_failed, in_cluster=in_cluster)
         self.on_change: Callable[[], None] = lambda: None
         self.changes = 0  # of topics, partitions and their settings since the start
         self.room: Callable[[], int] = lambda: _NO_LIMIT  # the number of files that the process may still open
@@ -168,6 +174,7 @@ class Topics:
                             report=self.report,
                             sync_failed=self.sync_failed,
                         ),
+                        in_cluster=self.in_cluster,
                     )
                 )
                 yield

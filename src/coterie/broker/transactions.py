@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from coterie.broker.clock import Clock
 from coterie.broker.features import TRANSACTION_VERSION, Features
 from coterie.broker.groups import GroupCoordinator
+from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.broker.topics import Topics
@@ -59,9 +60,10 @@ class TransactionCoordinator:
         clock: Clock,
         producer_ids: ProducerIds,
         features: Features,
+        effects: ReplicaEffects,
     ) -> None:
         self._topics, self._groups, self._clock = topics, groups, clock
-        self._producer_ids, self._features = producer_ids, features
+        self._producer_ids, self._features, self._effects = producer_ids, features, effects
         self.machine = TransactionMachine(self, settings.current.transaction_max_timeout_ms)
         self.machine.loaded = TRANSACTIONS_TOPIC not in topics.by_name and OFFSETS_TOPIC not in topics.by_name
         groups.transactions = self
@@ -183,7 +185,8 @@ class TransactionCoordinator:
         partition = topic.partitions[partition_for(transaction.transactional_id, len(topic.partitions))]
         record = (transaction.updated_ms, transaction.key(), transaction.value(self.transaction_version()), ())
         try:
-            partition.log.append_own(encode_batch([record]), transaction.updated_ms)
+            now_ms = transaction.updated_ms
+            self._effects.append(partition, lambda log: log.append_own(encode_batch([record]), now_ms), now_ms)
             partition.sync_if_due()
         except OSError as error:
             logger.error("%s cannot be written: %s", TRANSACTIONS_TOPIC, error)
@@ -210,7 +213,8 @@ class TransactionCoordinator:
         ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
         try:
             bumps_epoch = marker.transaction_version >= BUMPS_FROM
-            written.log.append_own(end_of_transaction(*ended, now_ms), now_ms, bumps_epoch=bumps_epoch)
+            batch = end_of_transaction(*ended, now_ms)
+            self._effects.append(written, lambda log: log.append_own(batch, now_ms, bumps_epoch=bumps_epoch), now_ms)
             written.sync_if_due()
         except OSError as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coterie.coordinator.shard import Decision, Shard
+from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, batches, decode_keys_and_values, encode_batch
 from coterie.records.markers import end_of_transaction, marker_of
@@ -25,29 +26,29 @@ class OffsetsLog:
         config = self.log.config
         return min(config.max_message_bytes, config.segment_bytes)
 
-    def append(self, decisions: Sequence[Decision]) -> None:
-        """One batch; several for what may be divided. That comes alone, as do the records of a transaction. Raises Refusal
-        when the log refuses it, OSError when the disk fails."""
+    def append(self, decisions: Sequence[Decision]) -> Appended:
+        """One batch; several for what may be divided. That comes alone, as do the records of a transaction. Returns the last
+        one. Raises Refusal when the log refuses it, OSError when the disk fails."""
         last = decisions[-1]
         now_ms, producer = last.now_ms, last.outcome.producer
         items = [(decision.now_ms, r.key, r.value, ()) for decision in decisions for r in decision.records]
         if last.outcome.divisible and len(items) > DIVIDED_RECORDS:
-            for start in range(0, len(items), DIVIDED_RECORDS):
-                self.log.append_own(encode_batch(items[start : start + DIVIDED_RECORDS]), now_ms)
-            return
+            starts = range(0, len(items), DIVIDED_RECORDS)
+            return [self.log.append_own(encode_batch(items[at : at + DIVIDED_RECORDS]), now_ms) for at in starts][-1]
         if producer is None:
-            self.log.append_own(encode_batch(items), now_ms)
-            return
+            return self.log.append_own(encode_batch(items), now_ms)
         assert len(decisions) == 1, "a transaction's records share their batch with others"
         producer_id, epoch = producer
         batch = encode_batch(
             items, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, attributes=TRANSACTIONAL_BIT
         )
-        self.log.append_own(batch, now_ms)
+        return self.log.append_own(batch, now_ms)
 
-    def append_marker(self, producer_id: int, epoch: int, committed: bool, coordinator_epoch: int, now_ms: int) -> None:
+    def append_marker(
+        self, producer_id: int, epoch: int, committed: bool, coordinator_epoch: int, now_ms: int
+    ) -> Appended:
         """The end of a transaction. Raises as `append`."""
-        self.log.append_own(end_of_transaction(producer_id, epoch, committed, coordinator_epoch, now_ms), now_ms)
+        return self.log.append_own(end_of_transaction(producer_id, epoch, committed, coordinator_epoch, now_ms), now_ms)
 
     def load(self, shard: Shard) -> int:
         """Replays the whole log into the shard, an unreadable record skipped; returns how many.

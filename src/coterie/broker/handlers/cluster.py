@@ -185,7 +185,8 @@ def handle_unregister_broker(
 
 def _coordinator(broker: ClusterServices, key_type: int, key: str, call: Call) -> Coordinator:
     try:
-        broker.groups.ready()
+        if broker.cluster.is_alone:
+            broker.groups.ready()
         topic = broker.topics.by_name.get(COORDINATORS_TOPICS[key_type])
         leader = broker.cluster.coordinator(topic, key, broker.address(call))
     except Refusal as refusal:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from coterie.broker.calls import Call, CannotAnswer
-from coterie.broker.flusher import Flusher
+from coterie.broker.handlers.produce_wait import ProduceWait
 from coterie.broker.pending import Pending
+from coterie.broker.replica_effects import AppendToken
 from coterie.broker.services import RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, Partition
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
+from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import offsets_before
 from coterie.log.retention import delete_records
@@ -87,26 +89,13 @@ def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) 
             )
         response.responses.append(topic_response)
     if request.acks == 0:
-        for log in produce.to_sync:
+        for log in produce.wait.to_sync if produce.wait is not None else ():
             broker.flusher.after_sync(log)
         _check_unacknowledged(response)
         return None
-    return response if not produce.to_sync else _after_sync(broker.flusher, produce.to_sync, response)
-
-
-def _after_sync(flusher: Flusher, logs: list[PartitionLog], response: ProduceResponse) -> Pending:
-    """Answered after an fsync of every log."""
-    pending = Pending()
-    waiting = set(range(len(logs)))
-
-    def synced(number: int) -> None:
-        waiting.discard(number)
-        if not waiting:
-            pending.answer(response)
-
-    for number, log in enumerate(logs):
-        flusher.after_sync(log, lambda number=number: synced(number))  # type: ignore[misc]
-    return pending
+    if produce.wait is None:
+        return response
+    return produce.wait.begin(response, broker.flusher, broker.scheduler, request.timeout_ms)
 
 
 def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
@@ -132,12 +121,12 @@ def _check_unacknowledged(response: ProduceResponse) -> None:
 
 @dataclass(slots=True)
 class _Produce:
-    """A Produce request that is carried out; ``to_sync``: the logs that are synced before the response."""
+    """A Produce request that is carried out; ``wait``: what comes before the response, if anything."""
 
     broker: RecordServices
     request: ProduceRequest
     version: int
-    to_sync: list[PartitionLog] = field(default_factory=list)
+    wait: ProduceWait | None = None
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
         """Appends the one batch of a partition."""
@@ -149,8 +138,9 @@ class _Produce:
             log = partition.log
             batch, header = produced
             anew = self.version >= PRODUCE_V2_FROM and header.is_of_a_transaction
-            now_ms = self.broker.clock.now_ms()
-            appended = log.append(batch, now_ms, partition.leader_epoch, header, anew=anew)
+            if partition.replica is not None:
+                return self._append_for_replicas(partition, batch, header, anew=anew)
+            appended = log.append(batch, self.broker.clock.now_ms(), partition.leader_epoch, header, anew=anew)
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
         except OSError as error:
@@ -158,13 +148,38 @@ class _Produce:
             storage_error = self.version >= STORAGE_ERROR_FROM
             code = ErrorCode.KAFKA_STORAGE_ERROR if storage_error else ErrorCode.NOT_LEADER_OR_FOLLOWER
             return PartitionProduceResponse(data.index, code)
+        return self._appended(partition, appended)
+
+    def _appended(self, partition: Partition, appended: Appended) -> PartitionProduceResponse:
         partition.appended()
+        log = partition.log
         # The first batch of a repeated one may still be on its way to the disk.
         if partition.sync_due() or (appended.duplicate and self.broker.flusher.is_syncing(log)):
-            self.to_sync.append(log)
+            self._waiting().to_sync.append(log)
         return PartitionProduceResponse(
-            data.index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
+            partition.index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
         )
+
+    def _append_for_replicas(
+        self, partition: Partition, batch: bytes, header: BatchHeader, *, anew: bool
+    ) -> PartitionProduceResponse:
+        """With acks=all the response waits for the replicas in sync. Raises Refusal, OSError."""
+        token, now_ms, acks_all = AppendToken(), self.broker.clock.now_ms(), self.request.acks == -1
+
+        def work(log: PartitionLog) -> Appended:
+            return log.append(batch, now_ms, partition.leader_epoch, header, anew=anew)
+
+        appended, effects = partition.append(work, token, now_ms, acks_all=acks_all)
+        response = self._appended(partition, appended)
+        if acks_all:
+            self._waiting().expect(token, response)
+        self.broker.replica_effects.carry_out(effects)
+        return response
+
+    def _waiting(self) -> ProduceWait:
+        if self.wait is None:
+            self.wait = ProduceWait()
+        return self.wait
 
     def _checked(
         self, topic: TopicProduceData, data: PartitionProduceData

@@ -163,6 +163,9 @@ class BrokerConfig:
     )
     group_consumer_max_size: int = _of_consumer_groups(MAX_INT, "The most members", 1)
     offset_metadata_max_bytes: int = _broker(INT, 4_096, "The longest metadata of a committed offset.")
+    offsets_commit_timeout_ms: int = _broker(
+        INT, 5_000, "How long a group's change waits for the replicas of its partition.", at_least(1)
+    )
     offsets_topic_num_partitions: int = _broker(INT, 50, "Partitions of __consumer_offsets.", at_least(1, 10_000))
     offsets_topic_segment_bytes: int = _broker(INT, 104_857_600, "segment.bytes of __consumer_offsets.", at_least(1))
     offsets_topic_replication_factor: int = _broker(

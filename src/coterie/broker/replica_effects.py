@@ -1,0 +1,62 @@
+"""Effects of this broker's replicas, carried out: appends are acknowledged, fetches that wait are called, ISRs are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from coterie.broker.topic import LeaderAppend, Partition
+from coterie.broker.topics import Topics
+from coterie.log.appended import Appended
+from coterie.replication.states import AppendDecided, Effect, HighWatermarkMoved, ReplicaError, WriteIsr
+from coterie.wire.errors import Refusal
+
+Decided = Callable[[ReplicaError | None], None]
+
+
+class AppendToken:
+    """An append to a partition with replicas: the token of `Leader.append`. ``decided`` is called once, with None when all
+    replicas in sync have the append; nobody waits where it is None."""
+
+    __slots__ = ("decided",)
+
+    def __init__(self, decided: Decided | None = None) -> None:
+        self.decided = decided
+
+    def decide(self, error: ReplicaError | None) -> None:
+        decided, self.decided = self.decided, None
+        if decided is not None:
+            decided(error)
+
+
+class ReplicaEffects:
+    """``write_isr`` takes the leaders' changes of ISRs to ZooKeeper; the cluster's driver sets it."""
+
+    def __init__(self, topics: Topics, write_isr: Callable[[WriteIsr], None] | None = None) -> None:
+        self._topics, self.write_isr = topics, write_isr
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """In their order."""
+        for effect in effects:
+            match effect:
+                case AppendDecided(token, error):
+                    assert isinstance(token, AppendToken), "an append without its token"
+                    token.decide(error)
+                case HighWatermarkMoved((topic, index), _):
+                    self._call_readers(topic, index)
+                case WriteIsr():
+                    assert self.write_isr is not None, "a partition with several replicas and no driver"
+                    self.write_isr(effect)
+
+    def append(self, partition: Partition, work: LeaderAppend, now_ms: int) -> Appended:
+        """Appends as the leader, for a writer that does not wait for the other replicas. Raises Refusal, OSError."""
+        if partition.replica is None:
+            return work(partition.log)
+        appended, effects = partition.append(work, AppendToken(), now_ms, acks_all=False)
+        self.carry_out(effects)
+        return appended
+
+    def _call_readers(self, topic: str, index: int) -> None:
+        try:
+            self._topics.partition(topic, index).appended()
+        except Refusal:
+            return  # deleted meanwhile

@@ -1,0 +1,84 @@
+"""Shards are loaded one after another, a chunk at a time: at a start, and where this broker becomes their coordinator."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from coterie.broker.hosted_shard import HostedShard
+from coterie.broker.scheduling import Scheduler
+from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.records.batch import BatchError
+from coterie.records.compression import CompressionError
+from coterie.wire.errors import Refusal
+
+logger = logging.getLogger(__name__)
+
+
+class ShardLoading:
+    """``finished`` gets each shard whose partition was read to its end. ``seconds``: how long the first load took."""
+
+    def __init__(self, scheduler: Scheduler, finished: Callable[[HostedShard], None]) -> None:
+        self._scheduler, self._finished = scheduler, finished
+        self._waiting: deque[HostedShard] = deque()
+        self._when_idle: list[Callable[[], None]] = []
+        self._chunks: Iterator[int] | None = None
+        self._records = 0
+        self._started_s = scheduler.time()
+        self.seconds = 0.0
+
+    def add(self, every: Iterable[HostedShard]) -> None:
+        """Loads these after what loads now."""
+        self._waiting += every
+        if self._chunks is None:
+            self._records, self._started_s = 0, self._scheduler.time()
+            self._chunks = self._load()
+            self._scheduler.call_soon(self._next)
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once nothing loads, at once where nothing does."""
+        if self._chunks is None:
+            callback()
+        else:
+            self._when_idle.append(callback)
+
+    def stop(self) -> None:
+        self._waiting.clear()
+        self._chunks = None
+
+    def _next(self) -> None:
+        """Loads one chunk; other work of the scheduler comes between two chunks."""
+        if self._chunks is None:
+            return
+        if next(self._chunks, None) is not None:
+            self._scheduler.call_soon(self._next)
+            return
+        self._chunks = None
+        self.seconds = self.seconds or self._scheduler.time() - self._started_s
+        logger.info("loaded %d records of %s", self._records, OFFSETS_TOPIC)
+        callbacks, self._when_idle = self._when_idle, []
+        for callback in callbacks:
+            callback()
+
+    def _load(self) -> Iterator[int]:
+        while self._waiting:
+            for count in self.load(self._waiting.popleft()):
+                self._records += count
+                yield count
+
+    def load(self, hosted: HostedShard) -> Iterator[int]:
+        """Reads one partition chunk by chunk; yields the number of records in each. Ends where the shard has moved away
+        meanwhile."""
+        shard = hosted.shard
+        try:
+            for count in hosted.log.load_by_chunks(shard):
+                yield count
+                if hosted.shard is not shard or hosted.resigned:
+                    return
+        except (BatchError, CompressionError, Refusal) as error:
+            # What can be read is loaded (scenario testLoadGroupAndOffsetsWithCorruptedLog).
+            logger.error("%s-%d cannot be read whole: %s", OFFSETS_TOPIC, hosted.partition.index, error)
+        if not hosted.resigned:
+            hosted.loaded = True
+            self._finished(hosted)

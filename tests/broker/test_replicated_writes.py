@@ -1,0 +1,270 @@
+"""Appends to a partition with replicas: a Produce with acks=all, and what a group's coordinator decides, wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coterie.broker.broker import Broker
+from coterie.broker.cluster_view import ClusterView, LiveBroker
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.log.partition_log import PartitionLog
+from coterie.replication.epochs import LeaderEpochCache
+from coterie.replication.leader import Leader
+from coterie.replication.partition import Replica
+from coterie.replication.states import PartitionState, ReplicaFetch, ReplicationConfig
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.awaiting import quiet, until
+from tests.broker.test_old_versions import batch
+from tests.broker.test_server import FAST, Client, run
+
+ME, OTHER = 1, 2
+SETTINGS = FAST | {"offsets.topic.num.partitions": "1"}
+LONG_MS = 60_000
+
+
+class LogOfReplica:
+    """A partition's log as its replica uses it here: only the end counts."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log, self.epochs = log, LeaderEpochCache()
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.end_offset
+
+    def append_as_leader(self, batch: Callable[[PartitionLog], Any], leader_epoch: int) -> int:
+        return int(batch(self.log).base_offset)
+
+    def append_as_follower(self, batches: Sequence[Any]) -> None:
+        raise AssertionError("the broker leads")
+
+    def read(self, offset: int, end_offset: int, max_bytes: int) -> Sequence[Any]:
+        return []
+
+    def truncate_to(self, end_offset: int) -> None:
+        raise AssertionError("the broker leads")
+
+    def start_anew_at(self, offset: int) -> None:
+        raise AssertionError("the broker leads")
+
+
+def lead(broker: Broker, partition: Partition, isr: tuple[int, ...], min_insync: int = 1) -> Leader:
+    """The controller makes this broker the leader in epoch 1."""
+    broker.replica_effects.write_isr = lambda write: None
+    config = ReplicationConfig(min_insync_replicas=min_insync)
+    name = (partition.topic, partition.index)
+    partition.replica = Replica(ME, name, LogOfReplica(partition.log), config, 0)
+    state = PartitionState(ME, 1, isr, 1, 0, (ME, OTHER))
+    broker.cluster.states[name] = state
+    effects = partition.replica.assume(state, broker.clock.now_ms())
+    broker.replica_effects.carry_out(effects)
+    broker.role_changed(partition)
+    return partition.replica.leading()
+
+
+def follow(broker: Broker, partition: Partition) -> None:
+    """The controller makes the other one the leader in epoch 2."""
+    assert partition.replica is not None
+    state = PartitionState(OTHER, 2, (ME, OTHER), 1, 1, (ME, OTHER))
+    broker.replica_effects.carry_out(partition.replica.assume(state, broker.clock.now_ms()))
+    broker.role_changed(partition)
+
+
+def fetched(broker: Broker, leader: Leader) -> None:
+    """The follower has all that there is."""
+    request = ReplicaFetch(OTHER, leader.state.leader_epoch, leader.log.end_offset, 0)
+    _, effects = leader.fetch(request, broker.clock.now_ms())
+    broker.replica_effects.carry_out(effects)
+
+
+@asynccontextmanager
+async def one_of_two(**settings: str) -> AsyncIterator[tuple[Broker, Client, Partition, Partition]]:
+    """A broker of a cluster with the topics t and __consumer_offsets of a partition each."""
+    broker = Broker(BrokerSettings(SETTINGS | {k.replace("_", "."): v for k, v in settings.items()}))
+    broker.cluster = ClusterView(ME, is_alone=False)
+    broker.cluster.update(ME, [LiveBroker(ME, "127.0.0.1", 1), LiveBroker(OTHER, "127.0.0.1", 2)], {})
+    client = Client(*await asyncio.open_connection(*await broker.start("127.0.0.1", 0)))
+    try:
+        topics = broker.topics
+        yield broker, client, topics.create("t", 1).partitions[0], topics.create(OFFSETS_TOPIC, 1).partitions[0]
+    finally:
+        client.writer.close()
+        await broker.stop()
+
+
+def produce(client: Client, acks: int, timeout_ms: int = LONG_MS) -> asyncio.Task[ProduceResponse]:
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"a"))])]
+    return asyncio.create_task(client.ask(ProduceRequest(None, acks, timeout_ms, data), ProduceResponse, 8))
+
+
+def code(response: ProduceResponse) -> int:
+    return response.responses[0].partition_responses[0].error_code
+
+
+def test_a_produce_with_acks_all_waits_for_the_replicas_in_sync() -> None:
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            leader = lead(broker, partition, (ME, OTHER))
+            waiting = produce(client, -1)
+            await until(lambda: partition.log.end_offset == 1)
+            await quiet()
+            assert not waiting.done()
+            fetched(broker, leader)
+            response = await waiting
+            assert (code(response), response.responses[0].partition_responses[0].base_offset) == (0, 0)
+
+    run(story)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_produce_waits_for_no_replica_that_is_not_in_sync(acks: int) -> None:
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            lead(broker, partition, (ME, OTHER) if acks == 1 else (ME,))
+            assert code(await produce(client, acks)) == ErrorCode.NONE
+
+    run(story)
+
+
+def test_too_few_replicas_in_sync_refuse_an_append() -> None:
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            lead(broker, partition, (ME,), min_insync=2)
+            assert code(await produce(client, -1)) == ErrorCode.NOT_ENOUGH_REPLICAS
+            assert partition.log.end_offset == 0
+            assert code(await produce(client, 1)) == ErrorCode.NONE
+
+    run(story)
+
+
+def test_an_isr_that_shrinks_meanwhile_is_not_enough_after_the_append() -> None:
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            leader = lead(broker, partition, (ME, OTHER), min_insync=2)
+            waiting = produce(client, -1)
+            await until(lambda: partition.log.end_offset == 1)
+            leader.state = replace(leader.state, isr=(ME,))
+            fetched(broker, leader)
+            assert code(await waiting) == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    run(story)
+
+
+def test_an_append_that_is_not_acknowledged_in_time_has_timed_out() -> None:
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            leader = lead(broker, partition, (ME, OTHER))
+            assert code(await produce(client, -1, timeout_ms=1)) == ErrorCode.REQUEST_TIMED_OUT
+            fetched(broker, leader)  # too late, and nobody is answered twice
+            assert code(await produce(client, 1)) == ErrorCode.NONE
+
+    run(story)
+
+
+def test_a_leader_that_resigns_refuses_what_waits() -> None:
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            lead(broker, partition, (ME, OTHER))
+            waiting = produce(client, -1)
+            await until(lambda: partition.log.end_offset == 1)
+            follow(broker, partition)
+            assert code(await waiting) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert code(await produce(client, 1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(story)
+
+
+# -- groups ---------------------------------------------------------------------------------------------------------------
+
+
+def commit(client: Client, offset: int) -> asyncio.Task[OffsetCommitResponse]:
+    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset)])]
+    return asyncio.create_task(client.ask(OffsetCommitRequest("g", topics=topics), OffsetCommitResponse, 8))
+
+
+def committed(response: OffsetCommitResponse) -> int:
+    return response.topics[0].partitions[0].error_code
+
+
+async def heartbeat(client: Client) -> int:
+    return (await client.ask(HeartbeatRequest("g", 1, "m"), HeartbeatResponse, 4)).error_code
+
+
+async def offset_of(client: Client) -> tuple[int, int]:
+    """The error and the offset of t-0."""
+    response = await client.ask(OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])]), OffsetFetchResponse, 7)
+    return response.error_code, response.topics[0].partitions[0].committed_offset if response.topics else -1
+
+
+def test_a_groups_change_waits_for_the_replicas_in_sync() -> None:
+    async def story() -> None:
+        async with one_of_two() as (broker, client, _, offsets):
+            leader = lead(broker, offsets, (ME, OTHER))
+            await broker.groups.loaded()
+            waiting = commit(client, 5)
+            await until(lambda: offsets.log.end_offset == 1)
+            await quiet()
+            assert not waiting.done()
+            fetched(broker, leader)
+            assert committed(await waiting) == ErrorCode.NONE
+            assert await offset_of(client) == (0, 5)
+
+    run(story)
+
+
+def test_a_groups_change_is_refused_without_enough_replicas() -> None:
+    async def story() -> None:
+        async with one_of_two(offsets_commit_timeout_ms="1") as (broker, client, _, offsets):
+            lead(broker, offsets, (ME,), min_insync=2)
+            await broker.groups.loaded()
+            assert committed(await commit(client, 5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert offsets.log.end_offset == 0
+            lead(broker, offsets, (ME, OTHER))
+            assert committed(await commit(client, 6)) == ErrorCode.COORDINATOR_NOT_AVAILABLE  # timed out
+            assert offsets.log.end_offset == 1
+
+    run(story)
+
+
+def test_a_coordinator_that_loses_its_partition_answers_so_and_another_loads_it() -> None:
+    async def story() -> None:
+        async with one_of_two() as (broker, client, _, offsets):
+            assert await heartbeat(client) == ErrorCode.NOT_COORDINATOR  # no role yet
+            leader = lead(broker, offsets, (ME, OTHER))
+            with pytest.raises(Refusal) as refused:
+                broker.groups.group("g")
+            assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            await broker.groups.loaded()
+            waiting = commit(client, 7)
+            await until(lambda: offsets.log.end_offset == 1)
+            follow(broker, offsets)
+            assert committed(await waiting) == ErrorCode.NOT_COORDINATOR
+            assert await offset_of(client) == (ErrorCode.NOT_COORDINATOR, -1)
+            state = replace(leader.state, leader_epoch=3)
+            assert offsets.replica is not None
+            offsets.replica.assume(state, broker.clock.now_ms())
+            broker.role_changed(offsets)
+            await broker.groups.loaded()
+            assert await offset_of(client) == (0, 7)  # what the log has
+
+    run(story)
