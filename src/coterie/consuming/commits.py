@@ -181,6 +181,8 @@ class Commits:
 
     def next_deadline_ms(self) -> float | None:
         """When to call `next` although no input came; None: only after an input."""
+        if not self._deadlines_ms and not self._waiting:
+            return None
         times_ms = list(self._deadlines_ms.values())
         if self._waiting and not self._is_held_back() and not self._is_looking_up:
             times_ms.append(self._waiting[0].due_ms)
@@ -244,6 +246,8 @@ class Commits:
         self._waiting.appendleft(commit)
 
     def _expire(self, now_ms: float) -> bool:
+        if not self._deadlines_ms:
+            return False
         expired = [token for token, deadline_ms in self._deadlines_ms.items() if deadline_ms <= now_ms]
         for token in expired:
             commit = self._under_way.get(token) or next(c for c in self._waiting if c.token == token)

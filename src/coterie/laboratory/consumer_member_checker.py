@@ -18,6 +18,7 @@ class ConsumerMemberChecker:
     def __init__(self) -> None:
         self.state = ConsumerMembershipState()
         self.stages: list[ConsumerStage] = []
+        self._checked: tuple[ConsumerMembershipState, ConsumerMembershipState] | None = None
 
     def observe(self, event: ConsumerMemberEvent) -> None:
         before = self.state.stage
@@ -27,6 +28,9 @@ class ConsumerMemberChecker:
 
     def check(self, machine: ConsumerMemberMachine) -> None:
         """The machine's state is what its events come to, and its parts agree with each other."""
+        if self._checked is not None and self._checked[0] is self.state and self._checked[1] is machine.state:
+            return  # states are immutable
+        self._checked = self.state, machine.state
         assert machine.state == self.state, f"the events come to {self.state}, the member is {machine.state}"
         _check_membership(machine.state)
         _check_ownership(machine.state)

@@ -5,10 +5,10 @@ Everything random comes from `World.random`; the same seed gives the same run, w
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class World:
     def at(self, time_ms: int, action: Callable[[], None]) -> None:
         """Has ``action`` happen at that time; equal times keep the order of the calls."""
         self._sequence += 1
-        heapq.heappush(self._queue, (max(time_ms, self.now_ms), self._sequence, action))
+        heappush(self._queue, (time_ms if time_ms > self.now_ms else self.now_ms, self._sequence, action))
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
         self.at(self.now_ms + delay_ms, action)
@@ -64,7 +64,7 @@ class World:
 
     def run_until(self, time_ms: int) -> None:
         """Runs everything up to and at that time."""
-        queue, pop, events = self._queue, heapq.heappop, 0
+        queue, pop, events = self._queue, heappop, 0
         while queue and queue[0][0] <= time_ms:
             self.now_ms, _, action = pop(queue)
             events += 1

@@ -19,6 +19,8 @@ class Stage(Enum):
     STABLE = "stable"
     FAILED = "failed"  # by an error without a remedy, such as FENCED_INSTANCE_ID
 
+    __hash__ = object.__hash__  # Enum's own is Python, and every look at a member hashes its stage
+
 
 NOT_TAKING_PART = frozenset({Stage.UNJOINED, Stage.FAILED})
 IN_A_ROUND = frozenset({Stage.JOINING, Stage.ASSIGNING, Stage.SYNCING})

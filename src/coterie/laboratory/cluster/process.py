@@ -28,6 +28,26 @@ class Network:
         return self.is_cut(one, other) or self.world.chance(self.world.faults.break_probability)
 
 
+class _Guarded:
+    """An action for one life of a process. A closure that may put itself on hold would be a cycle, one for each event: the
+    garbage collector took a third of a story's time."""
+
+    __slots__ = ("_action", "_life", "_process")
+
+    def __init__(self, process: Process, life: int, action: Callable[[], None]) -> None:
+        self._process, self._life, self._action = process, life, action
+
+    def __call__(self) -> None:
+        process = self._process
+        if not process.alive or process.life != self._life:
+            return
+        if process.paused:
+            process.held.append(self)
+            return
+        self._action()
+        process.acted()
+
+
 class Process:
     """``life`` counts its starts; nothing reaches a former life. What arrives while it is paused is handled when it goes on."""
 
@@ -35,27 +55,16 @@ class Process:
         self.network, self.world, self.name = network, network.world, name
         self.alive = self.paused = False
         self.life = 0
-        self._held: list[Callable[[], None]] = []
+        self.held: list[Callable[[], None]] = []
 
     def started(self) -> None:
         self.alive, self.paused = True, False
         self.life += 1
-        self._held = []
+        self.held = []
 
     def guarded(self, action: Callable[[], None], life: int | None = None) -> Callable[[], None]:
         """The action, for the process as it lives now or in that ``life``."""
-        life = self.life if life is None else life
-
-        def run() -> None:
-            if not self.alive or self.life != life:
-                return
-            if self.paused:
-                self._held.append(run)
-                return
-            action()
-            self.acted()
-
-        return run
+        return _Guarded(self, self.life if life is None else life, action)
 
     def acted(self) -> None:
         """Called after each action."""
@@ -65,7 +74,7 @@ class Process:
 
     def resume(self) -> None:
         self.paused = False
-        held, self._held = self._held, []
+        held, self.held = self.held, []
         for run in held:
             run()
 

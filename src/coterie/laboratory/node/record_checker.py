@@ -73,7 +73,10 @@ class RecordChecker:
         self.acknowledged = self.refused = self.batches_checked = 0
 
     def _of(self, partition: TopicPartition) -> _Partition:
-        return self.partitions.setdefault(partition, _Partition())
+        of = self.partitions.get(partition)
+        if of is None:
+            of = self.partitions[partition] = _Partition()
+        return of
 
     # -- what clients did ---------------------------------------------------------------------------------------------
 

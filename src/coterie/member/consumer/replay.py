@@ -44,8 +44,10 @@ def _coordinator(state: State, **changes: Any) -> State:
     return replace(state, coordinator=replace(state.coordinator, **changes))
 
 
+# Written out, as in `member/replay`: every poll and every heartbeat comes through here.
 def _heartbeat(state: State, **changes: Any) -> State:
-    return replace(state, heartbeat=replace(state.heartbeat, **changes))
+    part = replace(state.heartbeat, **changes)
+    return State(state.stage, state.epochs, state.coordinator, part, state.topics, state.assignment)
 
 
 def _assignment(state: State, **changes: Any) -> State:
@@ -56,7 +58,8 @@ def _assignment(state: State, **changes: Any) -> State:
 
 
 def _polled(state: State, event: shared.Polled) -> State:
-    return _assignment(_heartbeat(state, last_poll_ms=event.now_ms), awaits_poll=False)
+    state = _heartbeat(state, last_poll_ms=event.now_ms)
+    return _assignment(state, awaits_poll=False) if state.assignment.awaits_poll else state
 
 
 def _topics_subscribed(state: State, event: e.TopicsSubscribed) -> State:

@@ -22,6 +22,8 @@ class ConsumerStage(Enum):
     STALE = "stale"  # left for want of polls: the listener loses everything, and the next poll joins again
     FATAL = "fatal"  # by an error without a remedy, such as UNRELEASED_INSTANCE_ID
 
+    __hash__ = object.__hash__  # Enum's own is Python, and every look at a member hashes its stage
+
 
 _S = ConsumerStage
 IN_GROUP = frozenset({_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
