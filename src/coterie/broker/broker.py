@@ -24,7 +24,6 @@ from coterie.broker.memory import RequestMemory
 from coterie.broker.node import BrokerNode
 from coterie.broker.server import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.unserved import UnservedRequests
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.findings import UnreadableFile
 
@@ -57,7 +56,6 @@ class Broker(BrokerNode):
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self.failure: OSError | None = None
         self.failed: asyncio.Event = asyncio.Event()
-        self.unserved = UnservedRequests()
         self._connections: set[AcceptedConnection] = set()
         self._server: asyncio.Server | None = None
         self._http: HttpServer | None = None
@@ -137,6 +135,8 @@ class Broker(BrokerNode):
 
     async def stop(self) -> None:
         """Answers waiting requests, closes connections and logs, and marks the folder as cleanly shut down."""
+        if self.member is not None:
+            await self.member.stop()
         for task in self._periodic_tasks:
             task.cancel()
         if self._registration is not None:

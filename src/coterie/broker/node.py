@@ -14,6 +14,7 @@ from pathlib import Path
 
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
+from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster_view import ClusterView
 from coterie.broker.explaining import Progress
 from coterie.broker.features import Features
@@ -34,6 +35,7 @@ from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
 from coterie.broker.turns import Turns
+from coterie.broker.unserved import UnservedRequests
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.retention import retain
@@ -60,6 +62,8 @@ class BrokerNode:
         self.answer_memory = AnswerMemory(settings.current.coterie_queued_max_response_bytes)
         self.node_id: int = settings.current.node_id
         self.cluster = cluster or ClusterView(self.node_id)
+        self.member: ClusterMember | None = None
+        self.unserved = UnservedRequests()
         self.cluster_id = ""
         self._advertised = advertised_address(settings)
         self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched

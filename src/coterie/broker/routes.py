@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from coterie.wire.apis import APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import Decoder, decoder
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -38,7 +38,7 @@ def find_route(api_key: int, version: int) -> Route | None:
     route = ROUTES.get(key)
     if route is not None:
         return route
-    api = APIS.get(api_key)
+    api = APIS.get(api_key) or CLUSTER_APIS.get(api_key)
     if api is None or version not in api.advertised:
         return None
     tagged = version in api.request.flexible

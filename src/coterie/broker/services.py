@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
+from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster_view import ClusterView
 from coterie.broker.explaining import GroupSources
 from coterie.broker.features import Features
@@ -30,10 +31,18 @@ from coterie.broker.telemetry import Telemetry
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator
 from coterie.broker.turns import Turns
+from coterie.broker.unserved import UnservedRequests
 from coterie.wire.declaration import Message
 
 
-class RecordServices(Protocol):
+class ControlServices(Protocol):
+    """For the requests between brokers; ``member`` is None for a broker alone."""
+
+    member: ClusterMember | None
+    unserved: UnservedRequests
+
+
+class RecordServices(ControlServices, Protocol):
     """For Produce, ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
     topics: Topics
@@ -49,7 +58,7 @@ class RecordServices(Protocol):
         """The broker's event loop."""
 
 
-class FetchServices(Protocol):
+class FetchServices(ControlServices, Protocol):
     """For Fetch. ``max_fetch_bytes`` and ``max_idle_ms``: fetch.max.bytes and connections.max.idle.ms."""
 
     topics: Topics

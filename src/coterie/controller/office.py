@@ -107,7 +107,7 @@ class Office:
         batch = RequestBatch()
         for partition, state in self.states.items():
             batch.decided(partition, state)
-        yield from self._send(batch)
+        yield from self._send(batch, everybody=True)
         yield from self._elect()
 
     def _elect(self, *, everybody: bool = False) -> Steps[None]:

@@ -62,6 +62,10 @@ class World:
 
         self.after(self.random.randint(1_000, most_ms), again)
 
+    def next_ms(self) -> int | None:
+        """When the next event is due."""
+        return self._queue[0][0] if self._queue else None
+
     def run_until(self, time_ms: int) -> None:
         """Runs everything up to and at that time."""
         queue, pop, events = self._queue, heappop, 0

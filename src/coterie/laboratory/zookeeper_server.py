@@ -84,10 +84,10 @@ class _LastRead:
 
 class ZooKeeperServer:
     """The tree, its watches and its sessions. ``traffic``: what went either way; pings are not simulated, an actor's are
-    counted at its end."""
+    counted at its end. ``tick_ms``: sessions expire at its multiples."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, tick_ms: int = TICK_MS) -> None:
+        self.world, self._tick_ms = world, tick_ms
         self.events = self.expirations = 0
         self.traffic, self._service = Traffic(world), Service(world, OPERATIONS_PER_S)
         self.on_expired: Callable[[Session], None] = lambda _: None
@@ -110,7 +110,7 @@ class ZooKeeperServer:
         if session.connected:
             session.connected = False
             session.last_ping_ms = self.world.now_ms - self.world.between(0, session.timeout_ms // 3)
-            due_ms = -(-(session.last_ping_ms + session.timeout_ms) // TICK_MS) * TICK_MS
+            due_ms = -(-(session.last_ping_ms + session.timeout_ms) // self._tick_ms) * self._tick_ms
             self.world.at(due_ms, lambda: self._expire(session, due_ms))
 
     def reconnected(self, session: Session) -> None:

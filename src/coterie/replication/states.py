@@ -11,10 +11,10 @@ from coterie.replication.epochs import EndOfEpoch, LeaderEpochCache
 
 TopicPartition = tuple[str, int]
 NO_LEADER = -1
-NO_BYTE_LIMIT = 2**31 - 1
 LEADER_DURING_DELETE = -2  # in UpdateMetadata: the partition's topic is deleted
 NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2  # in StopReplica: whatever the replica's epoch is
+NO_BYTE_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ _LOOK_UP = "Look up the leader or the coordinator, then send the request again; 
 _AS_ADMINISTRATOR = "Ask the cluster's administrator for the right; a retry cannot help."
 _CORRECT = "Correct the request or the setting; a retry cannot help."
 _NEW_PRODUCER = "Close this producer; a new one under the same transactional.id goes on."
+_OF_BROKERS = "Nothing: brokers alone meet it."
 
 REMEDIES: dict[E, str] = {
     E.UNKNOWN_SERVER_ERROR: "Look into the broker's log.",
@@ -78,7 +79,8 @@ REMEDIES: dict[E, str] = {
     E.FETCH_SESSION_TOPIC_ID_ERROR: "Begin a new fetch session; clients do so themselves.",
     E.TOPIC_DELETION_DISABLED: "Set delete.topic.enable=true on the broker.",
     E.UNSUPPORTED_COMPRESSION_TYPE: "Use a newer client, or another compression.type.",
-    E.STALE_BROKER_EPOCH: "Nothing: brokers alone meet it.",
+    E.STALE_BROKER_EPOCH: _OF_BROKERS,
+    E.STALE_CONTROLLER_EPOCH: _OF_BROKERS,
     E.MEMBER_ID_REQUIRED: "Join again with the member id of the response; clients do so themselves.",
     E.GROUP_MAX_SIZE_REACHED: "Start fewer members, or raise the broker's group.max.size.",
     E.FENCED_INSTANCE_ID: "Give each running member a group.instance.id of its own, and start this one anew.",

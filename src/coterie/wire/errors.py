@@ -33,6 +33,7 @@ class ErrorCode(IntEnum):
     BROKER_NOT_AVAILABLE = 8, False, "the broker is not available"
     REPLICA_NOT_AVAILABLE = 9, True, "the replica is not available"
     MESSAGE_TOO_LARGE = 10, False, "the record batch is larger than max.message.bytes"
+    STALE_CONTROLLER_EPOCH = 11, False, "the controller that sent this was replaced by another"
     OFFSET_METADATA_TOO_LARGE = 12, False, "the metadata text of the offset is longer than offset.metadata.max.bytes"
     NETWORK_EXCEPTION = 13, True, "the connection was lost before the answer came"
     COORDINATOR_LOAD_IN_PROGRESS = 14, True, "the coordinator is loading the group"

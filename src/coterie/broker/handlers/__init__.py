@@ -13,6 +13,12 @@ from coterie.broker.handlers.cluster import (
 )
 from coterie.broker.handlers.configs import handle_describe_configs, handle_list_config_resources
 from coterie.broker.handlers.consumer_groups import handle_consumer_group_describe, handle_consumer_group_heartbeat
+from coterie.broker.handlers.control import (
+    handle_controlled_shutdown,
+    handle_leader_and_isr,
+    handle_stop_replica,
+    handle_update_metadata,
+)
 from coterie.broker.handlers.delegation_tokens import (
     handle_create_delegation_token,
     handle_describe_delegation_token,
@@ -74,6 +80,10 @@ HANDLERS: dict[int, Handler] = {
     1: handle_fetch,
     2: handle_list_offsets,
     3: handle_metadata,
+    4: handle_leader_and_isr,
+    5: handle_stop_replica,
+    6: handle_update_metadata,
+    7: handle_controlled_shutdown,
     8: handle_offset_commit,
     9: handle_offset_fetch,
     10: handle_find_coordinator,

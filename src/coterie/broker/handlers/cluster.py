@@ -54,7 +54,7 @@ def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, ca
         broker.software_named(call)
     return ApiVersionsResponse(
         ErrorCode.NONE,
-        advertised_versions(),
+        advertised_versions(in_cluster=not broker.cluster.is_alone),
         supported_features=supported_features(call.api_version),
         finalized_features_epoch=broker.features.epoch,
         finalized_features=broker.features.finalized(),

@@ -23,6 +23,8 @@ RESPONSE_LIMIT_FROM, BATCHES_FROM, ZSTD_FROM = 3, 4, 10
 
 
 def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> FetchResponse | Pending:
+    if broker.member is not None and not is_consumer(request):
+        return broker.member.follower_fetches.fetch(request)
     now_ms = broker.fetched(call)
     try:
         fetch = broker.fetch_sessions.begin(request, call.api_version >= TOPIC_IDS_FROM, now_ms)

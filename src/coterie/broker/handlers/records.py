@@ -227,6 +227,8 @@ def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> Partitio
 
 
 def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Message | Pending:
+    if broker.member is not None and request.replica_id >= 0:
+        return broker.member.follower_fetches.ends_of_logs(request)
     return broker.turns.run(_list_offsets(broker, request, call))
 
 
@@ -287,6 +289,8 @@ def _visible(log: PartitionLog, of_record: tuple[int, int] | None) -> tuple[int,
 def handle_offset_for_leader_epoch(
     broker: RecordServices, request: OffsetForLeaderEpochRequest, call: Call
 ) -> OffsetForLeaderEpochResponse:
+    if broker.member is not None and request.replica_id >= 0:
+        return broker.member.follower_fetches.end_of_epochs(request)
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         topic_response = OffsetForLeaderTopicResult(topic.topic)

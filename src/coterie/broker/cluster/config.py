@@ -1,0 +1,29 @@
+"""The settings of a broker's part in the cluster, by Kafka's names and with Kafka's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coterie.replication.states import ReplicationConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """``replication``: what the pure replicas use. unclean.leader.election.enable is the cluster's default for topics;
+    ``lost_power`` as in `ControllerConfig`."""
+
+    broker_id: int
+    rack: str | None = None
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    unclean_leader_election_enable: bool = False
+    lost_power: bool = False
+    replica_fetch_max_bytes: int = 1_048_576
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_response_max_bytes: int = 10_485_760
+    replica_fetch_wait_max_ms: int = 500
+    replica_socket_timeout_ms: int = 30_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+    controller_socket_timeout_ms: int = 30_000
+    controlled_shutdown_enable: bool = True
+    controlled_shutdown_max_retries: int = 3
+    controlled_shutdown_retry_backoff_ms: int = 5_000

@@ -1,0 +1,182 @@
+"""Runs a broker's `ControllerMachine` and `IsrWriter` over its session with ZooKeeper, and sends the controller's requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from coterie.broker.cluster.channels import ControllerChannels
+from coterie.broker.cluster.config import ClusterConfig
+from coterie.broker.cluster.peer_connection import Address, Dial
+from coterie.broker.cluster.script_task import ScriptTask
+from coterie.broker.cluster.zookeeper_session import ClusterSession, OpenSession
+from coterie.controller.config import ControllerConfig
+from coterie.controller.isr_writer import IsrWriter
+from coterie.controller.machine import ControllerMachine
+from coterie.controller.registration import registration_of
+from coterie.controller.requests import ControlRequest, InOffice, Registered, ShutdownAllowed
+from coterie.replication.states import TopicPartition, WriteIsr
+from coterie.wire.declaration import Message
+from coterie.zookeeper.operations import Operation, ZooKeeperError
+
+logger = logging.getLogger(__name__)
+
+ShutdownDecided = Callable[[tuple[TopicPartition, ...] | None], None]
+
+
+class ControllerDriver:
+    """A `SessionEvents`. ``registered`` gets the broker's epoch, ``isr_effect`` the results of `write_isr`. ``finished`` is the
+    task that ends when the machine has."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        registration: str,
+        registered: Callable[[int], None],
+        isr_effect: Callable[[Any], None],
+        now_ms: Callable[[], int],
+        dial: Dial = asyncio.open_connection,
+    ) -> None:
+        own = ControllerConfig(
+            config.broker_id,
+            registration,
+            config.unclean_leader_election_enable,
+            config.replication.min_insync_replicas,
+            config.lost_power,
+        )
+        self.machine, self._isr_writer = ControllerMachine(own, now_ms()), IsrWriter(now_ms())
+        self._registered, self._broker_id = registered, config.broker_id
+        self._controller_task = ScriptTask(self.machine, self._apply, self._effect, now_ms)
+        self._isr_task = ScriptTask(self._isr_writer, self._apply, isr_effect, now_ms)
+        self._channels = ControllerChannels(
+            config.broker_id, config.controller_socket_timeout_ms, self._address, self._answered, dial
+        )
+        self._shutdowns: dict[int, list[ShutdownDecided]] = {}
+        self._session: ClusterSession | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, open_session: OpenSession) -> None:
+        """Returns once there is a session. Raises ZooKeeperError."""
+        self._session = await open_session(self)
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(_logged(task.run())) for task in (self._controller_task, self._isr_task)]
+
+    async def _apply(self, operation: Operation) -> object:
+        assert self._session is not None
+        return await self._session.apply(operation)
+
+    # -- the session ----------------------------------------------------------------------------------------------------
+
+    def changed(self, path: str) -> None:
+        """A watch of that path fired."""
+        self.machine.changed(path)
+        self._controller_task.wake()
+
+    def suspended(self) -> None:
+        """The connection is lost."""
+        self.machine.suspended()
+        self._isr_writer.suspended()
+
+    def connected(self) -> None:
+        """The connection is back."""
+        self.machine.connected()
+        self._isr_writer.connected()
+        self._controller_task.wake()
+        self._isr_task.wake()
+
+    def expired(self) -> None:
+        """The broker registers again, once it is connected."""
+        logger.warning("the session with ZooKeeper of broker %d is over; the broker registers again", self._broker_id)
+        self.machine.expired()
+        self._controller_task.wake()
+
+    # -- as the controller ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker was elected, as far as it knows."""
+        return self.machine.office is not None
+
+    def _effect(self, effect: object) -> None:
+        match effect:
+            case ControlRequest():
+                self._channels.send(effect)
+            case Registered(broker_epoch):
+                self._registered(broker_epoch)
+            case InOffice(controller_epoch):
+                self._in_office(controller_epoch)
+            case ShutdownAllowed(broker, remaining):
+                self._shutdown_decided(broker, remaining)
+
+    def _in_office(self, controller_epoch: int) -> None:
+        if controller_epoch:
+            logger.info("broker %d is the controller, in epoch %d", self._broker_id, controller_epoch)
+            return
+        for broker in list(self._shutdowns):
+            self._shutdown_decided(broker, None)
+
+    def _address(self, request: ControlRequest) -> Address | None:
+        """Of the request's broker; None where the request is no longer to be sent."""
+        office = self.machine.office
+        if office is None or office.epoch != request.controller_epoch:
+            return None
+        if office.live.get(request.broker) != request.broker_epoch:
+            return None
+        return registration_of(office.registrations[request.broker]).address
+
+    def _answered(self, request: ControlRequest, response: Message) -> None:
+        code = getattr(response, "error_code", 0)
+        if code:
+            logger.info("broker %d refused %s with error %d", request.broker, type(request).__name__, code)
+
+    def shut_down(self, broker: int, decided: ShutdownDecided) -> None:
+        """A broker's request for a controlled shutdown, to the controller. ``decided`` gets the partitions that the broker
+        still leads, or None where this broker is not the controller."""
+        if not self.is_controller:
+            decided(None)
+            return
+        self._shutdowns.setdefault(broker, []).append(decided)
+        self.machine.shut_down(broker)
+        self._controller_task.wake()
+
+    def _shutdown_decided(self, broker: int, remaining: tuple[TopicPartition, ...] | None) -> None:
+        for decided in self._shutdowns.pop(broker, []):
+            decided(remaining)
+
+    # -- as a leader ----------------------------------------------------------------------------------------------------
+
+    def write_isr(self, effect: WriteIsr) -> None:
+        """Returns at once."""
+        self._isr_writer.write(effect)
+        self._isr_task.wake()
+
+    # -- the end --------------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Resigns and ends the session: other brokers know at once."""
+        await self._end_tasks()
+        if self._session is not None:
+            with suppress(ZooKeeperError):
+                await self._session.close()
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._channels.close()
+        self._in_office(0)
+
+    async def abandon(self) -> None:
+        """As if the process had died: the session lives until its timeout."""
+        await self._end_tasks()
+
+
+async def _logged(running: Any) -> None:
+    try:
+        await running
+    except Exception:
+        logger.exception("the broker's part in the cluster has failed; the broker must be started again")
+        raise

@@ -1,0 +1,128 @@
+"""A broker's membership of a cluster: registration, controller, replicas and fetchers together; its controlled shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from coterie.broker.cluster.config import ClusterConfig
+from coterie.broker.cluster.control_requests import ControlRequests
+from coterie.broker.cluster.controller_driver import ControllerDriver
+from coterie.broker.cluster.follower_fetches import FollowerFetches
+from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
+from coterie.broker.cluster.replica_fetcher import ReplicaFetchers
+from coterie.broker.cluster.replica_manager import ReplicaManager, ReplicaStorage
+from coterie.broker.cluster.zookeeper_session import OpenSession
+from coterie.broker.cluster_view import ClusterView
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+
+logger = logging.getLogger(__name__)
+
+CONTROLLED_SHUTDOWN_VERSION = 3  # inter.broker.protocol.version 2.6
+
+
+class ClusterMember:
+    """``registration``: what the broker's node in ZooKeeper holds; ``view`` is filled by the controller's UpdateMetadata."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        registration: str,
+        view: ClusterView,
+        storage: ReplicaStorage,
+        now_ms: Callable[[], int],
+        dial: Dial = asyncio.open_connection,
+    ) -> None:
+        self.config, self._view, self._now_ms, self._dial = config, view, now_ms, dial
+        self.manager = ReplicaManager(config.broker_id, config.replication, storage, now_ms)
+        self.driver = ControllerDriver(config, registration, self._registered, self.manager.isr_effect, now_ms, dial)
+        self.manager.write_isr = self.driver.write_isr
+        self.fetchers = ReplicaFetchers(config, self.manager, self._address, now_ms, dial)
+        self.control = ControlRequests(self.manager, view, self.driver, self.fetchers.wake)
+        self.follower_fetches = FollowerFetches(self.manager, asyncio.get_running_loop())
+        self._is_registered = asyncio.Event()
+        self._upkeep: list[asyncio.Task[None]] = []
+
+    async def start(self, open_session: OpenSession) -> None:
+        """Returns once the broker is registered; it must serve requests by then. Raises ZooKeeperError."""
+        await self.driver.start(open_session)
+        await self._is_registered.wait()
+        config, create_task = self.config, asyncio.get_running_loop().create_task
+        self._upkeep = [
+            create_task(_repeat(config.replication.replica_lag_time_max_ms // 2, self.manager.tick)),
+            create_task(_repeat(config.replica_high_watermark_checkpoint_interval_ms, self.manager.checkpoint)),
+        ]
+
+    def _registered(self, broker_epoch: int) -> None:
+        logger.info("broker %d is registered, with epoch %d", self.config.broker_id, broker_epoch)
+        self.manager.replicas.broker_epoch = broker_epoch
+        self._is_registered.set()
+        self.control.registered()
+
+    def _address(self, broker: int) -> Address | None:
+        live = self._view.live.get(broker)
+        return self.control.leaders.get(broker) if live is None else (live.host, live.port)
+
+    # -- the end --------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """A controlled shutdown: the controller moves the leaders first. Raises OSError where the checkpoint cannot be
+        written."""
+        if self.config.controlled_shutdown_enable and not await self._shut_down_orderly():
+            logger.warning("broker %d stops without a controlled shutdown", self.config.broker_id)
+        await self._end_tasks()
+        await self.driver.close()
+        self.manager.checkpoint()
+
+    async def _shut_down_orderly(self) -> bool:
+        """As often as it takes, and controlled.shutdown.max.retries times at most."""
+        connection = PeerConnection(
+            f"broker-{self.config.broker_id}", self.config.controller_socket_timeout_ms, self._dial
+        )
+        try:
+            for attempt in range(self.config.controlled_shutdown_max_retries):
+                if attempt:
+                    await asyncio.sleep(self.config.controlled_shutdown_retry_backoff_ms / 1000)
+                if await self._request_shutdown(connection):
+                    return True
+            return False
+        finally:
+            connection.close()
+
+    async def _request_shutdown(self, connection: PeerConnection) -> bool:
+        address = self._address(self._view.controller_id)
+        broker_epoch = self.manager.replicas.broker_epoch
+        if address is None or broker_epoch is None:
+            return False
+        request = ControlledShutdownRequest(self.config.broker_id, broker_epoch)
+        try:
+            response = await connection.request(
+                address, request, ControlledShutdownResponse, CONTROLLED_SHUTDOWN_VERSION
+            )
+        except PEER_FAILED as error:
+            logger.info("the controller does not answer ControlledShutdown: %r", error)
+            return False
+        return response.error_code == ErrorCode.NONE and not response.remaining_partitions
+
+    async def abandon(self) -> None:
+        """As if the process had died: nothing is said to anybody; the session lives until its timeout."""
+        await self._end_tasks()
+        await self.driver.abandon()
+
+    async def _end_tasks(self) -> None:
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
+        await self.fetchers.close()
+
+
+async def _repeat(every_ms: int, action: Callable[[], Any]) -> None:
+    while True:
+        await asyncio.sleep(every_ms / 1000)
+        try:
+            action()
+        except Exception:
+            logger.exception("%s failed; it will be tried again", action.__name__)

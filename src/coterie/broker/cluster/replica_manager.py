@@ -1,0 +1,172 @@
+"""A broker's replicas in real time (Kafka's ReplicaManager): the controller's requests for them, appends that wait for the high
+watermark, followers' fetches, changes of ISRs, checkpoints."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from coterie.controller.isr_writer import IsrRefused, IsrWritten
+from coterie.replication.epochs import EndOfEpoch
+from coterie.replication.leader import Leader
+from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replicas
+from coterie.replication.states import (
+    AppendDecided,
+    Effect,
+    EpochLookup,
+    HighWatermarkMoved,
+    PartitionState,
+    ReplicaError,
+    ReplicaFetch,
+    ReplicaFetched,
+    ReplicaLog,
+    ReplicationConfig,
+    StoppedReplica,
+    TopicPartition,
+    WriteIsr,
+)
+
+logger = logging.getLogger(__name__)
+
+Decided = Callable[[ReplicaError | None], None]
+
+
+class ReplicaStorage(Protocol):
+    """The broker's topics, as replicas use them. Batches of its logs are bytes: whole record batches."""
+
+    def open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
+        """The log of a replica, made where there is none, and its high watermark of the last checkpoint."""
+
+    def roles_changed(self, replicas: Sequence[Replica]) -> None:
+        """These have another role, another epoch, or none any more."""
+
+    def high_watermark_moved(self, partition: TopicPartition, high_watermark: int) -> None:
+        """Consumers may read up to there; after a truncation it may be lower than before."""
+
+    def remove_log(self, partition: TopicPartition) -> None:
+        """The topic is deleted, or the replica is on another broker now."""
+
+    def save_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """For the file replication-offset-checkpoint. May raise OSError."""
+
+
+class ReplicaManager:
+    """``write_isr`` is set by the driver of the ISR writer. A partition's ``watchers`` are called when its leader here has
+    appended, or has resigned."""
+
+    def __init__(
+        self, broker_id: int, config: ReplicationConfig, storage: ReplicaStorage, now_ms: Callable[[], int]
+    ) -> None:
+        self.replicas = Replicas(broker_id, config, storage.open_log)
+        self.storage, self._now_ms = storage, now_ms
+        self.write_isr: Callable[[WriteIsr], None]
+        self.watchers: dict[TopicPartition, dict[Callable[[], None], None]] = {}
+        self._decided: dict[object, Decided] = {}
+        self._visible: dict[TopicPartition, int] = {}  # high watermarks that the storage knows
+
+    # -- the controller's requests --------------------------------------------------------------------------------------
+
+    def leader_and_isr(
+        self, controller_epoch: int, broker_epoch: int, states: Mapping[TopicPartition, PartitionState]
+    ) -> dict[TopicPartition, ReplicaError]:
+        """Returns the partitions that refused. Raises ReplicaRefusal where the whole request is stale."""
+        refused, effects = self.replicas.leader_and_isr(controller_epoch, broker_epoch, states, self._now_ms())
+        self._roles_changed([partition for partition in states if partition not in refused])
+        self.act(effects)
+        return refused
+
+    def stop_replicas(
+        self, controller_epoch: int, broker_epoch: int, stopped: Mapping[TopicPartition, StoppedReplica]
+    ) -> None:
+        """Raises ReplicaRefusal where the whole request is stale."""
+        epochs = {partition: one.leader_epoch for partition, one in stopped.items()}
+        effects = self.replicas.stop_replicas(controller_epoch, broker_epoch, epochs)
+        without_role = [
+            p for p in stopped if p in self.replicas.partitions and self.replicas.partitions[p].role is None
+        ]
+        self._roles_changed(without_role)
+        self.act(effects)
+        for partition in without_role:
+            if stopped[partition].delete:
+                del self.replicas.partitions[partition]
+                self._visible.pop(partition, None)
+                self.storage.remove_log(partition)
+
+    def _roles_changed(self, partitions: Iterable[TopicPartition]) -> None:
+        replicas = [self.replicas.partitions[partition] for partition in partitions]
+        self.storage.roles_changed(replicas)
+        for replica in replicas:
+            self.show_high_watermark(replica)
+            self.notify(replica.partition)
+
+    # -- as a leader ----------------------------------------------------------------------------------------------------
+
+    def append(self, partition: TopicPartition, batch: Any, decided: Decided, *, acks_all: bool) -> None:
+        """``decided`` is called once: with None when the append is acknowledged, else with the error. It may be called before
+        this returns. Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS; nothing is appended then."""
+        leader, token = self.replicas.leader(partition), object()
+        effects = leader.append(batch, token, self._now_ms(), acks_all=acks_all)
+        self._decided[token] = decided
+        self.act(effects)
+        self.notify(partition)
+
+    def fetch(self, partition: TopicPartition, request: ReplicaFetch) -> ReplicaFetched:
+        """A follower's. Raises ReplicaRefusal."""
+        result, effects = self.replicas.leader(partition).fetch(request, self._now_ms())
+        self.act(effects)
+        return result
+
+    def end_of_epoch(self, partition: TopicPartition, request: EpochLookup) -> EndOfEpoch:
+        """A follower's OffsetForLeaderEpoch. Raises ReplicaRefusal."""
+        return self.replicas.leader(partition).end_of_epoch(request)
+
+    def isr_effect(self, effect: Any) -> None:
+        """`IsrWritten` or `IsrRefused` of the ISR writer."""
+        role = self._role_of(effect.write.partition)
+        if not isinstance(role, Leader):
+            return
+        match effect:
+            case IsrWritten(write, version):
+                self.act(role.isr_written(write.state, version, self._now_ms()))
+            case IsrRefused(write, current):
+                self.act(role.isr_refused(write.state, current, self._now_ms()))
+
+    def _role_of(self, partition: TopicPartition) -> object:
+        replica = self.replicas.partitions.get(partition)
+        return None if replica is None else replica.role
+
+    def act(self, effects: Iterable[Effect]) -> None:
+        """Carries out effects of a `Leader`."""
+        for effect in effects:
+            match effect:
+                case WriteIsr():
+                    logger.info("the ISR of %s-%d shall be %s", *effect.partition, effect.state.isr)
+                    self.write_isr(effect)
+                case AppendDecided(token, error):
+                    self._decided.pop(token)(error)
+                case HighWatermarkMoved(partition):
+                    self.show_high_watermark(self.replicas.partitions[partition])
+
+    def notify(self, partition: TopicPartition) -> None:
+        """Calls the partition's watchers."""
+        for watcher in list(self.watchers.get(partition, ())):
+            watcher()
+
+    def show_high_watermark(self, replica: Replica) -> None:
+        """Passes it to the storage where it is another than before."""
+        high_watermark = replica.high_watermark
+        if self._visible.get(replica.partition) != high_watermark:
+            self._visible[replica.partition] = high_watermark
+            self.storage.high_watermark_moved(replica.partition, high_watermark)
+
+    # -- upkeep ---------------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Every half of replica.lag.time.max.ms."""
+        self.act(self.replicas.tick(self._now_ms()))
+
+    def checkpoint(self) -> None:
+        """Every replica.high.watermark.checkpoint.interval.ms. Raises OSError."""
+        self.storage.save_high_watermarks(self.replicas.high_watermarks())

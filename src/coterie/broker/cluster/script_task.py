@@ -1,0 +1,61 @@
+"""Drives a `SessionScript` in the event loop: its operations go to ZooKeeper, all other effects to a function."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, get_args
+
+from coterie.controller.session_script import SessionScript
+from coterie.zookeeper.operations import Operation, ZooKeeperError
+
+_OPERATIONS = get_args(Operation)
+
+
+class ScriptTask:
+    """Call `wake` after each input of the machine; `run` ends when the machine has finished."""
+
+    def __init__(
+        self,
+        machine: SessionScript,
+        apply: Callable[[Operation], Awaitable[object]],
+        effect: Callable[[Any], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._machine, self._apply, self._effect, self._now_ms = machine, apply, effect, now_ms
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def run(self) -> None:
+        machine = self._machine
+        while True:
+            self._woken.clear()
+            effect = machine.next(self._now_ms())
+            if effect is None:
+                if machine.finished:
+                    return
+                await woken(self._woken, machine.next_deadline_ms(), self._now_ms())
+            elif isinstance(effect, _OPERATIONS):
+                await self._carry_out(effect)
+            else:
+                self._effect(effect)
+                machine.answer()
+
+    async def _carry_out(self, operation: Operation) -> None:
+        try:
+            result = await self._apply(operation)
+        except ZooKeeperError as error:
+            self._machine.refuse(error)
+        else:
+            self._machine.answer(result)
+
+
+async def woken(event: asyncio.Event, due_ms: int | None, now_ms: int) -> None:
+    """Returns when the event is set, or at ``due_ms``; None: not by itself."""
+    try:
+        async with asyncio.timeout(None if due_ms is None else max(due_ms - now_ms, 0) / 1000):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,38 @@
+"""Requests between the brokers of a cluster. A broker alone closes the connection, as for any API that is not served."""
+
+from __future__ import annotations
+
+from coterie.broker.calls import Call, CannotAnswer
+from coterie.broker.cluster.control_requests import ControlRequests
+from coterie.broker.pending import Pending
+from coterie.broker.services import ControlServices
+from coterie.wire.declaration import Message
+from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from coterie.wire.messages.stop_replica import StopReplicaRequest
+from coterie.wire.messages.update_metadata import UpdateMetadataRequest
+
+
+def _control(broker: ControlServices, api_key: int, call: Call) -> ControlRequests:
+    """Raises CannotAnswer."""
+    if broker.member is None:
+        raise CannotAnswer(broker.unserved.add(call.software.text or call.client_id, api_key, call.api_version))
+    return broker.member.control
+
+
+def handle_leader_and_isr(broker: ControlServices, request: LeaderAndIsrRequest, call: Call) -> Message | Pending:
+    return _control(broker, request.api_key, call).leader_and_isr(request)
+
+
+def handle_stop_replica(broker: ControlServices, request: StopReplicaRequest, call: Call) -> Message | Pending:
+    return _control(broker, request.api_key, call).stop_replica(request)
+
+
+def handle_update_metadata(broker: ControlServices, request: UpdateMetadataRequest, call: Call) -> Message | Pending:
+    return _control(broker, request.api_key, call).update_metadata(request)
+
+
+def handle_controlled_shutdown(
+    broker: ControlServices, request: ControlledShutdownRequest, call: Call
+) -> Message | Pending:
+    return _control(broker, request.api_key, call).controlled_shutdown(request)

@@ -1,0 +1,124 @@
+"""The laboratory's ZooKeeper in real time: one for all brokers of a process, in their event loop, without Java."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from coterie.broker.cluster.zookeeper_session import SessionEvents
+from coterie.laboratory.world import NetworkFaults, World
+from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
+from coterie.zookeeper.operations import ConnectionLost, Operation, SessionExpired
+
+TICK_MS = 50  # sessions expire at whole ticks; a real server's are 2 s
+
+
+class InProcessZooKeeper:
+    """Make it in the event loop that it shall run in. A session lives for as long as its broker is not cut off, or killed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ahead_ms = int(time.time() * 1000 - self._loop.time() * 1000)
+        self.world = World(0, self._now_ms())
+        self.world.faults = NetworkFaults(min_delay_ms=0, max_delay_ms=0)
+        self.server = ZooKeeperServer(self.world, TICK_MS)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def _now_ms(self) -> int:
+        return self._ahead_ms + int(self._loop.time() * 1000)
+
+    def advance(self) -> None:
+        """Does what is due: watches that fired, sessions that expire."""
+        self.world.run_until(max(self._now_ms(), self.world.now_ms))
+        self.arm()
+
+    def arm(self) -> None:
+        """Has `advance` called when the next event is due."""
+        due_ms = self.world.next_ms()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due_ms is not None:
+            self._timer = self._loop.call_later(max(due_ms - self._now_ms(), 0) / 1000, self.advance)
+
+    def apply(self, operation: Operation) -> object:
+        """For a test, or a tool: an operation outside of every broker's session. Raises ZooKeeperError."""
+        self.advance()
+        try:
+            return self.server.apply(self.server.connect(TICK_MS, lambda _: None), operation)
+        finally:
+            self.arm()
+
+    async def open_session(self, session_timeout_ms: int, events: SessionEvents) -> InProcessSession:
+        """A new session of a broker."""
+        return InProcessSession(self, session_timeout_ms, events)
+
+
+class InProcessSession:
+    """One broker's, with what may happen to it."""
+
+    def __init__(self, zookeeper: InProcessZooKeeper, session_timeout_ms: int, events: SessionEvents) -> None:
+        self._zookeeper, self._timeout_ms, self._events = zookeeper, session_timeout_ms, events
+        self._is_cut_off = self._is_dead = False
+        self._session = self._connect()
+
+    def _connect(self) -> Session:
+        def event(path: str) -> None:
+            if not self._is_dead and session is self._session:
+                self._events.changed(path)
+
+        self._zookeeper.advance()
+        session = self._zookeeper.server.connect(self._timeout_ms, event)
+        return session
+
+    async def apply(self, operation: Operation) -> object:
+        """The result. Raises ZooKeeperError."""
+        await asyncio.sleep(0)
+        if self._is_cut_off or self._is_dead:
+            raise ConnectionLost
+        self._zookeeper.advance()
+        try:
+            return self._zookeeper.server.apply(self._session, operation)
+        finally:
+            self._zookeeper.arm()
+
+    def cut_off(self) -> None:
+        """No way to ZooKeeper; after its timeout the session is over."""
+        if not self._is_cut_off:
+            self._is_cut_off = True
+            self._unheard()
+            self._events.suspended()
+
+    def _unheard(self) -> None:
+        self._zookeeper.advance()
+        self._zookeeper.server.unheard(self._session)
+        self._zookeeper.arm()
+
+    def heal(self) -> None:
+        """The way is open again: for the old session if it lives, else for a new one."""
+        if not self._is_cut_off or self._is_dead:
+            return
+        self._is_cut_off = False
+        self._zookeeper.advance()
+        try:
+            self._zookeeper.server.reconnected(self._session)
+        except SessionExpired:
+            self._session = self._connect()
+            self._events.expired()
+        self._events.connected()
+        self._zookeeper.arm()
+
+    def die(self) -> None:
+        """The process has died: nothing more is heard of it."""
+        if not self._is_dead:
+            self._is_dead = True
+            self._unheard()
+
+    async def close(self) -> None:
+        """Ends the session: its ephemeral nodes go at once."""
+        if self._is_cut_off or self._is_dead:
+            return
+        self._is_dead = True
+        self._zookeeper.advance()
+        self._zookeeper.server.close(self._session)
+        self._zookeeper.arm()
