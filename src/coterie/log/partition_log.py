@@ -23,7 +23,7 @@ from coterie.log.segment import Segment
 from coterie.log.transactions import Aborted, PartitionTransactions
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
-from coterie.records.batch import HEADER_BYTES, BatchHeader, is_undamaged, read_header
+from coterie.records.batch import HEADER_BYTES, BatchHeader, batch_span, is_undamaged, read_header
 from coterie.records.markers import coordinator_epoch_of, marker_of
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -196,9 +196,9 @@ class PartitionLog:
         segment = self.segments[-1]
         if segment.first_append_ms < 0:
             segment.first_append_ms = now_ms
-        base = self.end_offset
+        base_offset = segment.next_offset
         segment.append(batch, header, self.config.index_interval_bytes, now_ms)
-        self.flushing.appended(base, self.end_offset, self.config.flush_messages, now_ms)
+        self.flushing.appended(base_offset, segment.next_offset, self.config.flush_messages, now_ms)
         self.appended_bytes += len(batch)
 
     def _roll_if_due(self, incoming: BatchHeader, now_ms: int) -> None:
@@ -241,13 +241,13 @@ class PartitionLog:
             segment = self.segments[slot]
             if segment.unverified and not segment.verify(segment.start_of_stretch(offset), 1):
                 segment = self.recover_segment(slot, None)
-            position = segment.position_of(offset)
-            if position is None:
+            located = segment.locate(offset)
+            if located is None:
                 slot += 1
-            elif segment.unverified and not segment.verify(position, max_bytes):
+            elif segment.unverified and not segment.verify(located[0], max_bytes):
                 self.recover_segment(slot, None)
             else:
-                return self._read_at(segment, position, max_bytes, at_least_one)
+                return self._read_at(segment, *located, max_bytes, at_least_one)
         return b""
 
     def recover_segment(self, slot: int, problem: str | None) -> Segment:
@@ -280,14 +280,18 @@ class PartitionLog:
             self.recover_segment(slot, None)
         return not damaged
 
-    def _read_at(self, segment: Segment, position: int, max_bytes: int, at_least_one: bool) -> bytes:
-        data = segment.file.read(position, min(max(max_bytes, HEADER_BYTES), segment.size - position))
-        first = read_header(data).size
+    def _read_at(self, segment: Segment, position: int, ahead: bytes, max_bytes: int, at_least_one: bool) -> bytes:
+        """As `read`, from a batch's position on; ``ahead``: what was read from there already."""
+        size = min(max(max_bytes, HEADER_BYTES), segment.size - position)
+        data = ahead[:size] if len(ahead) >= size else segment.file.read(position, size)
+        first = batch_span(data, 0)[1]
         if first > len(data) or first > max_bytes:
             return segment.file.read(position, first) if at_least_one else b""
         return data
 
     def _segment_of(self, offset: int) -> int:
+        if offset >= self.segments[-1].base_offset:
+            return len(self.segments) - 1
         return max(bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
     def sync(self) -> None:

@@ -240,8 +240,9 @@ class Segment:
     def age_ms(self, timestamp: int, now_ms: int) -> int:
         """At a batch with that largest timestamp: since the first batch's, or where that has none, since the first append of
         this process (Kafka's LogSegment.timeWaitedForRoll)."""
-        if self.first_timestamp >= 0:
-            return timestamp - self.first_timestamp
+        first_timestamp = self.first_timestamp
+        if first_timestamp >= 0:
+            return timestamp - first_timestamp
         return now_ms - self.first_append_ms if self.first_append_ms >= 0 else 0
 
     @property
@@ -252,14 +253,15 @@ class Segment:
     def _note(self, header: BatchHeader, position: int, index_interval_bytes: int = 4096) -> None:
         self._note_end(header)
         if self._since_index > index_interval_bytes:
-            self.index.add(header.last_offset, position, self.max_timestamp, self._max_timestamp_offset)
+            self.index.add(self.next_offset - 1, position, self.max_timestamp, self._max_timestamp_offset)
             self._since_index = 0
         self._since_index += header.size
 
     def _note_end(self, header: BatchHeader) -> None:
-        self.next_offset = header.last_offset + 1
+        last_offset = header.last_offset
+        self.next_offset = last_offset + 1
         if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp, self._max_timestamp_offset = header.max_timestamp, header.last_offset
+            self.max_timestamp, self._max_timestamp_offset = header.max_timestamp, last_offset
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -270,6 +272,11 @@ class Segment:
 
     def position_of(self, offset: int) -> int | None:
         """The position of the batch that holds ``offset`` or is the first after it; None past the end."""
+        located = self.locate(offset)
+        return None if located is None else located[0]
+
+    def locate(self, offset: int) -> tuple[int, bytes] | None:
+        """The position that `position_of` returns, and what was read of the file from there on, which may be nothing."""
         # An entry's batch ends at or before ``offset``, so the batch looked for begins there or later; the entry after
         # it may be that batch itself.
         positions = self.index.positions
@@ -284,9 +291,9 @@ class Segment:
             if size <= LENGTH_END or position + size > end:
                 break
             if last_offset >= offset:
-                return position
+                return position, window[position - window_at :]
             position += size
-        return end if end < self.size else None
+        return (end, b"") if end < self.size else None
 
     def position_for_time(self, timestamp: int) -> int | None:
         """A position at or before the first batch whose largest timestamp reaches ``timestamp``; None where the time

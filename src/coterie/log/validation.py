@@ -69,6 +69,7 @@ def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader] | 
         header = read_header(records) if len(records) >= HEADER_BYTES else None
         if header is None or header.size != len(records):
             header = _only_batch(records)
+            records = records[: header.size]
     except BatchError as error:
         raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if header.magic != MAGIC:
@@ -76,7 +77,7 @@ def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader] | 
         raise Refusal(code, f"Produce {version} carries record batches of format {MAGIC}, not {header.magic}")
     if BATCHES_FROM <= version < ZSTD_FROM and header.codec == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce {version} must not carry zstd")
-    return (records if header.size == len(records) else records[: header.size]), header
+    return records, header
 
 
 def _only_batch(records: bytes) -> BatchHeader:
@@ -106,14 +107,15 @@ def checked_header(data: bytes, config: LogConfig, header: BatchHeader | None = 
         check_crc(data, 0, header)
     except BatchError as error:
         raise Refusal(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    if header.codec > ZSTD:
+    codec = header.codec
+    if codec > ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
         raise Refusal(
             ErrorCode.INVALID_RECORD,
             f"the batch claims {header.record_count} records and a last offset delta of {header.last_offset_delta}",
         )
-    if header.codec == NONE and header.record_count * SMALLEST_RECORD_BYTES > size - HEADER_BYTES:
+    if codec == NONE and header.record_count * SMALLEST_RECORD_BYTES > size - HEADER_BYTES:
         raise Refusal(
             ErrorCode.INVALID_RECORD, f"the batch is too short for the {header.record_count} records it claims"
         )
@@ -132,8 +134,9 @@ def prepared(data: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -
     newest = walked.newest
     if header.attributes & TIMESTAMP_TYPE_BIT:
         newest = max(NO_TIMESTAMP, header.max_timestamp)  # that of every record
-    target = header.codec if config.compression is None else config.compression
-    if target != header.codec:
+    codec = header.codec
+    target = codec if config.compression is None else config.compression
+    if target != codec:
         batch, header = _rewritten(data, header._replace(max_timestamp=newest), walked, target, config)
     elif target != NONE and not walked.consecutive:
         raise Refusal(

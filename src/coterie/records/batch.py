@@ -39,6 +39,7 @@ CONTROL_BIT = 0x20
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it
+_OFFSET, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
 _SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
 _EPOCH_AT = 12
@@ -71,7 +72,7 @@ class BatchHeader(NamedTuple):
 
     def at(self, base_offset: int) -> BatchHeader:
         """The header of the same batch at another offset; twice as fast as `_replace`."""
-        return BatchHeader._make((base_offset, *self[1:]))
+        return tuple.__new__(BatchHeader, (base_offset, *self[1:]))
 
     @property
     def codec(self) -> int:
@@ -88,7 +89,7 @@ class BatchHeader(NamedTuple):
     @property
     def is_of_a_transaction(self) -> bool:
         """Transactional records without a producer id belong to no transaction (Kafka's ProducerStateManager)."""
-        return self.is_transactional and self.producer_id != NO_PRODUCER_ID
+        return self.producer_id != NO_PRODUCER_ID and self.is_transactional
 
     @property
     def last_sequence(self) -> int:
@@ -109,7 +110,7 @@ class BatchRecord(NamedTuple):
 def read_header(data: bytes, position: int = 0) -> BatchHeader:
     """The header at ``position``. Raises BatchError when there are too few bytes for one."""
     try:
-        return BatchHeader._make(_HEADER.unpack_from(data, position))
+        return tuple.__new__(BatchHeader, _HEADER.unpack_from(data, position))  # `_make` would count the fields again
     except struct.error as error:
         raise BatchError("too few bytes for a batch header") from error
 
@@ -146,8 +147,8 @@ def is_undamaged(batch: bytes, header: BatchHeader) -> bool:
 
 def stamp(data: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
     """Writes what the CRC does not cover: the offset that the log gives the batch, and the leader's epoch."""
-    struct.pack_into(">q", data, position, base_offset)
-    struct.pack_into(">i", data, position + _EPOCH_AT, leader_epoch)
+    _OFFSET.pack_into(data, position, base_offset)
+    _EPOCH.pack_into(data, position + _EPOCH_AT, leader_epoch)
 
 
 def stamp_times(batch: bytearray, header: BatchHeader, attributes: int, max_timestamp: int) -> BatchHeader:

@@ -34,13 +34,14 @@ def walk(data: bytes, header: BatchHeader) -> Walked:
     they cannot be unfolded."""
     body: bytes | memoryview = data
     at = HEADER_BYTES
-    if header.codec != NONE:
-        body, at = decompressed(header.codec, data[HEADER_BYTES:], MAX_STORED_BYTES), 0
+    codec = header.codec
+    if codec != NONE:
+        body, at = decompressed(codec, data[HEADER_BYTES:], MAX_STORED_BYTES), 0
     if header.record_count < 0:
         raise BatchError(f"the batch claims {header.record_count} records")
     try:
         if compiled.COMPILED:
-            return Walked._make(compiled.walk(body, at, len(body), header.record_count, header.base_timestamp))
+            return tuple.__new__(Walked, compiled.walk(body, at, len(body), header.record_count, header.base_timestamp))
         return walk_each(body, at, len(body), header.record_count, header.base_timestamp)
     except BatchError:
         raise

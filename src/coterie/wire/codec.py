@@ -77,10 +77,9 @@ class _EncoderText(_Writer):
         self.values.append(value)
 
     def flush(self) -> None:
-        if self.values == ["0"]:
-            self.line("out.append(b'\\0')")  # a tag section by itself
-        elif self.codes:
-            self.line(f"out.append({self.packing(self.codes, 'pack')}({', '.join(self.values)}))")
+        if self.codes:
+            packed = f"{self.packing(self.codes, 'pack')}({', '.join(self.values)})"
+            self.line("out.append(b'\\0')" if self.values == ["0"] else f"out.append({packed})")
         self.codes, self.values = "", []
 
     def fields(self, shape: type[Struct], target: str) -> None:
@@ -193,8 +192,7 @@ class _EncoderText(_Writer):
         fields, body = self.fresh("t"), self.fresh("b")
         self.line(f"{fields} = []")
         for spec in sorted(specs, key=lambda s: s.tag or 0):
-            default = self.constant(f"default_{shape.__name__}_{spec.name}", _default_of(spec))
-            self.line(f"if {target}.{spec.name} != {default}:")
+            self.line(f"if {self.is_set(shape, spec, f'{target}.{spec.name}')}:")
             self.indent += 1
             self.line(f"{body}, out = out, []")
             self.tagged_value(spec, f"{target}.{spec.name}")
@@ -202,12 +200,17 @@ class _EncoderText(_Writer):
             self.line(f"out, {body} = {body}, b''.join(out)")
             self.line(f"{fields} += [uv({spec.tag}), uv(len({body})), {body}]")
             self.indent -= 1
-        self.line(f"out.append(uv(len({fields}) // 3))")
+        self.line(f"out.append(uv(len({fields}) // 3) if {fields} else b'\\0')")
         self.line(f"out += {fields}")
 
-
-def _default_of(spec: FieldSpec) -> Any:
-    return spec.kind.shape() if spec.kind.shape is not None else spec.default
+    def is_set(self, shape: type[Struct], spec: FieldSpec, expression: str) -> str:
+        """The condition that a tagged field differs from its default. A struct of numbers is compared by its fields: as objects
+        those of a Fetch response cost as much as the rest of it."""
+        inner = spec.kind.shape
+        if inner is not None and self.version not in spec.nullable and all(s.kind.code for s in inner.fields):
+            return " or ".join(f"{expression}.{s.name} != {s.default!r}" for s in inner.fields)
+        default = inner() if inner is not None else spec.default
+        return f"{expression} != {self.constant(f'default_{shape.__name__}_{spec.name}', default)}"
 
 
 class _DecoderText(_Writer):

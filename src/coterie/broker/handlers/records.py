@@ -101,12 +101,14 @@ def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) 
 def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
     """The refusal of all partitions, by the first batch of each in the order of the request
     (RequestUtils.hasTransactionalRecords)."""
-    for records in (data.records or b"" for topic in request.topic_data for data in topic.partition_data):
-        if of_unknown_format(records):
-            return Refusal(ErrorCode.CORRUPT_MESSAGE, "records of an unknown format")
-        if begins_transactional(records):
-            refused = request.transactional_id is None
-            return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) if refused else None
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records or b""
+            if of_unknown_format(records):
+                return Refusal(ErrorCode.CORRUPT_MESSAGE, "records of an unknown format")
+            if begins_transactional(records):
+                refused = request.transactional_id is None
+                return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) if refused else None
     return None
 
 
