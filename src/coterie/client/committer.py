@@ -19,11 +19,12 @@ from coterie.client.membership import Membership
 from coterie.client.offsets import committed_offsets
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.commit_requests import NAMES_UP_TO, CommitOffsets
+from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import Verdict
 from coterie.consuming.commits import CommitEnded, Commits, LookUpCoordinator, SendCommit
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.member.consumer.machine import ConsumerMemberMachine
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
@@ -227,7 +228,7 @@ class Committer:
         try:
             connection = await cluster.coordinator_connection(effect.node_id)
             response = await connection.request(
-                effect.request, OffsetCommitResponse, cluster.timeout_s, highest=NAMES_UP_TO
+                effect.request, OffsetCommitResponse, cluster.timeout_s, highest=topic_names.OFFSET_COMMIT
             )
         except Exception as error:
             if token in self._results:

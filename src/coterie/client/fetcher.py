@@ -27,13 +27,12 @@ from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, Refre
 from coterie.consuming.fetching import FetchConfig, Fetching
 from coterie.consuming.position import UNKNOWN_EPOCH, Position, Stored, Unreadable
 from coterie.consuming.validation import VALIDATED_FROM
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse
 from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 logger = logging.getLogger(__name__)
-
-NAMES_UP_TO = 12  # from v13 on topics go by id
 
 
 def fetch_config(settings: ClientSettings) -> FetchConfig:
@@ -128,7 +127,7 @@ class Fetcher:
         try:
             connection = await self._cluster.connection(sent.node_id)
             response = await connection.request(
-                sent.request, FetchResponse, self._cluster.timeout_s + 1, highest=NAMES_UP_TO
+                sent.request, FetchResponse, self._cluster.timeout_s + 1, highest=topic_names.FETCH
             )
         except KafkaError as error:
             if error.retriable:
@@ -256,7 +255,9 @@ class Fetcher:
             return
         with contextlib.suppress(KafkaError, TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await connection.request(sent.request, FetchResponse, self._cluster.timeout_s, highest=NAMES_UP_TO)
+                await connection.request(
+                    sent.request, FetchResponse, self._cluster.timeout_s, highest=topic_names.FETCH
+                )
 
 
 def _error_of(partition: TopicPartition, damage: Unreadable) -> KafkaError:

@@ -13,7 +13,7 @@ from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.commit_requests import NAMES_UP_TO, commit_request, first_error
+from coterie.consuming.commit_requests import commit_request, first_error
 from coterie.consuming.commits import LookUpCoordinator
 from coterie.consuming.committed_lookup import (
     STABLE_FROM,
@@ -25,6 +25,7 @@ from coterie.consuming.committed_lookup import (
 )
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
@@ -135,7 +136,9 @@ async def _look_up_committed(
             return None
         connection = await cluster.coordinator_connection(effect.node_id)
         check_stable(effect.request, connection.version_of(OffsetFetchRequest))
-        response = await connection.request(effect.request, OffsetFetchResponse, cluster.timeout_s, highest=NAMES_UP_TO)
+        response = await connection.request(
+            effect.request, OffsetFetchResponse, cluster.timeout_s, highest=topic_names.OFFSET_FETCH
+        )
     except KafkaError as error:
         jitter, is_final = random.uniform(-1, 1), not error.retriable
         if isinstance(effect, LookUpCoordinator):
@@ -165,7 +168,9 @@ async def commit_offsets(
     """Commits for a member, or for a group without members. Raises KafkaError with the first partition's error."""
     request = commit_request(group_id, offsets, generation, member_id, group_instance_id)
     connection = await cluster.coordinator_connection(coordinator)
-    response = await connection.request(request, OffsetCommitResponse, cluster.timeout_s, highest=NAMES_UP_TO)
+    response = await connection.request(
+        request, OffsetCommitResponse, cluster.timeout_s, highest=topic_names.OFFSET_COMMIT
+    )
     check_committed(response)
 
 

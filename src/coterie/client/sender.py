@@ -30,11 +30,11 @@ from coterie.producing.effects import (
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.transaction_requests import PRODUCE_OF_VERSION_1
 from coterie.records.compression import CODEC_BY_NAME
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
 
-NAMES_UP_TO = 12  # from v13 on topics go by id
 ZSTD_FROM = 7
 END_S = 1.0  # in which cancelled tasks must end
 
@@ -217,7 +217,7 @@ class Sender:
     def _highest(self) -> int:
         """The newest version of Produce that has topics by name and implies no newer transaction than the open one."""
         of_version_1 = self._transactions is not None and not self._transactions.bumps_epoch
-        return PRODUCE_OF_VERSION_1 if of_version_1 else NAMES_UP_TO
+        return PRODUCE_OF_VERSION_1 if of_version_1 else topic_names.PRODUCE
 
     def _check_codec(self, version: int) -> None:
         """An older broker would store what its consumers cannot read (KIP-110). Raises KafkaError."""

@@ -13,8 +13,6 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 
-NAMES_UP_TO = 9  # of OffsetCommit and OffsetFetch: from version 10 on topics go by id
-
 # By (topic, partition) the offset, or the offset with leader epoch (-1: unknown) and metadata. A mapping's keys are
 # invariant, and drivers have named tuples for them: hence Any.
 CommitOffsets = Mapping[Any, int | tuple[int, int, str]]

@@ -68,7 +68,7 @@ class EpochMember(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SendOffsetFetch:
-    """Send to that broker in a version up to NAMES_UP_TO (`commit_requests`), then call `CommittedLookup.answered` or
+    """Send to that broker in a version up to `wire.topic_names.OFFSET_FETCH`, then call `CommittedLookup.answered` or
     `CommittedLookup.failed`: the latter, with UNSUPPORTED_VERSION, instead of a request with ``require_stable`` below version
     STABLE_FROM."""
 

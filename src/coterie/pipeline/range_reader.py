@@ -20,7 +20,7 @@ from coterie.consuming.record import TopicPartition
 from coterie.pipeline.offset_lookups import looked_up
 from coterie.pipeline.offsets import EARLIEST
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import FETCH_NAMES_UP_TO
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
@@ -125,7 +125,7 @@ class RangeReader:
         address = self.known.address(sent.node_id)
         assert address is not None
         try:
-            self._under_way = sent, self._sockets.at(address).send(sent.request, highest=FETCH_NAMES_UP_TO)
+            self._under_way = sent, self._sockets.at(address).send(sent.request, highest=topic_names.FETCH)
         except KafkaError as error:
             self._failed(sent, error)
 

@@ -14,7 +14,7 @@ from coterie.client.offsets import check_committed, check_stable
 from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
-from coterie.consuming.commit_requests import NAMES_UP_TO, commit_request
+from coterie.consuming.commit_requests import commit_request
 from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.pipeline.offset_lookups import committed, looked_up
@@ -22,13 +22,13 @@ from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartit
 from coterie.pipeline.options import OptionError, SourceOptions
 from coterie.pipeline.planning import OffsetRange, divide
 from coterie.records.batch import batches
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 R = TypeVar("R")
-FETCH_NAMES_UP_TO = 12
 SAMPLE_BYTES = 64 * 1024
 CLIENT_ID = "coterie-spark"
 
@@ -40,7 +40,7 @@ class DataLossError(RuntimeError):
 _MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})  # retriable, but the caller's query fails by it at once
 
 
-def patiently(
+def retry_until_timeout(
     settings: ClientSettings,
     work: Callable[[], R],
     forget: Callable[[], None],
@@ -87,8 +87,8 @@ class TopicReader:
         """Ends the connections; the next use opens new ones."""
         self._sockets.close()
 
-    def _patiently(self, work: Callable[[], R]) -> R:
-        return patiently(self._settings, work, self._forget, final=_MISSING)
+    def _retry(self, work: Callable[[], R]) -> R:
+        return retry_until_timeout(self._settings, work, self._forget, final=_MISSING)
 
     def _forget(self) -> None:
         self.close()
@@ -98,7 +98,7 @@ class TopicReader:
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions to read now. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for a topic that is missing."""
-        return self._patiently(self._partitions)
+        return self._retry(self._partitions)
 
     def _partitions(self) -> list[TopicPartition]:
         o = self.options
@@ -124,7 +124,7 @@ class TopicReader:
 
     def topic_ids(self) -> dict[str, bytes]:
         """The id of every topic by its name; none of a broker that reports no ids (before Kafka 2.8). Raises KafkaError."""
-        response = self._patiently(lambda: self._socket().request(self._known.metadata_request(None)))
+        response = self._retry(lambda: self._socket().request(self._known.metadata_request(None)))
         check(response.error_code)
         return {t.name: t.topic_id for t in response.topics if t.name and any(t.topic_id)}
 
@@ -225,14 +225,14 @@ class TopicReader:
 
     def record_bytes(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
         """The mean size of the records there, stored as they are, from the first batches of each partition."""
-        return self._patiently(lambda: {tp: self._mean_bytes(*tp, offset) for tp, offset in positions.items()})
+        return self._retry(lambda: {tp: self._mean_bytes(*tp, offset) for tp, offset in positions.items()})
 
     def _mean_bytes(self, topic: str, partition: int, offset: int) -> float:
         requested = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=SAMPLE_BYTES)
         request = FetchRequest(
             max_wait_ms=0, min_bytes=0, max_bytes=SAMPLE_BYTES, topics=[FetchTopic(topic, partitions=[requested])]
         )
-        response = self._socket(self._leader((topic, partition))).request(request, highest=FETCH_NAMES_UP_TO)
+        response = self._socket(self._leader((topic, partition))).request(request, highest=topic_names.FETCH)
         check(response.error_code, f"{topic}-{partition} at {offset}")
         partition_data = response.responses[0].partitions[0]
         check(partition_data.error_code, f"{topic}-{partition} at {offset}")
@@ -272,7 +272,7 @@ class TopicReader:
         try:
             socket = self._socket(self._known.address(sent.node_id))
             check_stable(sent.request, socket.versions.choose(OffsetFetchRequest))
-            response: OffsetFetchResponse = socket.request(sent.request, highest=NAMES_UP_TO)
+            response: OffsetFetchResponse = socket.request(sent.request, highest=topic_names.OFFSET_FETCH)
         except KafkaError:
             self.close()
             raise
@@ -280,19 +280,19 @@ class TopicReader:
 
     def commit(self, offsets: Mapping[TopicPartition, int], member_id: str = "", generation: int = -1) -> None:
         """For a group without members, or in the name of a member. Raises KafkaError."""
-        self._patiently(lambda: self._commit(offsets, member_id, generation))
+        self._retry(lambda: self._commit(offsets, member_id, generation))
 
     def _commit(self, offsets: Mapping[TopicPartition, int], member_id: str, generation: int) -> None:
         group_id = self.options.group_id or ""
         instance_id = self._settings.group_instance_id if member_id else None
         request = commit_request(group_id, dict(sorted(offsets.items())), generation, member_id, instance_id)
-        check_committed(self._group_socket().request(request, highest=NAMES_UP_TO), f"group {group_id}, ")
+        check_committed(self._group_socket().request(request, highest=topic_names.OFFSET_COMMIT), f"group {group_id}, ")
 
     # -- planning -------------------------------------------------------------------------------------------------------
 
     def plan_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[OffsetRange]:
         """The ranges as tasks, each with its partition's leader."""
-        leaders = self._patiently(lambda: {tp: self._leader(tp) for tp in ranges})
+        leaders = self._retry(lambda: {tp: self._leader(tp) for tp in ranges})
         whole = [OffsetRange(*tp, *r, *leaders[tp]) for tp, r in sorted(ranges.items())]
         return divide(whole, self.options.min_partitions, self.options.max_records_per_partition)
 

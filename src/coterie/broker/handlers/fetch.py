@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from coterie.broker.calls import Call
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer
-from coterie.broker.handlers.records import TOPIC_IDS_FROM
 from coterie.broker.pending import Pending
 from coterie.broker.services import FetchServices
 from coterie.broker.topic import NO_LEADER_EPOCH, Partition
 from coterie.broker.topics import Topics
 from coterie.log.reading import cut_short, read_committed, read_message_set, read_visible
 from coterie.records.compression import ZSTD
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, PartitionData
 
@@ -27,7 +27,7 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Fe
         return broker.member.follower_fetches.fetch(request)
     now_ms = broker.fetched(call)
     try:
-        fetch = broker.fetch_sessions.begin(request, call.api_version >= TOPIC_IDS_FROM, now_ms)
+        fetch = broker.fetch_sessions.begin(request, call.api_version > topic_names.FETCH, now_ms)
     except Refusal as refusal:
         return FetchResponse(error_code=refusal.code)
     fetching = _Fetching(broker, request, fetch, call.api_version, _reads_committed(request))

@@ -12,6 +12,7 @@ from coterie.broker.turns import distinct
 from coterie.coordinator.consumer.commits import check_fetch
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.fetch import fetch_offsets
+from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.offset_commit import (
@@ -38,14 +39,12 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-COMMIT_IDS_FROM = 10
-FETCH_IDS_FROM = 10
 SEVERAL_GROUPS_FROM = 8
 TOP_LEVEL_ERROR_FROM = 2
 
 
 def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, call: Call) -> Message | Pending:
-    known, refused = _known_topics(broker, request, call.api_version >= COMMIT_IDS_FROM)
+    known, refused = _known_topics(broker, request, call.api_version > topic_names.OFFSET_COMMIT)
     request.topics = known  # with names, also where the client spoke of ids
     if not refused:
         return submit(broker.groups, request, call)
@@ -104,7 +103,7 @@ def _known_topics(
 
 def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
     if call.api_version >= SEVERAL_GROUPS_FROM:
-        by_id, stable = call.api_version >= FETCH_IDS_FROM, request.require_stable
+        by_id, stable = call.api_version > topic_names.OFFSET_FETCH, request.require_stable
         wanted = distinct(request.groups, lambda group: group.group_id)
         return OffsetFetchResponse(groups=[_fetch_group(broker, group, by_id, stable) for group in wanted])
     requested = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]

@@ -28,6 +28,7 @@ from coterie.log.time_lookup import (
 )
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format
+from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.delete_records import (
@@ -60,7 +61,6 @@ from coterie.wire.messages.produce import (
 
 logger = logging.getLogger(__name__)
 
-TOPIC_IDS_FROM = 13
 STORAGE_ERROR_FROM = 4
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
 _CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, reads open transactions too
@@ -188,7 +188,7 @@ class _Produce:
     ) -> tuple[Partition, tuple[bytes, BatchHeader] | None]:
         """The partition and the batch for it with its header, None where the request has none. Raises Refusal."""
         topics, request = self.broker.topics, self.request
-        name = topics.name_of(topic.name, topic.topic_id, self.version >= TOPIC_IDS_FROM)
+        name = topics.name_of(topic.name, topic.topic_id, self.version > topic_names.PRODUCE)
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = topics.partition(name, data.index)

@@ -21,12 +21,12 @@ from coterie.cluster_metadata import Address, ClusterMetadata
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import FetchConfig, Fetching
 from coterie.consuming.record import TopicPartition
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 logger = logging.getLogger(__name__)
 
-NAMES_UP_TO = 12  # from v13 on topics go by id
 IDLE_S = 0.05
 A_CHUNK = 1_000_000  # records: all that one response has
 _RESET = {"smallest": -2, "largest": -1}
@@ -220,7 +220,7 @@ class _Fetcher(threading.Thread):
         for effect in effects:
             match effect:
                 case SendFetch():
-                    response = connection.request(effect.request, highest=NAMES_UP_TO)
+                    response = connection.request(effect.request, highest=topic_names.FETCH)
                     self._machine.answered(effect, response, _now_ms(), _jitter())
                 case RefreshMetadata():
                     leaderless = [where for where, position in self._machine.positions.items() if position.leader_due]

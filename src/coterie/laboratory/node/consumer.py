@@ -18,6 +18,7 @@ from coterie.laboratory.node.delivery_checker import DeliveryChecker
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
+from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -35,7 +36,7 @@ from coterie.wire.messages.offset_commit import OffsetCommitRequest
 METADATA_MAX_AGE_MS = 300_000
 EARLIEST = -2
 # Beyond these versions topics go by their ids.
-NAMES_UP_TO = {FetchRequest.api_key: 12, OffsetCommitRequest.api_key: 9}
+LAST_VERSIONS = {FetchRequest.api_key: topic_names.FETCH, OffsetCommitRequest.api_key: topic_names.OFFSET_COMMIT}
 AT_THE_LEADER = frozenset({FetchRequest.api_key, ListOffsetsRequest.api_key, MetadataRequest.api_key})
 POLLED_AT_MOST = 50
 
@@ -259,7 +260,7 @@ class ConsumerActor(MemberActor):
         timeout_ms = REQUEST_TIMEOUT_MS
         if isinstance(request, JoinGroupRequest):
             timeout_ms += request.rebalance_timeout_ms
-        connection.send(request, min(last, NAMES_UP_TO.get(key, last)), ended, timeout_ms)
+        connection.send(request, min(last, LAST_VERSIONS.get(key, last)), ended, timeout_ms)
 
     def fetch_eagerly(self) -> None:
         """From now on with the limits that a consumer has by default."""
