@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from coterie.broker.topic import Partition
 from coterie.client import (
     CommitFailedError,
     ConsumerInterceptor,
@@ -523,10 +524,9 @@ def test_a_log_that_was_cut_behind_the_committed_offset(broker: LocalBroker, mon
         async with member(broker, **MANUAL) as one:
             await one.assign([T0])
             await one.commit({T0: OffsetAndMetadata(9, 0)})
-        # The broker's one leader epoch is 0; told that it is 1, a client asks where epoch 0 ended: at 3.
+        # The broker's leader epoch is 0; a client with metadata of epoch 1 asks where epoch 0 ended: at 3.
         monkeypatch.setattr(ClusterMetadata, "leader_epoch", lambda *_: 1)
-        for module in ("records", "fetch"):
-            monkeypatch.setattr(f"coterie.broker.handlers.{module}.check_leader_epoch", lambda epoch: None)
+        monkeypatch.setattr(Partition, "check_leader", lambda *_: None)
         for policy in ("latest", "none"):
             async with member(broker, auto_offset_reset=policy, **MANUAL) as two:
                 await two.assign([T0])
