@@ -15,7 +15,7 @@ from coterie.broker.calls import Call
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, Services
 from coterie.coordinator.refusals import response_with
-from coterie.wire.apis import APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -38,6 +38,7 @@ from coterie.wire.messages.offset_fetch import (
 from coterie.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 _GROUP_KEY = 0  # FindCoordinator: type of the key
+API_NAMES = {key: api.name for key, api in {**APIS, **CLUSTER_APIS}.items()}
 API_KEYS = {api.name: key for key, api in APIS.items()}
 _BY_THE_CORE = {
     "JoinGroup",
@@ -188,7 +189,7 @@ class Faults:
         self.asked: Counter[str] = Counter()
 
     def wrap(self, handlers: dict[int, Handler]) -> dict[int, Handler]:
-        return {key: self._before(APIS[key].name, handler) for key, handler in handlers.items()}
+        return {key: self._before(API_NAMES[key], handler) for key, handler in handlers.items()}
 
     def _before(self, api: str, handler: Handler) -> Handler:
         def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
