@@ -16,6 +16,7 @@ class FuzzedMembers(TypedDict):
     broker_crashes: int
     compactions: int
     seconds: float
+    seeds_per_hour: int
 
 
 class FuzzedProducers(TypedDict):
@@ -32,11 +33,13 @@ class FuzzedProducers(TypedDict):
     torn: int
     broker_crashes: int
     seconds: float
+    seeds_per_hour: int
 
 
 class FuzzedConsumerGroups(TypedDict):
     """Totals over the seeds that broke no rule, with --of consumer-groups; ``conversions`` are changes of
-    a group's protocol."""
+    a group's protocol; ``with_...`` counts the seeds whose group ever had members of the classic protocol alone, of the
+    consumer protocol alone, of both (mixed), and a conversion."""
 
     seeds: int
     failed: int
@@ -46,7 +49,12 @@ class FuzzedConsumerGroups(TypedDict):
     conversions: int
     broker_crashes: int
     compactions: int
+    with_classic: int
+    with_consumer: int
+    with_mixed: int
+    with_conversion: int
     seconds: float
+    seeds_per_hour: int
 
 
 class FuzzedSenders(TypedDict):
@@ -61,6 +69,7 @@ class FuzzedSenders(TypedDict):
     splits: int
     broker_crashes: int
     seconds: float
+    seeds_per_hour: int
 
 
 class FuzzedClusters(TypedDict):
@@ -76,6 +85,7 @@ class FuzzedClusters(TypedDict):
     broker_crashes: int
     power_cuts: int
     seconds: float
+    seeds_per_hour: int
 
 
 class StreamedTable(TypedDict):

@@ -6,7 +6,7 @@ import gc
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from coterie.cli.commands import CommandGroup
 from coterie.cli.cores import GC_THRESHOLD, over_cores
 from coterie.cli.invocation import done, json_option, progress_bar, show
 from coterie.cli.ranges import IntegerRange, NumberRange
+from coterie.cli.seed_results import Result, SeedResults
 from coterie.cli.study import study
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
@@ -48,7 +49,10 @@ lab.add_command(study)
 # The subject of a seed's story -> what is summed over the seeds.
 STORIES = {
     "members": ("events", "rebalances", "broker_crashes", "compactions"),
-    "consumer-groups": ("events", "epochs", "fenced", "conversions", "broker_crashes", "compactions"),
+    "consumer-groups": (
+        *("events", "epochs", "fenced", "conversions", "broker_crashes", "compactions"),
+        *("with_classic", "with_consumer", "with_mixed", "with_conversion"),
+    ),
     "producers": ("events", "commits", "commits_of_version_2", "aborts", "refused", "torn", "broker_crashes"),
     "senders": ("events", "given", "duplicates", "splits", "broker_crashes"),
     "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
@@ -91,6 +95,13 @@ NOUNS = {
     "clients": ("seed of clients", "seeds of clients"),
     "clusters": ("seed of clusters", "seeds of clusters"),
 }
+# What is counted once for each seed in which it happened -> what it is, after its share of the seeds.
+SHARES = {
+    "with_classic": "with a classic group",
+    "with_consumer": "with a group of the consumer protocol alone",
+    "with_mixed": "with a mixed group",
+    "with_conversion": "with a conversion",
+}
 
 
 @lab.command()
@@ -108,8 +119,23 @@ NOUNS = {
     "--minutes", type=NumberRange(0), default=10.0, show_default=True, help="Virtual minutes of faults per seed."
 )
 @click.option("--spark", metavar="MASTER", help="Run the seeds on this Spark master instead of this machine's cores.")
+@click.option("--processes", type=IntegerRange(1), help="How many processes share the seeds; one per core by default.")
+@click.option(
+    "--results",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep each seed's result in this file; the same command then resumes an interrupted run.",
+)
 @json_option
-def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, as_json: bool) -> None:
+def fuzz(
+    story: str,
+    seeds: int,
+    first: int,
+    minutes: float,
+    spark: str | None,
+    processes: int | None,
+    results: Path | None,
+    as_json: bool,
+) -> None:
     """Run members, producers or clients under random faults.
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
@@ -117,29 +143,47 @@ def fuzz(story: str, seeds: int, first: int, minutes: float, spark: str | None, 
     seed breaks a rule. A failure is printed with its seed and the commit; a failure of members also with its story in the
     language of tests/spec, shrunk.
     """
-    started, reports, failures = time.monotonic(), list[dict[str, Any]](), list[tuple[int, str]]()
-    wanted = range(first, first + seeds)
-    results = _on_spark(story, wanted, minutes, spark) if spark else _on_cores(story, wanted, minutes)
-    with progress_bar(seeds, "seeds") as advance:
-        for seed, report, failure in results:
+    if spark and (results or processes):
+        raise click.UsageError("--results and --processes are of this machine's cores; leave them out with --spark")
+    started, failures = time.monotonic(), list[tuple[int, str]]()
+    kept = None if results is None else SeedResults(results, story, minutes)
+    reports = {} if kept is None else {seed: r for seed, r in kept.passed.items() if first <= seed < first + seeds}
+    wanted = [seed for seed in range(first, first + seeds) if seed not in reports]
+    ran = _on_spark(story, wanted, minutes, spark) if spark else _on_cores(story, wanted, minutes, processes)
+    commit = _commit()
+    with progress_bar(len(wanted), "seeds") as advance:
+        for result in ran:
             advance(1)
+            seed, report, failure = result
+            if kept is not None:
+                kept.add(result, commit)
             if failure:
                 failures.append((seed, failure))
             else:
-                reports.append(report)
+                reports[seed] = report
     for number, (seed, failure) in enumerate(failures):
-        write_lines(f"{failure} (commit {_commit()}, --minutes {minutes:g})".split("\n"), color="red", err=True)
+        write_lines(f"{failure} (commit {commit}, --minutes {minutes:g})".split("\n"), color="red", err=True)
         if story == "members" and number < FAILURES_SHRUNK:
             _write_story(seed, minutes)
+    seconds = time.monotonic() - started
     figures = {
         "seeds": seeds,
         "failed": len(failures),
-        **{name: sum(r.get(name, 0) for r in reports) for name in STORIES[story]},
-        "seconds": round(time.monotonic() - started, 1),
+        **{name: sum(r.get(name, 0) for r in reports.values()) for name in STORIES[story]},
+        "seconds": round(seconds, 1),
+        "seeds_per_hour": round(3600 * len(wanted) / seconds),
     }
-    counts = (quantity(figures[name], noun, plural) for name, (noun, plural) in NOUNS.items() if name in figures)
-    done(f"{', '.join(counts)}, {figures['failed']} failed, {figures['seconds']} s", as_json, **figures)
+    done(_sentence(figures), as_json, **figures)
     raise SystemExit(1 if failures else 0)
+
+
+def _sentence(figures: dict[str, Any]) -> str:
+    counts = [quantity(figures[name], noun, plural) for name, (noun, plural) in NOUNS.items() if name in figures]
+    shares = [
+        f"{100 * figures[name] / figures['seeds']:.1f} % {text}" for name, text in SHARES.items() if name in figures
+    ]
+    failed, seconds, rate = figures["failed"], figures["seconds"], quantity(figures["seeds_per_hour"], "seed")
+    return f"{', '.join(counts + shares)}, {failed} failed, {seconds} s, {rate} per hour"
 
 
 @lab.command()
@@ -216,11 +260,8 @@ def migration(members: int, partitions: int, bounces: int, as_json: bool) -> Non
     show([asdict(s) for s in steps], as_json, headers, rows)
 
 
-Result = tuple[int, dict[str, Any], str]
-
-
-def _on_cores(story: str, seeds: range, minutes: float) -> Iterator[Result]:
-    yield from over_cores(partial(_one, story, minutes=minutes), seeds, chunk=4)
+def _on_cores(story: str, seeds: Sequence[int], minutes: float, processes: int | None) -> Iterator[Result]:
+    yield from over_cores(partial(_one, story, minutes=minutes), seeds, processes, chunk=4)
 
 
 def _one(story: str, seed: int, minutes: float) -> Result:
@@ -249,7 +290,7 @@ def _one(story: str, seed: int, minutes: float) -> Result:
         return seed, {}, str(failure)
 
 
-def _on_spark(story: str, seeds: range, minutes: float, master: str) -> Iterator[Result]:
+def _on_spark(story: str, seeds: Sequence[int], minutes: float, master: str) -> Iterator[Result]:
     """The same seeds give the same reports, whatever the partitioning."""
     from tempfile import TemporaryDirectory
 
@@ -268,7 +309,7 @@ def _on_spark(story: str, seeds: range, minutes: float, master: str) -> Iterator
         session = make_session(master, "coterie-lab", Path(folder))
         try:
             slices = min(len(seeds), session.sparkContext.defaultParallelism * 8)
-            frame = session.range(seeds.start, seeds.stop, numPartitions=slices)
+            frame = session.range(seeds[0], seeds[-1] + 1, numPartitions=slices)
             results = frame.mapInPandas(run_all, "seed long, report string, failure string")
             for row in results.toLocalIterator():
                 yield row.seed, json.loads(row.report), row.failure

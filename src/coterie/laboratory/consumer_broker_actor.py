@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
-from coterie.coordinator.state import Phase
+from coterie.coordinator.state import Group, Phase
 from coterie.laboratory.broker_actor import Answer, BrokerActor, Durability
 from coterie.laboratory.consumer_group_checker import EpochChecker, check_loaded
 from coterie.laboratory.scenario_requests import topic_id_of
@@ -18,9 +20,27 @@ from coterie.laboratory.world import World
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 
 
+class GroupKind(StrEnum):
+    """By the members of a group: of the classic protocol, of the consumer protocol, of the latter with some of the former."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    MIXED = "mixed"
+
+
+def kind_of(group: AnyGroup) -> GroupKind | None:
+    """None: of a group without members."""
+    if not group.members:
+        return None
+    if isinstance(group, Group):
+        return GroupKind.CLASSIC
+    mixed = any(member.subscription.classic is not None for member in group.members.values())
+    return GroupKind.MIXED if mixed else GroupKind.CONSUMER
+
+
 class ConsumerBrokerActor(BrokerActor):
-    """``conversions`` counts the groups that changed their protocol, ``epochs_raised`` the group epochs. ``options``: those of
-    `BrokerActor`."""
+    """``conversions`` counts the groups that changed their protocol, ``epochs_raised`` the group epochs, ``kinds`` has the
+    kinds of group that there were. ``options``: those of `BrokerActor`."""
 
     def __init__(
         self,
@@ -32,6 +52,7 @@ class ConsumerBrokerActor(BrokerActor):
     ) -> None:
         self.topics = TopicsImage()
         self.conversions = self.epochs_raised = 0
+        self.kinds: set[GroupKind] = set()
         self._offsets: dict[tuple[str, int], int] = {}
         self._commit: tuple[OffsetCommitRequest, Context] | None = None
         for topic, count in partitions.items():
@@ -73,6 +94,9 @@ class ConsumerBrokerActor(BrokerActor):
                 self.generations.forget(step.group_id)
         self.conversions += "GroupRemoved" in before or "GroupEpochRemoved" in before
         self.epochs_raised += "GroupEpochStored" in before
+        kind = kind_of(decision.group) if steps else None
+        if kind is not None:
+            self.kinds.add(kind)
         if isinstance(decision.group, ConsumerGroup):
             self._check_commit(decision, decision.group)
         super()._kept(decision, steps)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from coterie.coordinator.consumer.state import ConsumerGroupState
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
+from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor, GroupKind
 from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
 from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.group_member_actor import GROUP
@@ -30,7 +30,8 @@ Actor = ConsumerMemberActor | MemberActor
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFuzzReport:
-    """The result of one seed; ``conversions`` are changes of the group's protocol."""
+    """The result of one seed; ``conversions`` are changes of the group's protocol. ``with_...``: whether the group ever had
+    members of the classic protocol alone, of the consumer protocol alone, of both, and a conversion."""
 
     seed: int
     events: int
@@ -41,6 +42,10 @@ class ConsumerFuzzReport:
     conversions: int
     broker_crashes: int
     compactions: int
+    with_classic: bool
+    with_consumer: bool
+    with_mixed: bool
+    with_conversion: bool
 
 
 def run_consumer_seed(seed: int, minutes: float = 4.0) -> ConsumerFuzzReport:
@@ -131,6 +136,10 @@ class _ConsumerStory:
             broker.conversions,
             broker.crashes,
             broker.compactions,
+            GroupKind.CLASSIC in broker.kinds,
+            GroupKind.CONSUMER in broker.kinds,
+            GroupKind.MIXED in broker.kinds,
+            broker.conversions > 0,
         )
 
     def _bounce(self) -> None:

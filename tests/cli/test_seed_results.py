@@ -1,0 +1,79 @@
+"""`lab fuzz --results`: a run that was interrupted resumes, and a file of other stories is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from coterie.cli import lab as lab_module
+from coterie.cli.lab import lab
+from coterie.cli.seed_results import Result, SeedResults
+
+REPORT = {"events": 5}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "results.jsonl"
+
+
+def results_of(path: Path) -> SeedResults:
+    return SeedResults(path, "clients", 0.5)
+
+
+def test_what_was_added_is_there_again(path: Path) -> None:
+    results_of(path).add((3, REPORT, ""), "abc")
+    assert results_of(path).passed == {3: REPORT}
+
+
+def test_a_seed_that_failed_runs_again(path: Path) -> None:
+    results_of(path).add((3, {}, "seed 3: a rule was broken"), "abc")
+    assert results_of(path).passed == {}
+
+
+def test_half_a_line_is_left_out(path: Path) -> None:
+    results_of(path).add((3, REPORT, ""), "abc")
+    with path.open("a") as file:
+        file.write('{"seed": 4, "rep')
+    again = results_of(path)
+    again.add((5, REPORT, ""), "abc")
+    assert results_of(path).passed == {3: REPORT, 5: REPORT}
+
+
+@pytest.mark.parametrize("text", ["root:x:0:0\n", "[1]\n[2]\n", '{"of": "clients", "minutes": 0.5}\n{"seed": 1}\n'])
+def test_another_file_is_refused(path: Path, text: str) -> None:
+    path.write_text(text)
+    with pytest.raises(click.ClickException, match=r"name another file|has results of"):
+        results_of(path)
+    assert path.read_text() == text
+
+
+def test_results_of_other_stories_are_refused(path: Path) -> None:
+    results_of(path).add((3, REPORT, ""), "abc")
+    with pytest.raises(click.ClickException, match=r"has results of --of clients and --minutes 0.5; name another file"):
+        SeedResults(path, "clients", 1.0)
+
+
+def test_a_run_resumes_and_counts_what_ran_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+
+    def on_cores(story: str, seeds: list[int], *_: object) -> list[Result]:
+        ran.extend(seeds)
+        return [(seed, dict.fromkeys(lab_module.STORIES[story], 1), "") for seed in seeds]
+
+    monkeypatch.setattr(lab_module, "_on_cores", on_cores)
+    command = ["fuzz", "--of", "consumer-groups", "--results", str(path), "--json", "--seeds"]
+    assert CliRunner().invoke(lab, [*command, "2"]).exit_code == 0
+    document = json.loads(CliRunner().invoke(lab, [*command, "5"]).stdout)
+    assert ran == [0, 1, 2, 3, 4]
+    assert (document["seeds"], document["events"], document["with_mixed"]) == (5, 5, 5)
+
+
+def test_results_are_not_for_spark() -> None:
+    done = CliRunner().invoke(lab, ["fuzz", "--spark", "local[1]", "--processes", "1"])
+    assert done.exit_code == 2
+    assert "leave them out with --spark" in done.output
