@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from coterie.addresses import format_address
 from coterie.bench import load
+from coterie.bench.clients import rate
 from coterie.bench.consumer_groups import heartbeat_rate, join_cost, settled_consumers
 from coterie.bench.loading import PER_COMMIT, open_log, write_commits
 from coterie.bench.measurement import Measurement, broker
 from coterie.bench.rebalance import rebalance_ms, settled_crew
+from coterie.client.errors import KafkaError
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 
@@ -35,6 +38,17 @@ def test_joins_and_commits_are_counted(address: Address) -> None:
     load.create_topic(address, 4)
     assert load.joins(address, 3, 1.0) > 0
     load.commit_many(address, 2, 4)
+
+
+def test_records_are_counted(address: Address) -> None:
+    load.create_topic(address)
+    records = load.fill(address, 2)
+    assert rate("consume", "coterie", format_address(*address), records) > 0
+    assert load.produce_singles(address, 3, 0.3) > 0
+    load.create_small_partitions(address, 5)
+    assert load.fetch_small_partitions(address, 5, 0.3) > 0
+    with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        load.fetch_small_partitions(address, 6, 0.3)
 
 
 def test_the_log_that_is_loaded_holds_what_it_says(tmp_path: Path) -> None:

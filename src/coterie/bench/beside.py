@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coterie.bench import consumer_groups, load
+from coterie.addresses import format_address
+from coterie.bench import clients, consumer_groups, load
 from coterie.bench.measurement import SECONDS, Measurement, broker, resident_mb
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.conformance.differential import wait_for_coordinator
@@ -18,6 +19,8 @@ from coterie.conformance.kafka import VERSIONS, running
 KAFKA = VERSIONS[-1]
 CONNECTIONS = (1, 100, 1000)
 MEMBERS = (10, 200, 1000, 5000)
+PRODUCERS, SMALL_PARTITIONS = 100, 1000
+FILLED_BATCHES = 100  # of a megabyte each, for the consumer
 HEARTBEATING = 1000  # members of a consumer group that send heartbeats, over a connection each
 WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often
 BROKER_CORE, DRIVER_CORE = 0, 1
@@ -68,6 +71,21 @@ def _rates(address: Address) -> dict[str, float]:
     for connections in CONNECTIONS:
         rates[f"commits, {connections} connections"] = load.commits(address, members[:connections], SECONDS)
     rates["joins, 100 groups"] = load.joins(address, 100, SECONDS)
+    return rates | _record_rates(address, SECONDS)
+
+
+def _record_rates(address: Address, seconds: float) -> dict[str, float]:
+    """Records through the broker, per second; the consumer, a process of its own, from joining a group to its last record."""
+    rates: dict[str, float] = {}
+    filled = load.fill(address, FILLED_BATCHES)
+    consumed = [clients.rate("consume", "coterie", format_address(*address), filled) for _ in range(2)]
+    rates["records consumed by a group of one"] = max(consumed)
+    load.produce_singles(address, PRODUCERS, min(seconds, WARM_UP_S))
+    rates[f"produce single records, {PRODUCERS} connections"] = load.produce_singles(address, PRODUCERS, seconds)
+    load.create_small_partitions(address, SMALL_PARTITIONS)
+    load.fetch_small_partitions(address, SMALL_PARTITIONS, min(seconds, WARM_UP_S))
+    name = f"fetches of {SMALL_PARTITIONS} partitions with a record each"
+    rates[name] = load.fetch_small_partitions(address, SMALL_PARTITIONS, seconds)
     return rates
 
 

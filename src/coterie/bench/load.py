@@ -5,9 +5,10 @@ from __future__ import annotations
 import selectors
 import socket
 import time
+from collections.abc import Iterable
 
 from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.errors import check
+from coterie.client.errors import KafkaError, check
 from coterie.records.batch import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
@@ -24,16 +25,18 @@ from coterie.wire.messages.offset_commit import (
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-TOPIC = "bench"
+TOPIC, SMALL_TOPIC = "bench", "bench-small"
+SMALL_RECORD = b"x" * 100
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, COMMIT_VERSION, LEAVE_VERSION = 3, 3, 4, 8, 2
 PRODUCE_VERSION, FETCH_VERSION = 9, 12
 BATCH_BYTES = 1_000_000
+LEADERS_WITHIN_S = 30.0  # of the partitions of a new topic
 
 
-def create_topic(address: tuple[str, int], partitions: int = 1) -> None:
+def create_topic(address: tuple[str, int], partitions: int = 1, name: str = TOPIC) -> None:
     """The topic that `produce` and `fetch` use, and group members subscribe to. Raises KafkaError."""
     broker = BrokerSocket(*address)
-    for result in broker.request(CreateTopicsRequest([CreatableTopic(TOPIC, partitions, -1)])).topics:
+    for result in broker.request(CreateTopicsRequest([CreatableTopic(name, partitions, -1)])).topics:
         check(result.error_code, result.error_message)
     broker.close()
 
@@ -165,6 +168,72 @@ def produce(address: tuple[str, int], batch: bytes, seconds: float, in_flight: i
         _read_frame(s)
         ahead, answered = ahead - 1, answered + 1
     rate = answered * len(batch) / (time.perf_counter() - started) / 1e6
+    s.close()
+    return rate
+
+
+def fill(address: tuple[str, int], batches: int) -> int:
+    """Appends batches of a megabyte of 100-byte records; returns the number of records. Raises KafkaError."""
+    batch, records = batch_of(len(SMALL_RECORD))
+    broker = BrokerSocket(*address)
+    for _ in range(batches):
+        _append(broker, TOPIC, [0], batch)
+    broker.close()
+    return batches * records
+
+
+def _append(broker: BrokerSocket, topic: str, partitions: Iterable[int], batch: bytes) -> None:
+    """Raises KafkaError for the first partition that refuses the batch."""
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(n, batch) for n in partitions])
+    request = ProduceRequest(None, -1, 30_000, [data])
+    for partition in broker.request(request, highest=PRODUCE_VERSION).responses[0].partition_responses:
+        check(partition.error_code, partition.error_message)
+
+
+def produce_singles(address: tuple[str, int], connections: int, seconds: float) -> float:
+    """Records/s of requests with one record each, over so many connections."""
+    batch = encode_batch([(1_700_000_000_000, None, SMALL_RECORD, ())])
+    data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch)])]
+    frame = _frame(ProduceRequest(None, -1, 30_000, data), PRODUCE_VERSION)
+    return closed_loop(address, [frame] * connections, seconds)
+
+
+def create_small_partitions(address: tuple[str, int], count: int) -> None:
+    """A topic with one record in each of its partitions, for `fetch_small_partitions`. Raises KafkaError."""
+    create_topic(address, count, SMALL_TOPIC)
+    batch = encode_batch([(1_700_000_000_000, None, SMALL_RECORD, ())])
+    broker, end = BrokerSocket(*address), time.perf_counter() + LEADERS_WITHIN_S
+    for partition in range(count):
+        while True:
+            try:
+                _append(broker, SMALL_TOPIC, [partition], batch)
+            except KafkaError:
+                if time.perf_counter() > end:
+                    raise
+                time.sleep(0.1)
+            else:
+                break
+    broker.close()
+
+
+def fetch_small_partitions(address: tuple[str, int], count: int, seconds: float) -> float:
+    """Fetches/s over one connection, without a session: each returns the record of every partition. Raises KafkaError."""
+    wanted = [FetchPartition(n, fetch_offset=0, partition_max_bytes=BATCH_BYTES) for n in range(count)]
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=50_000_000, topics=[FetchTopic(SMALL_TOPIC, partitions=wanted)]
+    )
+    broker = BrokerSocket(*address)
+    for partition in broker.request(request, highest=FETCH_VERSION).responses[0].partitions:
+        check(partition.error_code)
+        assert partition.records, f"{SMALL_TOPIC}-{partition.partition_index} has no record"
+    broker.close()
+    frame, s, answered = _frame(request, FETCH_VERSION), socket.create_connection(address), 0
+    started = time.perf_counter()
+    while time.perf_counter() < started + seconds:
+        s.sendall(frame)
+        _read_frame(s)
+        answered += 1
+    rate = answered / (time.perf_counter() - started)
     s.close()
     return rate
 
