@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie.laboratory.cluster_scenario import ClusterScenario
 from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
 from coterie.laboratory.consumer_scenario import ConsumerScenario
 from coterie.laboratory.member_scenario import MemberScenario
@@ -22,6 +23,7 @@ from coterie.member.stages import LEGAL_SUCCESSORS
 SPEC = Path(__file__).parent / "spec"
 WORLDS: dict[str, Callable[[], Run]] = {
     "spec": ScenarioRun,
+    "cluster": ClusterScenario,
     "consumer": ConsumerScenario,
     "consumer_member": ConsumerMemberScenario,
     "member": MemberScenario,

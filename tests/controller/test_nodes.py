@@ -28,8 +28,8 @@ def test_a_topic() -> None:
 
 def test_an_isr_change() -> None:
     text = '{"version":1,"partitions":[{"topic":"a","partition":0},{"topic":"b","partition":3}]}'
-    assert nodes.isr_change({("b", 3), ("a", 0)}) == text
-    assert nodes.isr_change_of(text) == [("a", 0), ("b", 3)]
+    assert nodes.partitions({("b", 3), ("a", 0)}) == text
+    assert nodes.partitions_of(text) == [("a", 0), ("b", 3)]
 
 
 def test_a_controller_and_a_broker() -> None:
@@ -42,7 +42,7 @@ def test_a_controller_and_a_broker() -> None:
 
 @given(st.one_of(JUNK, st.text(max_size=40)))
 def test_junk_is_corrupt(text: str) -> None:
-    for read in (nodes.replicas_of, nodes.isr_change_of, lambda t: nodes.state_of(Znode(t), ())):
+    for read in (nodes.replicas_of, nodes.partitions_of, lambda t: nodes.state_of(Znode(t), ())):
         try:
             read(text)
         except Corrupt:

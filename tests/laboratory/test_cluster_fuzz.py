@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.controller import isr_writer, machine, nodes, office
+from coterie.controller import election, isr_writer, machine, nodes, office, session
 from coterie.laboratory.cluster.story import run_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.replication.follower import Follower
@@ -46,31 +46,28 @@ def the_isr_is_written_whatever_the_version(patch: Patch) -> None:
 
 
 def the_controller_writes_whatever_the_version(patch: Patch) -> None:
-    write = office.Office._write
+    write = session.OfficeSession.write
 
-    def unfenced(self: office.Office, operation: Any) -> Iterator[Any]:
-        if isinstance(operation, Write):
-            operation = replace(operation, version=ANY_VERSION)
-        return (yield from write(self, operation))
+    def unfenced(self: session.OfficeSession, *operations: Any) -> Iterator[Any]:
+        return (yield from write(self, *map(any_version, operations)))
 
-    patch.setattr(office.Office, "_write", unfenced)
+    patch.setattr(session.OfficeSession, "write", unfenced)
+
+
+def any_version(operation: Any) -> Any:
+    return replace(operation, version=ANY_VERSION) if isinstance(operation, Write) else operation
 
 
 def a_replaced_controller_goes_on(patch: Patch) -> None:
     """Without the check of /controller_epoch, and without a look at /controller."""
 
-    def unchecked(self: office.Office, operation: Any) -> Iterator[Any]:
+    def unchecked(self: session.OfficeSession, *operations: Any) -> Iterator[Any]:
         try:
-            yield from self._ask(Multi((operation,)))
+            yield from self.ask(Multi(tuple(map(any_version, operations))))
         except MultiRefused as refused:
             raise refused.error from refused
 
-    def any_version(self: office.Office, operation: Any) -> Iterator[Any]:
-        if isinstance(operation, Write):
-            operation = replace(operation, version=ANY_VERSION)
-        return (yield from unchecked(self, operation))
-
-    patch.setattr(office.Office, "_write", any_version)
+    patch.setattr(session.OfficeSession, "write", unchecked)
     patch.setattr(office.Office, "_check_office", lambda self: iter(()))
     patch.setattr(Replicas, "check_controller", lambda replicas, controller_epoch, broker_epoch: None)
 
@@ -120,8 +117,8 @@ def followers_join_before_they_have_caught_up(patch: Patch) -> None:
 
 
 def any_replica_is_elected(patch: Patch) -> None:
-    elect = office.after_failure
-    patch.setattr(office, "after_failure", lambda *state, **rules: elect(*state, **(rules | {"unclean": True})))
+    elect = election.after_failure
+    patch.setattr(election, "after_failure", lambda *state, **rules: elect(*state, **(rules | {"unclean": True})))
 
 
 def the_high_watermark_leaves_out_who_is_about_to_go(patch: Patch) -> None:
@@ -147,9 +144,9 @@ def a_broker_that_lost_power_stays_in_its_isrs(patch: Patch) -> None:
 
 def a_lone_replica_may_be_left(patch: Patch) -> None:
     """As in Apache Kafka 2.6: the ISR shrinks below min.insync.replicas."""
-    fail, shut_down, tick = office.after_failure, office.controlled_shutdown, Leader.tick
-    patch.setattr(office, "after_failure", lambda *state, **rules: fail(*state, **(rules | {"at_least": 1})))
-    patch.setattr(office, "controlled_shutdown", lambda *state, **rules: shut_down(*state))
+    fail, shut_down, tick = election.after_failure, election.controlled_shutdown, Leader.tick
+    patch.setattr(election, "after_failure", lambda *state, **rules: fail(*state, **(rules | {"at_least": 1})))
+    patch.setattr(election, "controlled_shutdown", lambda *state, **rules: shut_down(*state))
 
     def to_one(leader: Leader, now_ms: int) -> Any:
         config, leader.config = leader.config, replace(leader.config, min_insync_replicas=1)

@@ -166,3 +166,14 @@ def test_should_not_allow_divergent_logs(common: list[int], of_leader: list[int]
                 break
     assert followers.batches == leaders.batches
     assert followers.epochs.entries == [e for e in leaders.epochs.entries if e.epoch != 1_000]
+
+
+def test_an_epoch_in_which_nothing_was_appended_goes() -> None:
+    """Of a broker that led and wrote nothing: the leader lacks that epoch, and the lookup would not end."""
+    log = log_of([0, 0])
+    log.epochs.assign(2, 2)
+    made = follower(log)
+    made.epoch_ended(ask_epoch(made), EndOfEpoch(1, 3))
+    assert log.epochs.latest == 0
+    made.epoch_ended(ask_epoch(made), EndOfEpoch(0, 2))
+    assert ask_records(made).fetch_offset == 2

@@ -7,15 +7,24 @@ import pytest
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
-from coterie.replication.states import AppendDecided, ReplicaError, ReplicaRefusal, TopicPartition
+from coterie.replication.states import (
+    EPOCH_DURING_DELETE,
+    NO_EPOCH,
+    AppendDecided,
+    ReplicaError,
+    ReplicaRefusal,
+    StoppedReplica,
+    TopicPartition,
+)
 from tests.replication.fakes import CONFIG, PARTITION, log_of, state
 
 NOW = 1_000_000
 OTHER: TopicPartition = ("orders", 1)
 
 
-def replicas() -> Replicas:
-    made = Replicas(1, CONFIG, lambda _: (log_of([0, 0]), 1))
+def replicas(deleted: list[TopicPartition] | None = None) -> Replicas:
+    deleted = [] if deleted is None else deleted
+    made = Replicas(1, CONFIG, lambda _: (log_of([0, 0]), 1), deleted.append)
     made.broker_epoch = 40
     return made
 
@@ -43,7 +52,7 @@ def test_stop_replica_with_stale_controller_epoch() -> None:
     made = replicas()
     made.leader_and_isr(2, 40, {PARTITION: state()}, NOW)
     with pytest.raises(ReplicaRefusal, match="STALE_CONTROLLER_EPOCH"):
-        made.stop_replicas(1, 40, {PARTITION: 9})
+        made.stop_replicas(1, 40, {PARTITION: StoppedReplica(9)})
     with pytest.raises(ReplicaRefusal, match="STALE_CONTROLLER_EPOCH"):
         made.leader_and_isr(1, 40, {PARTITION: state(epoch=9)}, NOW)
 
@@ -60,12 +69,13 @@ def test_stop_replica_with_existing_partition_and_leader_epoch(epoch: int, stops
     """testStopReplicaWithExistingPartitionAndNewerLeaderEpoch, ...OlderLeaderEpoch, ...EqualLeaderEpoch"""
     made = replicas()
     made.leader_and_isr(1, 40, {PARTITION: state(epoch=5)}, NOW)
-    made.stop_replicas(1, 40, {PARTITION: epoch})
+    refused, _ = made.stop_replicas(1, 40, {PARTITION: StoppedReplica(epoch)})
+    assert refused == ({} if stops else {PARTITION: ReplicaError.FENCED_LEADER_EPOCH})
     assert (made.partitions[PARTITION].role is None) == stops
 
 
 def test_stop_replica_with_inexistent_partition() -> None:
-    assert replicas().stop_replicas(1, 40, {PARTITION: 3}) == []
+    assert replicas().stop_replicas(1, 40, {PARTITION: StoppedReplica(3)}) == ({}, [])
 
 
 def test_clear_produce_purgatory_on_becoming_follower() -> None:
@@ -75,7 +85,7 @@ def test_clear_produce_purgatory_on_becoming_follower() -> None:
         made.leader_and_isr(1, 40, {PARTITION: state(leader=1, epoch=5)}, NOW)
         made.leader(PARTITION).append("a", "token", NOW, acks_all=True)
         if stopped:
-            effects = made.stop_replicas(1, 40, {PARTITION: 5})
+            effects = made.stop_replicas(1, 40, {PARTITION: StoppedReplica(5)})[1]
         else:
             effects = made.leader_and_isr(1, 40, {PARTITION: state(leader=2, epoch=6)}, NOW)[1]
         assert effects == [AppendDecided("token", ReplicaError.NOT_LEADER_OR_FOLLOWER)]
@@ -106,3 +116,42 @@ def test_a_broker_that_is_not_registered_yet_has_no_role() -> None:
     made.broker_epoch = None
     with pytest.raises(ReplicaRefusal, match="STALE_BROKER_EPOCH"):
         made.leader_and_isr(1, 40, {PARTITION: state()}, NOW)
+
+
+DELETED_IN = [(4, False), (5, True), (6, True), (EPOCH_DURING_DELETE, True), (NO_EPOCH, True)]
+
+
+@pytest.mark.parametrize(("epoch", "deletes"), DELETED_IN)
+def test_stop_replica_with_delete_partition_and_existing_partition(epoch: int, deletes: bool) -> None:
+    """...AndNewerLeaderEpoch, ...OlderLeaderEpoch, ...EqualLeaderEpoch, ...DeleteSentinel, ...LeaderEpochNotProvided"""
+    deleted: list[TopicPartition] = []
+    made = replicas(deleted)
+    made.leader_and_isr(1, 40, {PARTITION: state(epoch=5)}, NOW)
+    made.stop_replicas(1, 40, {PARTITION: StoppedReplica(epoch, delete=True)})
+    assert (PARTITION not in made.partitions, deleted) == (deletes, [PARTITION] if deletes else [])
+
+
+@pytest.mark.parametrize("epoch", [EPOCH_DURING_DELETE, NO_EPOCH])
+def test_stop_replica_with_existing_partition_and_delete_sentinel(epoch: int) -> None:
+    """testStopReplicaWithExistingPartitionAndDeleteSentinel, ...LeaderEpochNotProvided"""
+    made = replicas()
+    made.leader_and_isr(1, 40, {PARTITION: state(epoch=5)}, NOW)
+    assert made.stop_replicas(1, 40, {PARTITION: StoppedReplica(epoch)})[0] == {}
+    assert made.partitions[PARTITION].role is None
+
+
+def test_stop_replica_with_inexistent_partition_and_partitions_delete() -> None:
+    """A log that was left when its broker was down"""
+    deleted: list[TopicPartition] = []
+    assert replicas(deleted).stop_replicas(1, 40, {PARTITION: StoppedReplica(3, delete=True)}) == ({}, [])
+    assert deleted == [PARTITION]
+
+
+@pytest.mark.parametrize(("epoch", "new", "empties"), [(0, True, True), (0, False, False), (1, True, False)])
+def test_a_new_partition_begins_with_an_empty_log(epoch: int, new: bool, empties: bool) -> None:
+    """Only in its first epoch: a replica that a reassignment adds is new as well, and may be in the ISR by now."""
+    deleted: list[TopicPartition] = []
+    made = replicas(deleted)
+    for _ in range(2):  # the request is repeated
+        made.leader_and_isr(1, 40, {PARTITION: state(epoch=epoch)}, NOW, {PARTITION} if new else ())
+    assert deleted == ([PARTITION] if empties else [])

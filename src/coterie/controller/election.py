@@ -52,6 +52,32 @@ def controlled_shutdown(
     return _changed(state, leader, _kept(state.isr, staying, at_least), controller_epoch)
 
 
+def narrowed(
+    state: PartitionState,
+    live: Container[int],
+    removed: Container[int],
+    controller_epoch: int,
+    *,
+    at_least: int,
+    in_sync: Collection[int] = (),
+) -> PartitionState | None:
+    """Replicas are removed, and a living member of the ISR leads. None where ``in_sync`` are not all in the ISR, or where the
+    ISR loses members and fewer than ``at_least`` are left, or none that lives."""
+    isr = tuple(r for r in state.isr if r not in removed)
+    leader = state.leader
+    if leader in removed or leader not in live:
+        leader = next((r for r in state.replicas if r in isr and r in live), NO_LEADER)
+    is_enough = isr == state.isr or (leader != NO_LEADER and len(isr) >= at_least)
+    if not is_enough or not set(in_sync) <= set(isr):
+        return None
+    return renewed(replace(state, leader=leader, isr=isr), controller_epoch)
+
+
+def renewed(state: PartitionState, controller_epoch: int) -> PartitionState:
+    """The same in the next leader epoch."""
+    return replace(state, leader_epoch=state.leader_epoch + 1, controller_epoch=controller_epoch)
+
+
 def _kept(isr: tuple[int, ...], staying: Collection[int], at_least: int) -> tuple[int, ...]:
     """The members that stay; where they are too few, some of the others; all where none stays."""
     others = [r for r in isr if r not in staying]
@@ -69,5 +95,4 @@ def preferred(state: PartitionState, live: Container[int], controller_epoch: int
 def _changed(state: PartitionState, leader: int, isr: tuple[int, ...], controller_epoch: int) -> PartitionState | None:
     if (leader, isr) == (state.leader, state.isr):
         return None
-    epoch = state.leader_epoch + 1
-    return replace(state, leader=leader, isr=isr, leader_epoch=epoch, controller_epoch=controller_epoch)
+    return renewed(replace(state, leader=leader, isr=isr), controller_epoch)

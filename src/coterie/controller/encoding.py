@@ -164,6 +164,15 @@ def _state(row: LeaderAndIsrPartitionState | UpdateMetadataPartitionState) -> Pa
     return replace(state, adding_replicas=tuple(row.adding_replicas), removing_replicas=tuple(row.removing_replicas))
 
 
+def new_partitions(request: LeaderAndIsrRequest) -> set[TopicPartition]:
+    """The partitions that the request calls new."""
+    rows = {(row.topic_name, row.partition_index): row for row in request.ungrouped_partition_states}
+    rows |= {
+        (topic.topic_name, row.partition_index): row for topic in request.topic_states for row in topic.partition_states
+    }
+    return {partition for partition, row in rows.items() if row.is_new}
+
+
 def live_leaders(request: LeaderAndIsrRequest) -> dict[int, tuple[str, int]]:
     """The addresses of the leaders."""
     return {leader.broker_id: (leader.host_name, leader.port) for leader in request.live_leaders}

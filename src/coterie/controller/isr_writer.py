@@ -20,7 +20,8 @@ from coterie.zookeeper.operations import (
     Znode,
 )
 
-PROPAGATED_EVERY_MS = 2_500  # isr_change_notification; Kafka waits until the changes pause, 60 s at most
+QUIET_MS = 5_000  # changes are propagated once they pause for so long
+PROPAGATED_AT_LEAST_MS = 60_000  # or so long after the last propagation
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class IsrWriter(SessionScript):
         super().__init__(self._life(), now_ms)
         self._writes: deque[WriteIsr] = deque()
         self._changed: set[TopicPartition] = set()
-        self._propagated_ms = now_ms
+        self._propagated_ms = self._changed_ms = now_ms
 
     def write(self, effect: WriteIsr) -> None:
         self._writes.append(effect)
@@ -54,7 +55,7 @@ class IsrWriter(SessionScript):
 
     def _life(self) -> Steps[None]:
         while True:
-            due_ms = self._propagated_ms + PROPAGATED_EVERY_MS
+            due_ms = min(self._changed_ms + QUIET_MS, self._propagated_ms + PROPAGATED_AT_LEAST_MS)
             try:
                 if self._writes:
                     yield from self._write(self._writes.popleft())
@@ -77,6 +78,7 @@ class IsrWriter(SessionScript):
             yield IsrRefused(effect, held)
             return
         self._changed.add(effect.partition)
+        self._changed_ms = self.now_ms
         yield IsrWritten(effect, held.version)
 
     def _written(self, partition: TopicPartition, state: PartitionState) -> Steps[PartitionState | None]:
@@ -90,6 +92,6 @@ class IsrWriter(SessionScript):
         return replace(state, version=state.version + 1)
 
     def _propagate(self) -> Steps[None]:
-        data = nodes.isr_change(self._changed)
+        data = nodes.partitions(self._changed)
         yield from self.ask(Create(f"{nodes.ISR_CHANGES}/isr_change_", data, ephemeral=False, sequential=True))
         self._changed, self._propagated_ms = set(), self.now_ms

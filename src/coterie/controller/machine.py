@@ -1,7 +1,7 @@
 """A broker's part in the cluster: it registers, stands for controller, and, once elected, decides (Kafka's KafkaController).
 
 A `SessionScript`. Inputs beside its own: `changed` (a watch fired), `connected`, `suspended`,
-`expired`, `shut_down` (a broker requests a controlled shutdown). Its steps in office are in `office`.
+`expired`, `submit` (what others request of the controller). Its steps in office are in `office`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from coterie.controller import nodes
+from coterie.controller.commands import Command, refusal
 from coterie.controller.config import ControllerConfig
-from coterie.controller.office import Moved, Office
+from coterie.controller.office import Office
 from coterie.controller.requests import InOffice, Registered
+from coterie.controller.session import Moved
 from coterie.controller.session_script import SessionScript
 from coterie.replication.states import NO_LEADER
 from coterie.script import Steps, Wait
@@ -43,7 +45,7 @@ class ControllerMachine(SessionScript):
         self._leaves_isrs = config.lost_power
         self.config = config
         self.office: Office | None = None
-        self.events: deque[str | int] = deque()  # paths that changed; ids of brokers that shut down
+        self.events: deque[str | Command] = deque()  # paths that changed, and what is requested
         self._expired = self._closing = False
 
     # -- what happens to it ---------------------------------------------------------------------------------------------
@@ -52,9 +54,9 @@ class ControllerMachine(SessionScript):
         self.events.append(path)
         self.nudge()
 
-    def shut_down(self, broker: int) -> None:
-        """ControlledShutdown from that broker; answered by the effect `ShutdownAllowed`, by a controller only."""
-        self.events.append(broker)
+    def submit(self, command: Command) -> None:
+        """The response is an effect with the command's token, NOT_CONTROLLER from a broker that is not in office."""
+        self.events.append(command)
         self.nudge()
 
     def expired(self) -> None:
@@ -71,7 +73,7 @@ class ControllerMachine(SessionScript):
     def _life(self) -> Steps[None]:
         while not self._closing:
             self._expired = False
-            self.events.clear()
+            yield from self._drop_events()
             try:
                 if self._leaves_isrs:
                     yield from self._leave_isrs()
@@ -138,12 +140,22 @@ class ControllerMachine(SessionScript):
         if self.office is not None:
             self.office = None
             yield InOffice(0)
+        yield from self._drop_events()
+
+    def _drop_events(self) -> Steps[None]:
+        """What others have requested is refused."""
+        while self.events:
+            event = self.events.popleft()
+            response = None if isinstance(event, str) else refusal(event)
+            if response is not None:
+                yield response
 
     def _wait_for_change(self) -> Steps[None]:
         while nodes.CONTROLLER not in self.events:
-            self.events.clear()
-            yield from self.wait(None)
-        self.events.clear()
+            yield from self._drop_events()
+            if not self.events:
+                yield from self.wait(None)
+        yield from self._drop_events()
 
     def _elect(self, *, is_mine: bool) -> Steps[tuple[int, int] | None]:
         """The controller's node and the next epoch, in one transaction. -> the epoch and the version of its node; None where

@@ -6,6 +6,11 @@
 /brokers/topics/T              persistent  version 2: partitions, adding_replicas, removing_replicas
 /brokers/topics/T/partitions/P/state       version 1: leader, leader_epoch, controller_epoch, isr
 /isr_change_notification/isr_change_N      sequential: the partitions whose ISR a leader has changed
+/admin/delete_topics/T         persistent  empty: the topic is to be deleted
+/admin/reassign_partitions     persistent  version 1: partitions and their replicas, by tools before KIP-455
+/admin/preferred_replica_election          version 1: partitions whose preferred leader shall lead, by tools before KIP-460
+/config/topics/T               persistent  version 1: the settings that the topic has of its own
+/config/changes/config_change_N            sequential, version 2: whose settings were altered
 """
 
 from __future__ import annotations
@@ -13,12 +18,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from coterie.controller.assignment import ReplicaAssignment
 from coterie.replication.states import PartitionState, TopicPartition
 from coterie.zookeeper.operations import Corrupt, Znode
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 ISR_CHANGES = "/isr_change_notification"
+DELETED_TOPICS = "/admin/delete_topics"
+REASSIGNED = "/admin/reassign_partitions"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+CONFIG_CHANGES = "/config/changes"
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
@@ -47,16 +57,42 @@ def broker(host: str, port: int, rack: str | None, now_ms: int) -> str:
 
 def topic(replicas: Mapping[int, Iterable[int]]) -> str:
     """A topic's node: partition -> its replicas, the preferred leader first."""
-    partitions = {str(p): list(ids) for p, ids in sorted(replicas.items())}
-    return _json({"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}})
+    return assignments({p: ReplicaAssignment(tuple(ids)) for p, ids in replicas.items()})
+
+
+def assignments(of: Mapping[int, ReplicaAssignment]) -> str:
+    """A topic's node whose partitions may be reassigned."""
+    ordered = sorted(of.items())
+    return _json(
+        {
+            "version": 2,
+            "partitions": {str(p): list(a.replicas) for p, a in ordered},
+            "adding_replicas": {str(p): list(a.adding) for p, a in ordered if a.adding},
+            "removing_replicas": {str(p): list(a.removing) for p, a in ordered if a.removing},
+        }
+    )
+
+
+def assignments_of(text: str) -> dict[int, ReplicaAssignment]:
+    """A topic's node read, of any version. Raises Corrupt."""
+    try:
+        node = json.loads(text)
+        adding, removing = node.get("adding_replicas") or {}, node.get("removing_replicas") or {}
+        return {
+            int(p): ReplicaAssignment(_ids(ids), _ids(adding.get(p, ())), _ids(removing.get(p, ())))
+            for p, ids in node["partitions"].items()
+        }
+    except _MALFORMED as error:
+        raise Corrupt(f"a topic's node holds {text[:200]!r}") from error
+
+
+def _ids(value: Iterable[object]) -> tuple[int, ...]:
+    return tuple(int(str(one)) for one in value)
 
 
 def replicas_of(text: str) -> dict[int, tuple[int, ...]]:
-    """A topic's node read, of any version. Raises Corrupt."""
-    try:
-        return {int(p): tuple(int(r) for r in ids) for p, ids in json.loads(text)["partitions"].items()}
-    except _MALFORMED as error:
-        raise Corrupt(f"a topic's node holds {text[:200]!r}") from error
+    """The replicas in a topic's node. Raises Corrupt."""
+    return {p: assignment.replicas for p, assignment in assignments_of(text).items()}
 
 
 def state(of: PartitionState) -> str:
@@ -88,14 +124,71 @@ def state_of(node: Znode, replicas: Sequence[int]) -> PartitionState:
         raise Corrupt(f"a partition's state holds {node.data[:200]!r}") from error
 
 
-def isr_change(partitions: Iterable[TopicPartition]) -> str:
-    """A notification's node."""
-    return _json({"version": 1, "partitions": [{"topic": t, "partition": p} for t, p in sorted(partitions)]})
+def partitions(of: Iterable[TopicPartition]) -> str:
+    """A notification of changed ISRs, or a request for preferred leaders."""
+    return _json({"version": 1, "partitions": [{"topic": t, "partition": p} for t, p in sorted(of)]})
 
 
-def isr_change_of(text: str) -> list[TopicPartition]:
-    """A notification read. Raises Corrupt."""
+def partitions_of(text: str) -> list[TopicPartition]:
+    """Such a node read. Raises Corrupt."""
     try:
         return [(str(one["topic"]), int(one["partition"])) for one in json.loads(text)["partitions"]]
     except _MALFORMED as error:
-        raise Corrupt(f"an ISR notification holds {text[:200]!r}") from error
+        raise Corrupt(f"a list of partitions holds {text[:200]!r}") from error
+
+
+def reassigned(targets: Mapping[TopicPartition, Iterable[int]]) -> str:
+    """The node of a tool that reassigns partitions."""
+    ordered = sorted(targets.items())
+    of = [{"topic": t, "partition": p, "replicas": list(ids)} for (t, p), ids in ordered]
+    return _json({"version": 1, "partitions": of})
+
+
+def reassigned_of(text: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """That node read. Raises Corrupt."""
+    try:
+        return {
+            (str(one["topic"]), int(one["partition"])): _ids(one["replicas"]) for one in json.loads(text)["partitions"]
+        }
+    except _MALFORMED as error:
+        raise Corrupt(f"{REASSIGNED} holds {text[:200]!r}") from error
+
+
+def config(kind: str, name: str) -> str:
+    """Where the settings of a topic, broker, user or client are; ``kind``: topics, brokers, users or clients."""
+    return f"/config/{kind}/{name}"
+
+
+def topic_config(topic_name: str) -> str:
+    """Where a topic's settings are."""
+    return config("topics", topic_name)
+
+
+def settings(of: Mapping[str, str]) -> str:
+    """A node of settings."""
+    return _json({"version": 1, "config": dict(of)})
+
+
+def config_of(text: str) -> dict[str, str]:
+    """A node of settings read. Raises Corrupt."""
+    try:
+        return {str(key): str(value) for key, value in json.loads(text)["config"].items()}
+    except _MALFORMED as error:
+        raise Corrupt(f"a node of settings holds {text[:200]!r}") from error
+
+
+def config_change(kind: str, name: str) -> str:
+    """The notification that settings were altered."""
+    return _json({"version": 2, "entity_path": f"{kind}/{name}"})
+
+
+def config_change_of(text: str) -> tuple[str, str]:
+    """A notification read, of either version: kind and name. Raises Corrupt."""
+    try:
+        node = json.loads(text)
+        if node.get("version") == 1:
+            return str(node["entity_type"]), str(node["entity_name"])
+        kind, _, name = str(node["entity_path"]).partition("/")
+        return kind, name
+    except _MALFORMED as error:
+        raise Corrupt(f"a notification of settings holds {text[:200]!r}") from error

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from coterie.replication.states import PartitionState, StoppedReplica, TopicPartition
+from coterie.wire.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class UpdateMetadata(ControlRequest):
 @dataclass(frozen=True, slots=True)
 class StopReplica(ControlRequest):
     """StopReplica: replicas without a role from now on; their logs are removed where it says ``delete``. The response goes to
-    `ControllerMachine.stopped`."""
+    `ControllerMachine.submit`, as a `ReplicasStopped`."""
 
     stopped: Mapping[TopicPartition, StoppedReplica]
 
@@ -62,10 +63,11 @@ class InOffice:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownAllowed:
-    """The answer to ControlledShutdown: the partitions that the broker still leads."""
+    """The response to ControlledShutdown: the partitions that the broker still leads."""
 
     broker: int
     remaining: tuple[TopicPartition, ...] = ()
+    error: ErrorCode = ErrorCode.NONE
 
 
 Request = LeaderAndIsr | UpdateMetadata | StopReplica
@@ -80,10 +82,10 @@ class RequestBatch:
     stopped: dict[int, dict[TopicPartition, StoppedReplica]] = field(default_factory=dict)
     metadata: dict[TopicPartition, PartitionState] = field(default_factory=dict)
 
-    def decided(self, partition: TopicPartition, state: PartitionState) -> None:
-        """For all of the partition's replicas, and for everybody's metadata."""
+    def decided(self, partition: TopicPartition, state: PartitionState, new: Collection[int] = ()) -> None:
+        """For all of the partition's replicas, of which some are ``new``, and for everybody's metadata."""
         for broker in state.replicas:
-            self.role(broker, partition, state)
+            self.role(broker, partition, state, new=broker in new)
         self.metadata[partition] = state
 
     def role(self, broker: int, partition: TopicPartition, state: PartitionState, *, new: bool = False) -> None:

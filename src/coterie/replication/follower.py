@@ -100,9 +100,11 @@ class Follower:
         self.truncates = False
 
     def _cut(self, offset: int) -> None:
+        """An epoch that begins at the log's end goes in any case: it is of this broker as a leader that appended nothing."""
         if offset < self.log.end_offset:
             self.log.truncate_to(offset)
             self.high_watermark = min(self.high_watermark, self.log.end_offset)
+        self.log.epochs.truncate_from_end(self.log.end_offset)
 
     def fetched(self, request: ReplicaFetch, result: ReplicaFetched) -> None:
         """The leader's answer to `ReplicaFetch`."""

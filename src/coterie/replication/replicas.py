@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
@@ -14,51 +14,70 @@ from coterie.replication.states import (
     ReplicaLog,
     ReplicaRefusal,
     ReplicationConfig,
+    StoppedReplica,
     TopicPartition,
 )
 
 
 class Replicas:
-    """``open_log`` makes or opens the log of a partition, with the high watermark of the checkpoint file. ``broker_epoch``: the
-    transaction id that created the broker's registration, None before it; requests for an earlier one were meant for an earlier
-    process, whose log may have been longer."""
+    """``open_log`` makes or opens the log of a partition, with the high watermark of the checkpoint file; ``delete_log``
+    removes both, if there are any. ``broker_epoch``: the transaction id that created the broker's registration, None before
+    it; requests for an earlier one were meant for an earlier process, whose log may have been longer."""
 
     def __init__(
         self,
         broker_id: int,
         config: ReplicationConfig,
         open_log: Callable[[TopicPartition], tuple[ReplicaLog, int]],
+        delete_log: Callable[[TopicPartition], None],
     ) -> None:
-        self.broker_id, self.config, self._open_log = broker_id, config, open_log
+        self.broker_id, self.config, self._open_log, self._delete_log = broker_id, config, open_log, delete_log
         self.broker_epoch: int | None = None
         self.controller_epoch = 0
         self.partitions: dict[TopicPartition, Replica] = {}
 
     def leader_and_isr(
-        self, controller_epoch: int, broker_epoch: int, states: Mapping[TopicPartition, PartitionState], now_ms: int
+        self,
+        controller_epoch: int,
+        broker_epoch: int,
+        states: Mapping[TopicPartition, PartitionState],
+        now_ms: int,
+        new: Container[TopicPartition] = (),
     ) -> tuple[dict[TopicPartition, ReplicaError], list[Effect]]:
-        """Returns the partitions that refused, and the effects. Raises ReplicaRefusal where the whole request is stale."""
+        """Returns the partitions that refused, and the effects. Raises ReplicaRefusal where the whole request is stale. A
+        partition that is ``new`` to the cluster begins with an empty log: one that is there is of a deleted topic of that name,
+        and was left when its broker was down; Apache Kafka 2.6 would make it the new topic's."""
         self.check_controller(controller_epoch, broker_epoch)
         refused: dict[TopicPartition, ReplicaError] = {}
         effects: list[Effect] = []
         for partition, state in states.items():
             try:
+                if partition in new and state.leader_epoch == 0 and partition not in self.partitions:
+                    self._delete_log(partition)
                 effects += self._replica(partition).assume(state, now_ms)
             except ReplicaRefusal as refusal:
                 refused[partition] = refusal.error
         return refused, effects
 
     def stop_replicas(
-        self, controller_epoch: int, broker_epoch: int, epochs: Mapping[TopicPartition, int]
-    ) -> list[Effect]:
-        """``epochs``: the leader epoch in which each is stopped; older ones are passed over. Raises ReplicaRefusal."""
+        self, controller_epoch: int, broker_epoch: int, stopped: Mapping[TopicPartition, StoppedReplica]
+    ) -> tuple[dict[TopicPartition, ReplicaError], list[Effect]]:
+        """Returns the partitions that refused, FENCED_LEADER_EPOCH for an older epoch, and the effects. A log is deleted
+        whether it has a role or not. Raises ReplicaRefusal where the whole request is stale."""
         self.check_controller(controller_epoch, broker_epoch)
+        refused: dict[TopicPartition, ReplicaError] = {}
         effects: list[Effect] = []
-        for partition, leader_epoch in epochs.items():
+        for partition, one in stopped.items():
             replica = self.partitions.get(partition)
-            if replica is not None and leader_epoch >= replica.leader_epoch:
+            if replica is not None and 0 <= one.leader_epoch < replica.leader_epoch:
+                refused[partition] = ReplicaError.FENCED_LEADER_EPOCH
+                continue
+            if replica is not None:
                 effects += replica.stop()
-        return effects
+            if one.delete:
+                self.partitions.pop(partition, None)
+                self._delete_log(partition)
+        return refused, effects
 
     def check_controller(self, controller_epoch: int, broker_epoch: int) -> None:
         """Raises ReplicaRefusal STALE_CONTROLLER_EPOCH for a controller that was replaced, and STALE_BROKER_EPOCH."""

@@ -116,7 +116,7 @@ class MemoryStorage:
         self.visible[partition] = high_watermark
 
     def remove_log(self, partition: TopicPartition) -> None:
-        del self.logs[partition]
+        self.logs.pop(partition, None)
 
     def save_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         self.checkpointed = dict(high_watermarks)

@@ -9,6 +9,7 @@ from coterie.broker.cluster.replica_manager import ReplicaManager
 from coterie.broker.cluster_view import ClusterView, LiveBroker
 from coterie.broker.pending import Pending
 from coterie.controller import encoding
+from coterie.controller.requests import ShutdownAllowed
 from coterie.replication.states import LEADER_DURING_DELETE, ReplicaRefusal, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -62,7 +63,7 @@ class ControlRequests:
         states = encoding.partition_states(request)
         try:
             self.leaders |= encoding.live_leaders(request)
-            refused = self._manager.leader_and_isr(*self._epochs(request), states)
+            refused = self._manager.leader_and_isr(*self._epochs(request), states, encoding.new_partitions(request))
         except ReplicaRefusal as refusal:
             code = refusal.error.value
             return LeaderAndIsrResponse(code, [LeaderAndIsrPartitionError(*p, code) for p in states])
@@ -77,13 +78,15 @@ class ControlRequests:
 
     def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         stopped = encoding.stopped_replicas(request)
-        code: int = ErrorCode.NONE
         try:
-            self._manager.stop_replicas(*self._epochs(request), stopped)
+            refused = self._manager.stop_replicas(*self._epochs(request), stopped)
         except ReplicaRefusal as refusal:
             code = refusal.error.value
+            return StopReplicaResponse(code, [StopReplicaPartitionError(*partition, code) for partition in stopped])
         self._changed()
-        return StopReplicaResponse(code, [StopReplicaPartitionError(*partition, code) for partition in stopped])
+        codes = {partition: error.value for partition, error in refused.items()}
+        rows = [StopReplicaPartitionError(*partition, codes.get(partition, ErrorCode.NONE)) for partition in stopped]
+        return StopReplicaResponse(ErrorCode.NONE, rows)
 
     def update_metadata(self, request: UpdateMetadataRequest) -> Message | Pending:
         """UpdateMetadataResponse."""
@@ -108,17 +111,12 @@ class ControlRequests:
 
     def controlled_shutdown(self, request: ControlledShutdownRequest) -> Message | Pending:
         """ControlledShutdownResponse; NOT_CONTROLLER from a broker that is none."""
-        office = self._driver.machine.office
-        if office is not None and office.live.get(request.broker_id, request.broker_epoch) > request.broker_epoch >= 0:
-            return ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH)
         pending = Pending()
 
-        def decided(remaining: tuple[TopicPartition, ...] | None) -> None:
-            if remaining is None:
-                pending.answer(ControlledShutdownResponse(ErrorCode.NOT_CONTROLLER))
-            else:
-                rows = [RemainingPartition(*partition) for partition in remaining]
-                pending.answer(ControlledShutdownResponse(ErrorCode.NONE, rows))
+        def decided(allowed: ShutdownAllowed) -> None:
+            rows = [RemainingPartition(*partition) for partition in allowed.remaining]
+            pending.answer(ControlledShutdownResponse(allowed.error, rows))
 
-        self._driver.shut_down(request.broker_id, decided)
+        epoch = request.broker_epoch if request.broker_epoch >= 0 else None
+        self._driver.shut_down(request.broker_id, epoch, decided)
         return pending

@@ -13,18 +13,21 @@ from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peer_connection import Address, Dial
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper_session import ClusterSession, OpenSession
+from coterie.controller.commands import ReplicasStopped, ShutDown
 from coterie.controller.config import ControllerConfig
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.registration import registration_of
-from coterie.controller.requests import ControlRequest, InOffice, Registered, ShutdownAllowed
+from coterie.controller.requests import ControlRequest, InOffice, Registered, ShutdownAllowed, StopReplica
 from coterie.replication.states import TopicPartition, WriteIsr
 from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.stop_replica import StopReplicaResponse
 from coterie.zookeeper.operations import Operation, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
-ShutdownDecided = Callable[[tuple[TopicPartition, ...] | None], None]
+ShutdownDecided = Callable[[ShutdownAllowed], None]
 
 
 class ControllerDriver:
@@ -108,43 +111,42 @@ class ControllerDriver:
                 self._registered(broker_epoch)
             case InOffice(controller_epoch):
                 self._in_office(controller_epoch)
-            case ShutdownAllowed(broker, remaining):
-                self._shutdown_decided(broker, remaining)
+            case ShutdownAllowed():
+                self._shutdown_decided(effect)
 
     def _in_office(self, controller_epoch: int) -> None:
         if controller_epoch:
             logger.info("broker %d is the controller, in epoch %d", self._broker_id, controller_epoch)
             return
         for broker in list(self._shutdowns):
-            self._shutdown_decided(broker, None)
+            self._shutdown_decided(ShutdownAllowed(broker, error=ErrorCode.NOT_CONTROLLER))
 
     def _address(self, request: ControlRequest) -> Address | None:
         """Of the request's broker; None where the request is no longer to be sent."""
         office = self.machine.office
         if office is None or office.epoch != request.controller_epoch:
             return None
-        if office.live.get(request.broker) != request.broker_epoch:
+        if office.view.live.get(request.broker) != request.broker_epoch:
             return None
-        return registration_of(office.registrations[request.broker]).address
+        return registration_of(office.view.registrations[request.broker]).address
 
     def _answered(self, request: ControlRequest, response: Message) -> None:
         code = getattr(response, "error_code", 0)
         if code:
             logger.info("broker %d refused %s with error %d", request.broker, type(request).__name__, code)
+        if isinstance(request, StopReplica) and isinstance(response, StopReplicaResponse):
+            self.machine.submit(ReplicasStopped(request, _stop_errors(request, response)))
+            self._controller_task.wake()
 
-    def shut_down(self, broker: int, decided: ShutdownDecided) -> None:
-        """A broker's request for a controlled shutdown, to the controller. ``decided`` gets the partitions that the broker
-        still leads, or None where this broker is not the controller."""
-        if not self.is_controller:
-            decided(None)
-            return
+    def shut_down(self, broker: int, broker_epoch: int | None, decided: ShutdownDecided) -> None:
+        """A broker's request for a controlled shutdown, to the controller."""
         self._shutdowns.setdefault(broker, []).append(decided)
-        self.machine.shut_down(broker)
+        self.machine.submit(ShutDown(broker, broker_epoch))
         self._controller_task.wake()
 
-    def _shutdown_decided(self, broker: int, remaining: tuple[TopicPartition, ...] | None) -> None:
-        for decided in self._shutdowns.pop(broker, []):
-            decided(remaining)
+    def _shutdown_decided(self, allowed: ShutdownAllowed) -> None:
+        for decided in self._shutdowns.pop(allowed.broker, []):
+            decided(allowed)
 
     # -- as a leader ----------------------------------------------------------------------------------------------------
 
@@ -172,6 +174,13 @@ class ControllerDriver:
     async def abandon(self) -> None:
         """As if the process had died: the session lives until its timeout."""
         await self._end_tasks()
+
+
+def _stop_errors(request: StopReplica, response: StopReplicaResponse) -> dict[TopicPartition, ErrorCode]:
+    if response.error_code:
+        return dict.fromkeys(request.stopped, error_of(response.error_code))
+    rows = response.partition_errors
+    return {(row.topic_name, row.partition_index): error_of(row.error_code) for row in rows if row.error_code}
 
 
 async def _logged(running: Any) -> None:

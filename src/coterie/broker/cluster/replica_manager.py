@@ -4,7 +4,7 @@ watermark, followers' fetches, changes of ISRs, checkpoints."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from coterie.controller.isr_writer import IsrRefused, IsrWritten
@@ -46,7 +46,7 @@ class ReplicaStorage(Protocol):
         """Consumers may read up to there; after a truncation it may be lower than before."""
 
     def remove_log(self, partition: TopicPartition) -> None:
-        """The topic is deleted, or the replica is on another broker now."""
+        """The topic is deleted, or the replica is on another broker now; there need not be such a log."""
 
     def save_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """For the file replication-offset-checkpoint. May raise OSError."""
@@ -59,7 +59,7 @@ class ReplicaManager:
     def __init__(
         self, broker_id: int, config: ReplicationConfig, storage: ReplicaStorage, now_ms: Callable[[], int]
     ) -> None:
-        self.replicas = Replicas(broker_id, config, storage.open_log)
+        self.replicas = Replicas(broker_id, config, storage.open_log, self._remove_log)
         self.storage, self._now_ms = storage, now_ms
         self.write_isr: Callable[[WriteIsr], None]
         self.watchers: dict[TopicPartition, dict[Callable[[], None], None]] = {}
@@ -69,30 +69,35 @@ class ReplicaManager:
     # -- the controller's requests --------------------------------------------------------------------------------------
 
     def leader_and_isr(
-        self, controller_epoch: int, broker_epoch: int, states: Mapping[TopicPartition, PartitionState]
+        self,
+        controller_epoch: int,
+        broker_epoch: int,
+        states: Mapping[TopicPartition, PartitionState],
+        new: Container[TopicPartition] = (),
     ) -> dict[TopicPartition, ReplicaError]:
         """Returns the partitions that refused. Raises ReplicaRefusal where the whole request is stale."""
-        refused, effects = self.replicas.leader_and_isr(controller_epoch, broker_epoch, states, self._now_ms())
+        refused, effects = self.replicas.leader_and_isr(controller_epoch, broker_epoch, states, self._now_ms(), new)
         self._roles_changed([partition for partition in states if partition not in refused])
         self.act(effects)
         return refused
 
     def stop_replicas(
         self, controller_epoch: int, broker_epoch: int, stopped: Mapping[TopicPartition, StoppedReplica]
-    ) -> None:
-        """Raises ReplicaRefusal where the whole request is stale."""
-        epochs = {partition: one.leader_epoch for partition, one in stopped.items()}
-        effects = self.replicas.stop_replicas(controller_epoch, broker_epoch, epochs)
-        without_role = [
-            p for p in stopped if p in self.replicas.partitions and self.replicas.partitions[p].role is None
-        ]
-        self._roles_changed(without_role)
+    ) -> dict[TopicPartition, ReplicaError]:
+        """Returns the partitions that refused. Raises ReplicaRefusal where the whole request is stale."""
+        before = [replica for p, replica in self.replicas.partitions.items() if p in stopped]
+        refused, effects = self.replicas.stop_replicas(controller_epoch, broker_epoch, stopped)
+        self.storage.roles_changed([replica for replica in before if replica.role is None])
+        for replica in before:
+            if replica.partition in self.replicas.partitions:
+                self.show_high_watermark(replica)
+            self.notify(replica.partition)
         self.act(effects)
-        for partition in without_role:
-            if stopped[partition].delete:
-                del self.replicas.partitions[partition]
-                self._visible.pop(partition, None)
-                self.storage.remove_log(partition)
+        return refused
+
+    def _remove_log(self, partition: TopicPartition) -> None:
+        self._visible.pop(partition, None)
+        self.storage.remove_log(partition)
 
     def _roles_changed(self, partitions: Iterable[TopicPartition]) -> None:
         replicas = [self.replicas.partitions[partition] for partition in partitions]

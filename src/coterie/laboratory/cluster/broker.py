@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, get_args
 
 from coterie.controller import nodes
+from coterie.controller.commands import (
+    Command,
+    LeadersElected,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    ReplicasStopped,
+    ShutDown,
+)
 from coterie.controller.config import ControllerConfig
 from coterie.controller.isr_writer import IsrRefused, IsrWriter, IsrWritten
 from coterie.controller.machine import ControllerMachine
@@ -28,17 +35,20 @@ from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
 from coterie.replication.states import (
+    LEADER_DURING_DELETE,
     AppendDecided,
     Effect,
     EpochLookup,
     HighWatermarkMoved,
     PartitionState,
+    ReplicaError,
     ReplicaFetch,
     ReplicaRefusal,
     ReplicationConfig,
     TopicPartition,
     WriteIsr,
 )
+from coterie.wire.errors import ErrorCode, error_of
 from coterie.zookeeper.operations import Operation, SessionExpired, ZooKeeperError
 
 CHECKPOINTED_EVERY_MS = 5_000
@@ -64,7 +74,7 @@ class ClusterBroker(ReplicatingBroker):
 
     def start(self) -> None:
         self.started()
-        self.replicas = Replicas(self.number, self.config, self._open_log)
+        self.replicas = Replicas(self.number, self.config, self._open_log, self._delete_log)
         self.metadata: dict[TopicPartition, PartitionState] = {}
         self._answers: dict[object, Answer] = {}
         self._early: list[tuple[Request, Answer]] = []
@@ -91,6 +101,10 @@ class ClusterBroker(ReplicatingBroker):
 
     def _open_log(self, partition: TopicPartition) -> tuple[MemoryReplicaLog, int]:
         return self.logs.setdefault(partition, MemoryReplicaLog()), self.checkpointed.get(partition, 0)
+
+    def _delete_log(self, partition: TopicPartition) -> None:
+        self.logs.pop(partition, None)
+        self.checkpointed.pop(partition, None)
 
     def crash(self) -> None:
         """SIGKILL: the session lives until its timeout."""
@@ -127,8 +141,8 @@ class ClusterBroker(ReplicatingBroker):
 
         if controllers and attempts:
             again = partial(self._request_shutdown, attempts - 1, stopped)
-            target = controllers[0]
-            self.call(target, lambda answer: target._asked_to_shut_down(self.number, answer), done, again)
+            target, epoch = controllers[0], self.replicas.broker_epoch
+            self.call(target, lambda answer: target._asked_to_shut_down(self.number, epoch, answer), done, again)
         else:
             self._stop_orderly(stopped)
 
@@ -190,9 +204,11 @@ class ClusterBroker(ReplicatingBroker):
                     self._from_controller(request, answer)
             case InOffice():
                 self._channels = {}
-            case ShutdownAllowed(broker, remaining):
+            case ShutdownAllowed(broker, remaining, error):
                 for answer in self._shutdowns.pop(broker, []):
-                    answer(remaining)
+                    answer(remaining or error)
+            case LeadersElected() | ReassignmentsAltered() | ReassignmentsListed():
+                self._answers.pop(effect.token)(effect)
             case _:
                 channel = self._channels.setdefault(effect.broker, deque())
                 channel.append(effect)
@@ -202,15 +218,17 @@ class ClusterBroker(ReplicatingBroker):
     def _send_first(self, broker: int, channel: deque[Request]) -> None:
         """Requests to a broker go one after another, each until it is answered or the broker is gone."""
         office = self.controller.office
-        while channel and (office is None or office.live.get(broker) != channel[0].broker_epoch):
+        while channel and (office is None or office.view.live.get(broker) != channel[0].broker_epoch):
             channel.popleft()
         if not channel or self._channels.get(broker) is not channel:
             return
         request, target = channel[0], self.peers[broker]
 
-        def answered(_: object) -> None:
+        def answered(errors: Any) -> None:
             if channel and channel[0] is request:
                 channel.popleft()
+            if isinstance(request, StopReplica):
+                self.controller.submit(ReplicasStopped(request, errors))
             self._send_first(broker, channel)
 
         def failed() -> None:
@@ -218,10 +236,15 @@ class ClusterBroker(ReplicatingBroker):
 
         self.call(target, lambda answer: target._from_controller(request, answer), answered, failed)
 
-    def _asked_to_shut_down(self, broker: int, answer: Answer) -> None:
-        if self.controller.office is not None:
-            self._shutdowns.setdefault(broker, []).append(answer)
-            self.controller.shut_down(broker)
+    def _asked_to_shut_down(self, broker: int, broker_epoch: int | None, answer: Answer) -> None:
+        self._shutdowns.setdefault(broker, []).append(answer)
+        self.controller.submit(ShutDown(broker, broker_epoch))
+
+    def administer(self, command: Callable[[object], Command], answer: Answer) -> None:
+        """A request of a client of the admin, made of its token; the answer is the response's effect."""
+        token = object()
+        self._answers[token] = answer
+        self.controller.submit(command(token))
 
     # -- requests of the controller --------------------------------------------------------------------------------------
 
@@ -229,22 +252,32 @@ class ClusterBroker(ReplicatingBroker):
         if self.replicas.broker_epoch is None:  # Kafka's connections are served from the registration on
             self._early.append((request, answer))
             return
-        with suppress(ReplicaRefusal):  # Kafka's controller records the error and continues
-            self._carry_out(request)
-        answer(None)
+        answer(self._carry_out(request))
 
-    def _carry_out(self, request: Request) -> None:
+    def _carry_out(self, request: Request) -> Mapping[TopicPartition, ErrorCode]:
+        """The errors of partitions, which matter to a controller that deletes replicas."""
+        try:
+            refused = self._applied(request)
+        except ReplicaRefusal as refusal:
+            refused = dict.fromkeys(request.stopped, refusal.error) if isinstance(request, StopReplica) else {}
+        return {partition: error_of(error.value) for partition, error in refused.items()}
+
+    def _applied(self, request: Request) -> Mapping[TopicPartition, ReplicaError]:
         now_ms, replicas = self.world.now_ms, self.replicas
         epochs = (request.controller_epoch, request.broker_epoch)
         match request:
-            case LeaderAndIsr(states=states):
-                self._act(replicas.leader_and_isr(*epochs, states, now_ms)[1])
+            case LeaderAndIsr(states=states, new=new):
+                refused, effects = replicas.leader_and_isr(*epochs, states, now_ms, new)
             case StopReplica(stopped=stopped):
-                leader_epochs = {partition: one.leader_epoch for partition, one in stopped.items()}
-                self._act(replicas.stop_replicas(*epochs, leader_epochs))
+                refused, effects = replicas.stop_replicas(*epochs, stopped)
             case UpdateMetadata(states=states):
                 replicas.check_controller(*epochs)
-                self.metadata.update(states)
+                self.metadata = {**self.metadata, **states}
+                for partition in [p for p, state in states.items() if state.leader == LEADER_DURING_DELETE]:
+                    del self.metadata[partition]
+                return {}
+        self._act(effects)
+        return refused
 
     # -- as a leader ----------------------------------------------------------------------------------------------------
 
@@ -270,8 +303,8 @@ class ClusterBroker(ReplicatingBroker):
                     self._act(leader.isr_refused(write.state, current, self.world.now_ms))
 
     def _leader_of(self, write: WriteIsr) -> Leader | None:
-        role = self.replicas.partitions[write.partition].role
-        return role if isinstance(role, Leader) else None
+        replica = self.replicas.partitions.get(write.partition)
+        return replica.role if replica is not None and isinstance(replica.role, Leader) else None
 
     def produce(self, partition: TopicPartition, value: str, answer: Answer) -> None:
         """acks=all; the answer is None, or an error."""

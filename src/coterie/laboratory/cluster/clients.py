@@ -56,7 +56,7 @@ class _Client(Process):
         )
 
     def _metadata_came(self, state: Any) -> None:
-        if state is not None and state.leader != NO_LEADER:
+        if state is not None and state.leader > NO_LEADER:
             self._leader = self.brokers[state.leader]
         self.later(1 if self._leader is not None else RETRY_MS, self.again)
 

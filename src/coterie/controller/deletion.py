@@ -1,0 +1,154 @@
+"""The deletion of topics (Kafka's TopicDeletionManager).
+
+A topic in /admin/delete_topics is deleted once all of its replicas are: each live one is stopped and its log removed, and the
+topic waits for brokers that are down. Its nodes go last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import Enum
+
+from coterie.controller import nodes
+from coterie.controller.commands import ReplicasStopped
+from coterie.controller.election import NEW_VERSION
+from coterie.controller.requests import RequestBatch
+from coterie.controller.session import OfficeSession, Replica
+from coterie.replication.states import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, PartitionState
+from coterie.script import Steps
+from coterie.wire.errors import ErrorCode
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import Delete, List, NoNode, Read
+
+_NO_STATE = PartitionState(LEADER_DURING_DELETE, EPOCH_DURING_DELETE, (), 0, NEW_VERSION, ())  # its node is deleted
+
+
+class DeletionPhase(Enum):
+    """Of a replica of a topic that is deleted. INELIGIBLE: its broker is down, or could not delete it."""
+
+    STARTED = "ReplicaDeletionStarted"
+    SUCCESSFUL = "ReplicaDeletionSuccessful"
+    INELIGIBLE = "ReplicaDeletionIneligible"
+
+
+class TopicDeletion:
+    """``ineligible``: topics that wait for a broker or for a reassignment. Queued topics are in the view."""
+
+    def __init__(self, session: OfficeSession) -> None:
+        self._session, self._view = session, session.view
+        self.ineligible: set[str] = set()
+        self.phases: dict[Replica, DeletionPhase] = {}
+
+    def changed(self, *, is_start: bool = False) -> Steps[None]:
+        """/admin/delete_topics holds topics. At the start of an office those wait whose brokers are not all there."""
+        session, view = self._session, self._view
+        for topic in (yield from session.ask(List(nodes.DELETED_TOPICS, watch=True))):
+            if topic not in view.topics:
+                yield from session.delete(f"{nodes.DELETED_TOPICS}/{topic}")
+                continue
+            view.deleting.add(topic)
+            offline = [r for r in self._replicas(topic) if not view.is_online(r[1])] if is_start else []
+            self.phases |= dict.fromkeys(offline, DeletionPhase.INELIGIBLE)
+            if offline or any(partition[0] == topic for partition in view.reassigning):
+                self.ineligible.add(topic)
+        if not is_start:
+            yield from self.resume()
+
+    def hold(self, topic: str) -> None:
+        """A reassignment is in progress."""
+        if topic in self._view.deleting:
+            self.ineligible.add(topic)
+
+    def resume_for(self, topics: Collection[str]) -> Steps[None]:
+        """What they waited for is over."""
+        if self._view.deleting & set(topics):
+            self.ineligible -= set(topics)
+            yield from self.resume()
+
+    def brokers_started(self, brokers: Collection[int]) -> Steps[None]:
+        yield from self.resume_for(self._topics_on(brokers))
+
+    def brokers_failed(self, brokers: Collection[int]) -> Steps[None]:
+        yield from self._failed([r for t in self._topics_on(brokers) for r in self._replicas(t) if r[1] in brokers])
+
+    def stopped(self, response: ReplicasStopped) -> Steps[None]:
+        """The response to a request for deletion; what was started anew since is passed over."""
+        request = response.request
+        if request.broker_epoch != self._view.live.get(request.broker):
+            return
+        replicas = [
+            (partition, request.broker)
+            for partition, one in request.stopped.items()
+            if one.delete and self.phases.get((partition, request.broker)) is DeletionPhase.STARTED
+        ]
+        failed = [r for r in replicas if response.errors.get(r[0], ErrorCode.NONE) is not ErrorCode.NONE]
+        if failed:
+            yield from self._failed(failed)
+        done = [r for r in replicas if r not in failed]
+        self.phases |= dict.fromkeys(done, DeletionPhase.SUCCESSFUL)
+        if done:
+            yield from self.resume()
+
+    def resume(self) -> Steps[None]:
+        """Topics whose replicas are all deleted go, and deletion starts where nothing is in its way."""
+        eligible: list[str] = []
+        for topic in sorted(self._view.deleting):
+            phases = [self.phases.get(replica) for replica in self._replicas(topic)]
+            if all(phase is DeletionPhase.SUCCESSFUL for phase in phases):
+                yield from self._complete(topic)
+            elif DeletionPhase.STARTED not in phases and topic not in self.ineligible:
+                eligible.append(topic)
+        if eligible:
+            yield from self._start(eligible)
+
+    # -- a topic --------------------------------------------------------------------------------------------------------
+
+    def _start(self, topics: Iterable[str]) -> Steps[None]:
+        """Metadata first, so that clients stop; then the online replicas, but for the deleted ones."""
+        session, view, batch = self._session, self._view, RequestBatch()
+        replicas: list[Replica] = []
+        for topic in topics:
+            batch.metadata |= {p: view.states.get(p, _NO_STATE) for p in view.partitions_of(topic)}
+            remaining = [r for r in self._replicas(topic) if self.phases.get(r) is not DeletionPhase.SUCCESSFUL]
+            offline = [r for r in remaining if not view.is_online(r[1])]
+            self.phases |= dict.fromkeys(offline, DeletionPhase.INELIGIBLE)
+            if offline:
+                self.ineligible.add(topic)
+            replicas += [r for r in remaining if r not in offline]
+        yield from session.send(batch)
+        self.phases |= dict.fromkeys(replicas, DeletionPhase.STARTED)
+        yield from session.remove_replicas(replicas)
+
+    def _failed(self, replicas: Iterable[Replica]) -> Steps[None]:
+        replicas = [r for r in replicas if self.phases.get(r) is not DeletionPhase.SUCCESSFUL]
+        self.phases |= dict.fromkeys(replicas, DeletionPhase.INELIGIBLE)
+        self.ineligible |= {topic for (topic, _), _ in replicas}
+        if replicas:
+            yield from self.resume()
+
+    def _complete(self, topic: str) -> Steps[None]:
+        """The nodes of the partitions; then, in one transaction, the topic's, its settings' and the request's. Kafka 2.6 has a
+        transaction for each: a topic of that name that is created between them may be deleted by the next controller."""
+        session = self._session
+        path, config, request = paths.topic(topic), nodes.topic_config(topic), f"{nodes.DELETED_TOPICS}/{topic}"
+        has_config = (yield from session.ask(Read(config))) is not None
+        last = [Delete(path), *([Delete(config)] if has_config else []), Delete(request)]
+        try:
+            yield from session.delete_below(path)
+            yield from session.write(*last)
+        except NoNode:
+            if (yield from session.ask(Read(request))) is not None:  # else its own transaction, whose response was lost
+                for one in last:
+                    yield from session.delete(one.path)
+        for replica in self._replicas(topic):
+            self.phases.pop(replica, None)
+        self.ineligible.discard(topic)
+        self._view.remove_topic(topic)
+
+    def _replicas(self, topic: str) -> list[Replica]:
+        view = self._view
+        return [(partition, r) for partition in view.partitions_of(topic) for r in view.assigned[partition].replicas]
+
+    def _topics_on(self, brokers: Collection[int]) -> list[str]:
+        """Topics to delete with replicas on them."""
+        return [t for t in sorted(self._view.deleting) if any(r[1] in brokers for r in self._replicas(t))]

@@ -1,0 +1,204 @@
+"""The reassignment of partitions to other brokers (KIP-455; Kafka 2.6's onPartitionReassignment).
+
+Phase A: the partition has the replicas of both, in a new leader epoch, and the new ones catch up. Phase B, once the target's
+are all in the ISR: the others leave the ISR and the leadership, in one write of the partition's state; they are stopped and
+deleted; the topic's node has the target alone. Kafka 2.6 takes them out of the ISR one by one, even if nobody is left in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from coterie.controller import nodes
+from coterie.controller.assignment import ReplicaAssignment
+from coterie.controller.commands import AlterReassignments, ListReassignments, ReassignmentsAltered, ReassignmentsListed
+from coterie.controller.deletion import TopicDeletion
+from coterie.controller.election import narrowed, renewed
+from coterie.controller.requests import RequestBatch
+from coterie.controller.session import OfficeSession
+from coterie.controller.view import with_replicas
+from coterie.replication.states import PartitionState, TopicPartition
+from coterie.script import Steps
+from coterie.wire.errors import ErrorCode
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import BadVersion, Corrupt, NoNode, Read, Write, Znode
+
+Target = tuple[int, ...]
+
+
+class Reassignments:
+    """Those in progress are in the view."""
+
+    def __init__(self, session: OfficeSession, deletion: TopicDeletion) -> None:
+        self._session, self._view, self._deletion = session, session.view, deletion
+
+    def begin(self) -> Steps[None]:
+        """At the start of an office: the legacy node's, and the ones that a former controller has begun."""
+        begun = yield from self.legacy_changed()
+        for partition in sorted(self._view.reassigning - begun):
+            yield from self._advance(partition, self._view.assigned[partition])
+
+    def alter(self, command: AlterReassignments) -> Steps[None]:
+        """The latest takes precedence, over those of the legacy node as well."""
+        results: dict[TopicPartition, ErrorCode] = {}
+        wanted: dict[TopicPartition, ReplicaAssignment] = {}
+        for partition, target in command.targets.items():
+            assignment = self._wanted(partition, target)
+            if isinstance(assignment, ErrorCode):
+                results[partition] = assignment
+            else:
+                wanted[partition] = assignment
+        yield from self._forget(lambda partition, _: partition in wanted)
+        for partition, assignment in wanted.items():
+            results[partition] = yield from self._advance(partition, assignment)
+        yield ReassignmentsAltered(command.token, results)
+
+    def list(self, command: ListReassignments) -> Steps[None]:
+        view = self._view
+        partitions = view.reassigning if command.partitions is None else view.reassigning & set(command.partitions)
+        yield ReassignmentsListed(command.token, {p: view.assigned[p] for p in sorted(partitions)})
+
+    def legacy_changed(self) -> Steps[set[TopicPartition]]:
+        """/admin/reassign_partitions; returns the partitions whose reassignment has begun."""
+        begun: set[TopicPartition] = set()
+        targets = yield from self._legacy(watch=True)
+        for partition, target in targets.items():
+            assignment = self._known(partition)
+            if partition in self._view.reassigning and self._view.assigned[partition].target == target:
+                continue  # its own removal of another partition from the node
+            if isinstance(assignment, ReplicaAssignment):
+                error = yield from self._advance(partition, assignment.reassigned_to(target))
+                if error is ErrorCode.NONE:
+                    begun.add(partition)
+        in_progress = begun | self._view.reassigning
+        yield from self._forget(lambda partition, _: partition in targets and partition not in in_progress)
+        return begun
+
+    def state_changed(self, partition: TopicPartition) -> Steps[None]:
+        """The partition's ISR may have changed (PartitionReassignmentIsrChange)."""
+        if partition in self._view.reassigning and (yield from self._is_caught_up(partition)):
+            yield from self._advance(partition, self._view.assigned[partition])
+
+    def brokers_started(self, brokers: Collection[int]) -> Steps[None]:
+        for partition in sorted(self._view.reassigning):
+            assignment = self._view.assigned[partition]
+            if set(assignment.target) & set(brokers):
+                yield from self._advance(partition, assignment)
+
+    # -- what is wanted -------------------------------------------------------------------------------------------------
+
+    def _wanted(self, partition: TopicPartition, target: Target | None) -> ReplicaAssignment | ErrorCode:
+        view, assignment = self._view, self._known(partition)
+        if isinstance(assignment, ErrorCode):
+            return assignment
+        if target is None:
+            is_none = not assignment.is_reassigned
+            return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if is_none else assignment.reassigned_to(assignment.origin)
+        if not target or len(set(target)) < len(target) or not all(view.is_online(broker) for broker in target):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        return assignment.reassigned_to(target)
+
+    def _known(self, partition: TopicPartition) -> ReplicaAssignment | ErrorCode:
+        if partition not in self._view.assigned or partition[0] in self._view.deleting:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return self._view.assigned[partition]
+
+    # -- its course -----------------------------------------------------------------------------------------------------
+
+    def _advance(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[ErrorCode]:
+        """Begins a reassignment, or goes on with it, or completes it."""
+        view = self._view
+        self._deletion.hold(partition[0])
+        unneeded = [r for r in view.assigned[partition].replicas if r not in assignment.replicas]
+        if unneeded:  # of a reassignment that this one replaces
+            if not (yield from self._remove(partition, assignment, unneeded, in_sync=())):
+                return ErrorCode.NOT_ENOUGH_REPLICAS
+        elif view.assigned[partition] != assignment:
+            if not (yield from self._session.write_assignment(partition, assignment)):
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            view.assign(partition, assignment)
+        if not assignment.is_reassigned:
+            yield from self._renew(partition)
+            yield from self._ended(partition)
+        elif (yield from self._is_caught_up(partition)):
+            completed = ReplicaAssignment(assignment.target)
+            if (yield from self._remove(partition, completed, assignment.removing, in_sync=assignment.target)):
+                yield from self._ended(partition)
+        else:
+            yield from self._renew(partition)
+        return ErrorCode.NONE
+
+    def _is_caught_up(self, partition: TopicPartition) -> Steps[bool]:
+        """Whether all of the target are in the ISR; the partition's node is watched from now on."""
+        yield from self._session.ask(Read(paths.partition_state(*partition), watch=True))
+        state: PartitionState | None = yield from self._session.read_state(partition)
+        return state is not None and set(self._view.assigned[partition].target) <= set(state.isr)
+
+    def _renew(self, partition: TopicPartition) -> Steps[None]:
+        """All replicas learn of each other in a new leader epoch."""
+        view, batch = self._view, RequestBatch()
+
+        def change(state: PartitionState) -> PartitionState:
+            return renewed(with_replicas(state, view.assigned[partition]), self._session.epoch)
+
+        if (yield from self._session.decide(partition, change, batch)):
+            adding = view.assigned[partition].adding
+            batch.decided(partition, view.states[partition], new=adding)
+        yield from self._session.send(batch)
+
+    def _remove(
+        self,
+        partition: TopicPartition,
+        assignment: ReplicaAssignment,
+        removed: Collection[int],
+        in_sync: Collection[int],
+    ) -> Steps[bool]:
+        """These leave the ISR, the assignment and their brokers; returns False, and nothing changes, where the rest does not
+        suffice, or is not ``in_sync``."""
+        session, view, batch = self._session, self._view, RequestBatch()
+        at_least = min(view.min_insync_replicas(partition[0]), len(assignment.replicas))
+
+        def without(state: PartitionState) -> PartitionState | None:
+            state = with_replicas(state, assignment)
+            return narrowed(state, view.live, removed, session.epoch, at_least=at_least, in_sync=in_sync)
+
+        if not (yield from session.decide(partition, without, batch)):
+            return False
+        view.assign(partition, assignment)
+        yield from session.send(batch)
+        yield from session.remove_replicas([(partition, replica) for replica in removed])
+        return (yield from session.write_assignment(partition, assignment))
+
+    def _ended(self, partition: TopicPartition) -> Steps[None]:
+        view = self._view
+        view.reassigning.discard(partition)
+        replicas = view.assigned[partition].replicas
+        yield from self._forget(lambda other, target: (other, target) == (partition, replicas))
+        if not any(other[0] == partition[0] for other in view.reassigning):
+            yield from self._deletion.resume_for({partition[0]})
+
+    # -- the legacy node ------------------------------------------------------------------------------------------------
+
+    def _legacy(self, *, watch: bool = False) -> Steps[Mapping[TopicPartition, Target]]:
+        node: Znode | None = yield from self._session.ask(Read(nodes.REASSIGNED, watch=watch))
+        try:
+            return {} if node is None else nodes.reassigned_of(node.data)
+        except Corrupt:  # a tool's mistake; Kafka passes it over as well
+            return {}
+
+    def _forget(self, forgotten: Callable[[TopicPartition, Target], bool]) -> Steps[None]:
+        """Removes partitions from the node, and the node when it is empty."""
+        path = nodes.REASSIGNED
+        while (node := (yield from self._session.ask(Read(path)))) is not None:
+            targets = yield from self._legacy()
+            rest = {p: target for p, target in targets.items() if not forgotten(p, target)}
+            if targets and rest == targets:
+                return
+            try:
+                if rest:
+                    yield from self._session.write(Write(path, nodes.reassigned(rest), node.version))
+                else:
+                    yield from self._session.delete(path)
+                return
+            except (BadVersion, NoNode):
+                continue
