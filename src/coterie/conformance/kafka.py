@@ -128,44 +128,77 @@ def _properties(version: str, folder: Path, port: int, settings: Mapping[str, st
     return lines | dict(settings)
 
 
+class KafkaBroker:
+    """A real broker, with the ZooKeeper that an older version needs, on an address that stays the same over restarts.
+    ``cpus`` binds its processes to those cores. Raises CannotRun."""
+
+    def __init__(
+        self, version: str, folder: Path, settings: Mapping[str, str] | None = None, cpus: set[int] | None = None
+    ) -> None:
+        jars(version)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.version, self.folder, self._cpus = version, folder, cpus
+        self.address = "127.0.0.1", free_port()
+        self._log, self._config = folder / "kafka.log", folder / "server.properties"
+        self._lines = _properties(version, folder, self.address[1], settings or {})
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in self._lines.items()))
+        self._zookeeper: list[subprocess.Popen[bytes]] = []
+        self._broker: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Returns once the broker answers; after `kill` it is the same broker. Raises CannotRun."""
+        if "zookeeper.connect" in self._lines:
+            self._start_zookeeper()
+        elif not (self.folder / "data" / "meta.properties").exists():
+            self._format()
+        self._broker = [self._run(java(self.version, "kafka.Kafka", str(self._config)))]
+        wait_for_port(self.address[1], self._broker, self._log)
+        _wait_for_answer(self.address, self._log)
+
+    def _start_zookeeper(self) -> None:
+        if self._zookeeper:
+            return
+        port = self._lines["zookeeper.connect"].rpartition(":")[2]
+        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        quiet = ("-Dzookeeper.admin.enableServer=false", "-Dzookeeper.jmx.log4j.disable=true")
+        self._zookeeper = [self._run(java(self.version, main, port, str(self.folder / "zookeeper"), options=quiet))]
+        wait_for_port(int(port), self._zookeeper, self._log)
+
+    def _format(self) -> None:
+        identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={identity}", "-c", str(self._config))
+        with self._log.open("ab") as out:
+            subprocess.run(java(self.version, *tool), stdout=out, stderr=out, check=True)
+
+    def _run(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd=self.folder)
+        if self._cpus is not None and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(process.pid, self._cpus)
+        return process
+
+    def kill(self) -> None:
+        """SIGKILL to the broker; its ZooKeeper stays."""
+        for process in self._broker:
+            process.kill()
+            process.wait()
+
+    def stop(self) -> None:
+        """In order, with the ZooKeeper."""
+        end(self._zookeeper + self._broker)
+
+
 @contextlib.contextmanager
 def running(
     version: str, folder: Path, settings: Mapping[str, str] | None = None, cpus: set[int] | None = None
 ) -> Iterator[tuple[str, int]]:
-    """A real broker's address for the length of a with-block; ``cpus`` binds it to those cores. Raises CannotRun."""
-    jars(version)
-    folder.mkdir(parents=True, exist_ok=True)
-    port, log = free_port(), folder / "kafka.log"
-    lines = _properties(version, folder, port, settings or {})
-    config = folder / "server.properties"
-    config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-    processes: list[subprocess.Popen[bytes]] = []
-    with log.open("ab") as out:
-
-        def start(command: list[str]) -> subprocess.Popen[bytes]:
-            process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd=folder)
-            if cpus is not None and hasattr(os, "sched_setaffinity"):
-                os.sched_setaffinity(process.pid, cpus)
-            processes.append(process)
-            return process
-
-        try:
-            if "zookeeper.connect" in lines:
-                zookeeper = lines["zookeeper.connect"].rpartition(":")[2]
-                main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-                quiet = ("-Dzookeeper.admin.enableServer=false", "-Dzookeeper.jmx.log4j.disable=true")
-                start(java(version, main, zookeeper, str(folder / "zookeeper"), options=quiet))
-                wait_for_port(int(zookeeper), processes, log)
-            elif not (folder / "data" / "meta.properties").exists():
-                identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-                form = java(version, "kafka.tools.StorageTool", "format", f"--cluster-id={identity}", "-c", str(config))
-                subprocess.run(form, stdout=out, stderr=out, check=True)
-            start(java(version, "kafka.Kafka", str(config)))
-            wait_for_port(port, processes, log)
-            _wait_for_answer(("127.0.0.1", port), log)
-            yield "127.0.0.1", port
-        finally:
-            end(processes)
+    """A real broker's address for the length of a with-block; arguments as for `KafkaBroker`. Raises CannotRun."""
+    broker = KafkaBroker(version, folder, settings, cpus)
+    try:
+        broker.start()
+        yield broker.address
+    finally:
+        broker.stop()
 
 
 def end(processes: list[subprocess.Popen[bytes]]) -> None:
