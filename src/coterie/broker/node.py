@@ -11,10 +11,10 @@ import random
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
-from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster_view import ClusterView
 from coterie.broker.explaining import Progress
 from coterie.broker.features import Features
@@ -39,6 +39,9 @@ from coterie.broker.unserved import UnservedRequests
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.retention import retain
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.member import ClusterMember
 
 logger = logging.getLogger(__name__)
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
-from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster_view import ClusterView
 from coterie.broker.explaining import GroupSources
 from coterie.broker.features import Features
@@ -33,6 +32,9 @@ from coterie.broker.transactions import TransactionCoordinator
 from coterie.broker.turns import Turns
 from coterie.broker.unserved import UnservedRequests
 from coterie.wire.declaration import Message
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.member import ClusterMember
 
 
 class ControlServices(Protocol):

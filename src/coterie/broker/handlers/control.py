@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from coterie.broker.calls import Call, CannotAnswer
-from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.pending import Pending
 from coterie.broker.services import ControlServices
 from coterie.wire.declaration import Message
@@ -11,6 +12,9 @@ from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from coterie.wire.messages.stop_replica import StopReplicaRequest
 from coterie.wire.messages.update_metadata import UpdateMetadataRequest
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.control_requests import ControlRequests
 
 
 def _control(broker: ControlServices, api_key: int, call: Call) -> ControlRequests:
