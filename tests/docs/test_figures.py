@@ -1,4 +1,4 @@
-"""Tables of figures in the documentation show the means in docs/study/results.json.
+"""Tables of figures in the documentation show the means in docs/results/study.json.
 
 A comment before a table names its cells: `<!-- figures: QUESTION | SETTINGS | WORKLOADS | MEASURES -->`, lists divided by
 semicolons, a workload with `@N` for groups of N members; one row for each workload and setting, one column for each measure.
@@ -22,7 +22,7 @@ _MARK = re.compile(r"<!-- figures: (.*?) -->")
 
 
 def cells() -> list[dict[str, Any]]:
-    loaded: list[dict[str, Any]] = json.loads((DOCS / "study" / "results.json").read_text())["cells"]
+    loaded: list[dict[str, Any]] = json.loads((DOCS / "results" / "study.json").read_text())["cells"]
     return loaded
 
 

@@ -4,13 +4,18 @@ A comment before a table names them: `<!-- results: FILE`, then a line for each 
 second on, divided by ` | `; a cell has the names of its figures in their order, divided by ` / `. A name is that of a
 benchmark's row, with `@PEER` where several have it; `:aim` or `:ratio` is another field than its value, and `*` stands for
 any text: from the smallest to the largest of these rows. Figures outside of tables are in `SENTENCES`.
+
+A table whose file is not there yet has a dash in each cell. `python -m tests.docs.test_results` writes the figures into the
+tables of performance.md.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import json
+import math
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +48,7 @@ SENTENCES = [
     ),
 ]
 
+NOT_MEASURED = "–"
 _MARK = re.compile(r"<!-- results: (\S+)\n((?:.*\n)*?)-->\n+((?:\|.*\n)+)")
 _FIGURE = re.compile(r"(\d[\d,]*(?:\.\d+)?)(?: to (\d[\d,]*(?:\.\d+)?))?( M\b)?")
 _UNIT = re.compile(r"\d (?:ms|s|MB|MiB|GiB|KiB|bytes|µs|[\w ]*/s)(?![\w-])")
@@ -102,16 +108,59 @@ def differences_of(page: str) -> list[str]:
     """What the marked tables of a page show and their results do not have."""
     out: list[str] = []
     for file, lines, table in _MARK.findall(page):
-        rows, shown = rows_of(file), table.splitlines()[2:]
-        specifications = lines.splitlines()
+        shown, specifications = table.splitlines()[2:], lines.splitlines()
         if len(shown) != len(specifications):
             out.append(f"{file}: {len(specifications)} lines for {len(shown)} rows")
+        rows = rows_of(file) if (RESULTS / file).exists() else None
         for line, names in zip(shown, specifications, strict=False):
-            cells, of_cells = [c.strip() for c in line.strip("|").split("|")][1:], names.split(" | ")
-            of_cells += [""] * (len(cells) - len(of_cells))
-            for cell, of_cell in zip(cells, of_cells, strict=True):
-                out += differences(cell, of_cell.strip(), rows)
+            for cell, of_cell in cells_of(line, names):
+                if rows is not None:
+                    out += differences(cell, of_cell, rows)
+                elif cell != NOT_MEASURED:
+                    out.append(f"{cell!r} is shown, and {file} does not exist")
     return out
+
+
+def cells_of(line: str, names: str) -> list[tuple[str, str]]:
+    """The cells of a row after the first, each with the names of its figures."""
+    cells, of_cells = [cell.strip() for cell in line.strip("|").split("|")][1:], names.split(" | ")
+    of_cells += [""] * (len(cells) - len(of_cells))
+    return [(cell, of_cell.strip()) for cell, of_cell in zip(cells, of_cells, strict=True)]
+
+
+def filled(page: str) -> str:
+    """The page with what was measured in each cell that shows something else. Words around figures are kept, where there are
+    as many figures as before."""
+
+    def fill(match: re.Match[str]) -> str:
+        file, lines, table = match.groups()
+        if not (RESULTS / file).exists():
+            return match[0]
+        rows, (heading, rule, *shown) = rows_of(file), table.splitlines()
+        for number, (line, names) in enumerate(zip(shown, lines.splitlines(), strict=True)):
+            cells = [new_cell(cell, of_cell, rows) for cell, of_cell in cells_of(line, names)]
+            shown[number] = f"| {' | '.join([line.strip('|').split('|')[0].strip(), *cells])} |".replace("|  |", "| |")
+        return match[0].replace(table, "\n".join([heading, rule, *shown]) + "\n")
+
+    return _MARK.sub(fill, page)
+
+
+def new_cell(cell: str, names: str, rows: list[dict[str, Any]]) -> str:
+    """The cell, or one with the figures that were measured."""
+    if not differences(cell, names, rows):
+        return cell
+    values, shown = figures(names, rows), list(shown_figures(cell))
+    if len(values) != len(shown):
+        return " / ".join(figure(value) for value in values)
+    texts = iter(figure(value / scale) for value, (_, scale) in zip(values, shown, strict=True))
+    return re.sub(r"\d[\d,]*(?:\.\d+)?", lambda _: next(texts), cell)
+
+
+def figure(value: float) -> str:
+    """Three digits that count, of small figures two."""
+    if value >= 1000:
+        return f"{round(value, 2 - int(math.log10(value))):,.0f}"
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2f}"
 
 
 def test_the_tables_show_what_was_measured() -> None:
@@ -139,7 +188,7 @@ def test_results_say_where_they_come_from() -> None:
     assert BENCHES
     for file in BENCHES:
         results = json.loads(file.read_text())
-        assert results["command"].startswith("./run bench"), file
+        assert re.match(r"\./run (?:compiled )?bench\b", results["command"]), file
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", results["date"]), file
         assert set(results["machine"]) == {"cores", "system", "python"}, file
         assert file.name in PERFORMANCE.read_text("utf-8"), f"no page shows {file.name}"
@@ -174,6 +223,38 @@ def test_another_figure_is_found() -> None:
         figures("nothing", rows_of("bench.json"))
 
 
+def test_a_table_waits_for_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    page = TABLE.replace("bench.json", "bench-new.json")
+    monkeypatch.setattr(sys.modules[__name__], "RESULTS", tmp_path)
+    waiting = page.replace("{} MB/s", NOT_MEASURED).replace("300 MB/s", NOT_MEASURED)
+    assert differences_of(waiting) == []
+    assert filled(waiting) == waiting
+    assert (
+        differences_of(page.format("420 / 2,270"))[0]
+        == "'420 / 2,270 MB/s' is shown, and bench-new.json does not exist"
+    )
+    results = json.loads((ROOT / "docs/results/bench.json").read_text())
+    (tmp_path / "bench-new.json").write_text(json.dumps(results))
+    assert differences_of(waiting) != []
+    assert "| a | 420 / 2,270 | 300 |" in filled(waiting)
+    assert differences_of(filled(waiting)) == []
+
+
+def test_tables_are_filled_with_what_was_measured() -> None:
+    right = TABLE.format("420 / 2,270")
+    assert filled(right) == right
+    assert filled(TABLE.format("430 / 2,100")) == right
+    assert [figure(v) for v in (67_849, 2_270, 422.4, 14.6, 0.8761, 3, 1.1)] == [
+        "67,800",
+        "2,270",
+        "422",
+        "15",
+        "0.88",
+        "3",
+        "1.10",
+    ]
+
+
 @pytest.mark.parametrize(
     ("shown", "value", "right"),
     [("67,800", 67_849, True), ("67,800", 67_851, False), ("30", 30.4, True), ("30", 34, False), ("0.2", 0.17, True),
@@ -181,3 +262,7 @@ def test_another_figure_is_found() -> None:
 )  # fmt: skip
 def test_a_figure_is_rounded(shown: str, value: float, right: bool) -> None:
     assert agrees(shown, value) == right
+
+
+if __name__ == "__main__":
+    PERFORMANCE.write_text(filled(PERFORMANCE.read_text("utf-8")), "utf-8")

@@ -10,9 +10,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from click import UsageError
 
 from coterie.cli import main
-from coterie.cli.study import write_page
+from coterie.cli.study import REAL, RESULTS, write_page
+from coterie.cli.study_rows import RowFile
 from coterie.console import study_answers
 from coterie.console.growth_chart import Growth, growth_chart
 from coterie.console.study_page import TITLES
@@ -144,6 +146,35 @@ def test_a_longer_session_trades_alarms_for_detection() -> None:
     assert short.detection_s < 7 < 50 < long.detection_s
 
 
+def test_added_partitions_wait_for_what_each_protocol_looks_at() -> None:
+    """The classic leader renews its metadata within five minutes, the coordinator of a consumer group knows at once."""
+    plan = w.topic_grows(MEMBERS, PARTITIONS, 2 * PARTITIONS)
+    eager, consumer = run(q.EAGER, plan, 1), run(q.CONSUMER, plan, 1)
+    renewed = run(replace(q.EAGER, metadata_max_age_ms=1_000), plan, 1)
+    assert (eager.rebalances, consumer.rebalances, eager.changes, consumer.changes) == (1, 1, 1, 1)
+    assert eager.agree_s > 20, "this seed's leader"
+    assert consumer.longest_unowned_s < q.CONSUMER.heartbeat_interval_ms / 1000 + 1
+    assert renewed.longest_unowned_s < q.EAGER.heartbeat_interval_ms / 1000 + 2
+    assert renewed.unowned_s > renewed.longest_unowned_s / 4, "half of the partitions were added, and all wait"
+    with pytest.raises(NotImplementedError, match="ZooKeeper"):
+        run(q.ZOOKEEPER, plan, 1)
+
+
+def test_a_killed_static_consumer_is_refused_until_its_session_ends() -> None:
+    """UNRELEASED_INSTANCE_ID: only an orderly departure releases the name; in the classic protocol the newcomer takes it."""
+    killed = w.rolling_restart(MEMBERS, PARTITIONS, "kill", gap_ms=90_000)
+    static, consumer = run(q.STATIC, killed, 2), run(q.STATIC_CONSUMER, killed, 2)
+    assert (static.rebalances, static.longest_unowned_s) == (0, pytest.approx(8, abs=0.2))
+    assert consumer.rebalances == 2 * MEMBERS
+    assert 35 < consumer.longest_unowned_s < 55
+
+
+def test_the_checks_change_no_figure() -> None:
+    plan = w.rolling_restart(MEMBERS, PARTITIONS, "kill", gap_ms=90_000)
+    for setting in KAFKA:
+        assert run(setting, plan, 1) == run(setting, plan, 1, checks=False)
+
+
 def test_traces_are_plans() -> None:
     changes = read_trace(["0,add,a", "0,add,b", "100000,remove,a", "200000,add,c"])
     found = run(q.EAGER, w.from_trace(changes, 8), 1)
@@ -189,11 +220,37 @@ def test_a_small_study_from_the_command_line(tmp_path: Path, capsys: pytest.Capt
     assert "## 1. Does a rebalance block consumption" in page
     assert "## 5. How does each grow" in page
     assert "## 2." not in page
-    assert "## 6. The same protocols on churn traces" in page
+    assert "## 7. The same protocols on churn traces" in page
     assert "| churn | RocketMQ, orderly |" in page
     pictures = [line.split("(", 1)[1].rstrip(")") for line in page.splitlines() if line.startswith("![")]
     assert len(pictures) >= 9
     assert all((tmp_path / name).read_text().startswith("<svg") for name in pictures)
+
+
+def test_an_interrupted_study_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs that the file has are not run again, and the page is the same as without an interrupt."""
+    words = ["lab", "study", "--seeds", "1", "--largest", "3", "--question", "5", "--processes", "1"]
+    rows = tmp_path / "rows.txt"
+    main.main([*words, "--out", str(tmp_path / "whole"), "--rows", str(rows)], standalone_mode=False)
+    head, *lines = rows.read_text().splitlines()
+    assert len(lines) == 10
+    rows.write_text("\n".join([head, *lines[:4], lines[4][:50]]))
+    main.main([*words, "--out", str(tmp_path / "continued"), "--rows", str(rows)], standalone_mode=False)
+    assert sorted(rows.read_text().splitlines()[1:]) == sorted(lines)
+    assert rows.read_text().splitlines()[:5] == [head, *lines[:4]], "they were run again"
+    pages = [(tmp_path / folder / "study.md").read_text() for folder in ("whole", "continued")]
+    assert pages[0] == pages[1]
+    capsys.readouterr()
+
+
+def test_rows_of_other_code_are_refused(tmp_path: Path) -> None:
+    for text, message in (
+        ('{"code": "another"}\n', "holds runs of other code"),
+        ("a,b\n1,2\n", "does not hold the runs of a study"),
+    ):
+        (tmp_path / "rows.txt").write_text(text)
+        with pytest.raises(UsageError, match=message):
+            RowFile(tmp_path / "rows.txt")
 
 
 @pytest.mark.spark
@@ -214,9 +271,9 @@ def test_a_growth_chart_leaves_out_what_is_not_there() -> None:
 
 
 def test_the_page_in_docs_is_what_its_results_say(tmp_path: Path) -> None:
-    (tmp_path / "study").mkdir()
-    for name in ("results.json", "real.json"):
-        (tmp_path / "study" / name).write_bytes((DOCS / "study" / name).read_bytes())
+    for path in (RESULTS, REAL):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes((DOCS / path).read_bytes())
     write_page(tmp_path)
     assert (tmp_path / "study.md").read_text() == (DOCS / "study.md").read_text()
     for picture in (tmp_path / "study").glob("*.svg"):
@@ -225,23 +282,29 @@ def test_the_page_in_docs_is_what_its_results_say(tmp_path: Path) -> None:
 
 def test_the_results_in_docs_are_what_the_code_gives() -> None:
     """A few of the cells, run again with their seeds. If a change of the code changes them: `coterie lab study`."""
-    said = json.loads((DOCS / "study" / "results.json").read_text())
+    said = json.loads((DOCS / RESULTS).read_text())
     study = Study(said["seeds"], said["largest"])
-    wanted = {("one joins", "eager"), ("one joins", "ZooKeeper"), ("one is killed", "RocketMQ, orderly")}
-    places = [n for n, p in enumerate(study.points()) if p.question == 1 and (p.workload, p.setting.name) in wanted]
-    cells = summarise([run_job(study, (place, seed)) for place in places for seed in range(said["seeds"])])
+    wanted = {
+        (1, "one joins", "eager"),
+        (1, "one joins", "ZooKeeper"),
+        (1, "one is killed", "RocketMQ, orderly"),
+        (2, "deployment", "consumer"),
+        (4, "initial delay 3 s", "eager"),
+    }
+    points = [n for n, p in enumerate(study.points()) if (p.question, p.workload, p.setting.name) in wanted]
+    cells = summarise([run_job(study, (point, seed)) for point in points for seed in range(said["seeds"])])
     recorded = {(c["question"], c["workload"], c["setting"]): c["measures"] for c in said["cells"]}
     assert len(cells) == len(wanted)
     for cell in cells:
-        found = recorded[1, cell.workload, cell.setting]
+        found = recorded[cell.question, cell.workload, cell.setting]
         assert {name: list(values) for name, values in cell.measures.items()} == found
 
 
 def test_the_texts_take_their_figures_from_the_cells() -> None:
     """Each named cell is filled, and with another figure where the results are others; one that is missing is an error."""
     answer = study_answers.answer
-    results = json.loads((DOCS / "study" / "results.json").read_text())
-    for question in range(1, 6):
+    results = json.loads((DOCS / RESULTS).read_text())
+    for question in range(1, 7):
         cells = [Cell.from_json(c) for c in results["cells"] if c["question"] == question]
         grown = [
             replace(c, measures={n: m if n == "formed" else tuple(v + 1000 for v in m) for n, m in c.measures.items()})

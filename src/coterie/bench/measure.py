@@ -209,16 +209,21 @@ def _beside(part: str, folder: Path) -> Iterable[Measurement]:
     return beside.PARTS[part](folder)
 
 
+def machine() -> dict[str, Any]:
+    """Cores, system and Python."""
+    return {
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
 def results_of(rows: Sequence[Measurement], command: str) -> dict[str, Any]:
     """The rows as `docs/results` keeps them, with what they depend on: command, date (UTC), cores, system and Python."""
     return {
         "command": command,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": {
-            "cores": os.cpu_count(),
-            "system": f"{platform.system()} {platform.machine()}",
-            "python": platform.python_version(),
-        },
+        "machine": machine(),
         "rows": [
             {
                 "name": r.name,

@@ -12,6 +12,8 @@ from typing import Any
 
 TOPIC = "t"
 LOOK_S = 0.005
+SESSION_MS, INTERVAL_MS = 6_000, 2_000
+ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 async def watch(owned: Callable[[], Iterable[Any]]) -> None:
@@ -25,8 +27,10 @@ async def watch(owned: Callable[[], Iterable[Any]]) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def classic(servers: str, group: str, name: str, assignor: str, instance: str, session_ms: str) -> None:
-    """A consumer of Kafka's classic protocol; ``instance`` empty: a dynamic member."""
+async def kafka(
+    servers: str, topic: str, group: str, name: str, instance: str, protocol: str, metadata_max_age_ms: str
+) -> None:
+    """A consumer of one of Kafka's protocols: eager, cooperative or consumer. ``instance`` empty: a dynamic member."""
     from coterie.client import Consumer
 
     settings: dict[str, Any] = {
@@ -34,13 +38,16 @@ async def classic(servers: str, group: str, name: str, assignor: str, instance: 
         "group.id": group,
         "client.id": name,
         "group.instance.id": instance or None,
-        "partition.assignment.strategy": assignor,
-        "session.timeout.ms": session_ms,
-        "heartbeat.interval.ms": min(3_000, int(session_ms) // 3),
+        "metadata.max.age.ms": metadata_max_age_ms,
         "auto.offset.reset": "earliest",
     }
+    if protocol == "consumer":
+        settings["group.protocol"] = protocol
+    else:
+        settings["partition.assignment.strategy"] = ASSIGNORS[protocol]
+        settings |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": INTERVAL_MS}
     async with Consumer(settings) as consumer:
-        consumer.subscribe([TOPIC])
+        consumer.subscribe([topic])
         watching = asyncio.create_task(watch(consumer.assignment))
         while not watching.done():
             await consumer.poll(100)
@@ -74,7 +81,7 @@ async def rocketmq(name_server: str, group: str, name: str, kind: str) -> None:
 
 
 KINDS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
-    "classic": classic,
+    "kafka": kafka,
     "zookeeper": zookeeper,
     "rocketmq": rocketmq,
 }

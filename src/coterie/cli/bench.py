@@ -55,6 +55,7 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
     from coterie.bench.measure import results_of, run_parts
     from coterie.bench.measurement import Measurement
     from coterie.conformance.kafka import CannotRun
+    from coterie.edition import edition
     from coterie.extras import require
 
     if ON_SPARK & set(parts or BY_DEFAULT):
@@ -73,4 +74,5 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
         raise SystemExit(3) from reason
     if as_json:
         chosen = "".join(f"--part {part} " for part in parts)
-        write_json(results_of(rows, f"./run bench {chosen}--json"), indent=1)
+        compiled = "compiled " if edition() == "compiled" else ""
+        write_json(results_of(rows, f"./run {compiled}bench {chosen}--json"), indent=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
@@ -22,10 +22,24 @@ R = TypeVar("R")
 def over_cores(work: Callable[[T], R], items: Sequence[T], processes: int | None = None, chunk: int = 1) -> Iterator[R]:
     """The results in the order of the items, ``chunk`` items to a process at a time. An interrupt, or an end of the
     iteration before the last, ends the processes. Raises ClickException where a process was killed."""
+    yield from _over_cores(lambda pool: pool.map(work, items, chunksize=chunk), processes)
+
+
+def as_completed_over_cores(work: Callable[[T], R], items: Sequence[T], processes: int | None = None) -> Iterator[R]:
+    """The same, each result as soon as it is there."""
+
+    def begin(pool: ProcessPoolExecutor) -> Iterator[R]:
+        futures = [pool.submit(work, item) for item in items]
+        return (future.result() for future in as_completed(futures))
+
+    yield from _over_cores(begin, processes)
+
+
+def _over_cores(begin: Callable[[ProcessPoolExecutor], Iterator[R]], processes: int | None) -> Iterator[R]:
     with ProcessPoolExecutor(processes, initializer=gc.set_threshold, initargs=(GC_THRESHOLD,)) as pool:
         try:
             with deferred():  # the processes are started here
-                results = pool.map(work, items, chunksize=chunk)
+                results = begin(pool)
             yield from results
         except BrokenProcessPool as error:
             text = "a worker process was killed before it was done; where memory is short, run fewer at once"

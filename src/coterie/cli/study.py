@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -11,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.cores import GC_THRESHOLD, over_cores
+from coterie.cli.cores import GC_THRESHOLD, as_completed_over_cores
 from coterie.cli.invocation import progress_bar
 from coterie.cli.ranges import IntegerRange
+from coterie.cli.study_rows import RowFile, code_digest
 from coterie.console.terminal import write_line
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.laboratory.study.questions import StudyRow
     from coterie.laboratory.study.spread import Study
+
+RESULTS = Path("results", "study.json")
+REAL = Path("results", "study-real.json")
 
 
 @click.command(
@@ -28,6 +33,7 @@ Examples:
   coterie lab study                                  the whole study: half an hour on two cores
   coterie lab study --seeds 3 --largest 300 --out my-study     about two minutes
   coterie lab study --question 2 --question 4 --out my-study
+  coterie lab study --rows rows.txt                  the whole study; after an interrupt the same command continues it
   coterie lab study --churn g4dn.txt --out my-study
   coterie lab study --spark 'local[*]'
   coterie lab study --real                           one point of each protocol with real processes, beside the simulated
@@ -43,7 +49,7 @@ Examples:
     "--largest", type=IntegerRange(3), default=10_000, show_default=True, help="The largest group of question 5."
 )
 @click.option(
-    "--question", "questions", multiple=True, type=IntegerRange(1, 5), help="Only this question; may be given again."
+    "--question", "questions", multiple=True, type=IntegerRange(1, 6), help="Only this question; may be given again."
 )
 @click.option(
     "--churn",
@@ -51,6 +57,11 @@ Examples:
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Also this trace: lines of time_ms,add|remove,member. May be given again.",
+)
+@click.option(
+    "--rows",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep each run in this file; runs that it has already are not run again.",
 )
 @click.option("--processes", type=IntegerRange(1), help="How many runs at a time; by default one per core.")
 @click.option("--spark", metavar="MASTER", help="Run on this Spark master instead of this machine's cores.")
@@ -61,14 +72,15 @@ def study(
     largest: int,
     questions: tuple[int, ...],
     churn: tuple[Path, ...],
+    rows: Path | None,
     processes: int | None,
     spark: str | None,
     real: bool,
 ) -> None:
     """Measure the ways to rebalance, in virtual time.
 
-    Runs ZooKeeper's, Kafka's eager, cooperative and static, and RocketMQ's rebalance on the same workloads, many seeds
-    each, and writes OUT/study.md with its pictures and figures in OUT/study.
+    Runs ZooKeeper's rebalance, Kafka's of both group protocols, and RocketMQ's on the same workloads, many seeds
+    each, and writes OUT/study.md, its pictures in OUT/study and its figures in OUT/results.
     """
     from coterie.laboratory.study.spread import Study, ordered, summarise
 
@@ -79,44 +91,54 @@ def study(
         _measure_real(out)
         return
     wanted = Study(seeds, largest, questions, _traces(churn))
-    jobs = wanted.jobs()
+    kept = None if rows is None else RowFile(rows)
+    done = wanted.of(kept.rows) if kept else []
+    jobs = wanted.jobs(done)
     results = _on_spark(wanted, jobs, spark) if spark else _on_cores(wanted, jobs, processes)
     with progress_bar(len(jobs), "runs") as advance:
-        rows = []
-        for row in results:
+        for row in kept.keep(results) if kept else results:
             advance(1)
-            rows.append(row)
-    cells = ordered(wanted, summarise(rows))
-    folder = out / "study"
-    folder.mkdir(parents=True, exist_ok=True)
-    document = {"seeds": seeds, "largest": largest, "cells": [cell.to_json() for cell in cells]}
-    (folder / "results.json").write_text(_lines(document))
+            done.append(row)
+    cells = ordered(wanted, summarise(done))
+    document = _head(seeds, largest) | {"cells": [cell.to_json() for cell in cells]}
+    (out / "results").mkdir(parents=True, exist_ok=True)
+    (out / RESULTS).write_text(_lines(document))
     page = write_page(out)
-    write_line(f"{quantity(len(rows), 'run')} of {quantity(len(wanted.points()), 'point')}; the page is {page}")
+    write_line(f"{quantity(len(done), 'run')} of {quantity(len(wanted.points()), 'point')}; the page is {page}")
+
+
+def _head(seeds: int, largest: int) -> dict[str, Any]:
+    """What the figures depend on. The machine is no part of it: the same seeds give the same figures on every one."""
+    return {
+        "command": f"coterie lab study --seeds {seeds} --largest {largest}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "code": code_digest(),
+        "seeds": seeds,
+        "largest": largest,
+    }
 
 
 def _lines(results: dict[str, Any]) -> str:
     """JSON with a line per cell, so that a difference can be read."""
     cells = ",\n".join(json.dumps(cell) for cell in results["cells"])
-    head = ", ".join(f'"{name}": {value}' for name, value in results.items() if name != "cells")
+    head = ", ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in results.items() if name != "cells")
     return f'{{{head}, "cells": [\n{cells}\n]}}\n'
 
 
 def write_page(out: Path) -> Path:
-    """OUT/study.md and its pictures, from OUT/study/results.json and, where it is, OUT/study/real.json."""
+    """OUT/study.md and its pictures, from OUT/results/study.json and, where it is, OUT/results/study-real.json."""
     from coterie.console.study_page import RealPoint, markdown, pictures
     from coterie.laboratory.study.spread import Cell
 
-    folder = out / "study"
-    results = json.loads((folder / "results.json").read_text())
+    results = json.loads((out / RESULTS).read_text())
     cells = [Cell.from_json(cell) for cell in results["cells"]]
-    measured = folder / "real.json"
-    real = [RealPoint(**point) for point in json.loads(measured.read_text())] if measured.exists() else []
+    measured = out / REAL
+    real = json.loads(measured.read_text())["points"] if measured.exists() else []
+    (out / "study").mkdir(exist_ok=True)
     for name, picture in pictures(cells).items():
-        (folder / f"{name}.svg").write_text(picture + "\n")
-    command = f"coterie lab study --seeds {results['seeds']} --largest {results['largest']}"
+        (out / "study" / f"{name}.svg").write_text(picture + "\n")
     page = out / "study.md"
-    page.write_text(markdown(cells, real, command, "study"))
+    page.write_text(markdown(cells, [RealPoint(**point) for point in real], results["command"], "study"))
     return page
 
 
@@ -141,7 +163,7 @@ def _on_cores(study: Study, jobs: list[tuple[int, int]], processes: int | None) 
 
     from coterie.laboratory.study.spread import run_job
 
-    yield from over_cores(partial(run_job, study), jobs, processes)
+    yield from as_completed_over_cores(partial(run_job, study), jobs, processes)
 
 
 def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterator[StudyRow]:
@@ -173,12 +195,17 @@ def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterato
 
 
 def _measure_real(out: Path) -> None:
-    """OUT/study/real.json, and the page anew."""
+    """OUT/results/study-real.json, and the page anew."""
+    from coterie.bench.measure import machine
     from coterie.bench.study import measure
 
-    folder = out / "study"
-    if not (folder / "results.json").exists():
+    if not (out / RESULTS).exists():
         raise click.ClickException(f"there is no study in {out} to put it beside; run `coterie lab study` first.")
-    points = measure(lambda text: write_line(text, err=True))
-    (folder / "real.json").write_text(json.dumps([asdict(point) for point in points], indent=1) + "\n")
+    points = [asdict(point) for point in measure(lambda text: write_line(text, err=True))]
+    head = {
+        "command": "coterie lab study --real",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": machine(),
+    }
+    (out / REAL).write_text(json.dumps(head | {"points": points}, indent=1) + "\n")
     write_line(f"{quantity(len(points), 'point')}; the page is {write_page(out)}")

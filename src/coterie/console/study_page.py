@@ -22,7 +22,8 @@ TITLES = {
     3: "What are Kafka's and RocketMQ's rebalance each better and worse at?",
     4: "How do the timeouts trade detection time for false alarms?",
     5: "How does each grow with members and partitions?",
-    6: "The same protocols on churn traces",
+    6: "Is a rebalance of the consumer protocol twenty times as fast?",
+    7: "The same protocols on churn traces",
 }
 
 # Measure -> heading and unit.
@@ -51,7 +52,8 @@ COLUMNS = {
     3: ("duplicates", "doubled_s", "unowned_s", "agree_s", "pause_s", "caused", "kilobytes", "busiest_per_s"),
     4: ("detection_s", "false_alarms", "rebalances", "unowned_s", "pause_s", "duplicates", "idle_per_s"),
     5: ("caused", "kilobytes", "agree_s", "unowned_s", "busiest_per_s", "idle_per_s", "gave_up"),
-    6: ("rebalances", "unowned_s", "pause_s", "moved", "duplicates", "messages", "detection_s", "gave_up"),
+    6: ("agree_s", "unowned_s", "longest_unowned_s", "pause_s", "rebalances", "moved", "messages", "kilobytes"),
+    7: ("rebalances", "unowned_s", "pause_s", "moved", "duplicates", "messages", "detection_s", "gave_up"),
 }
 EACH_BY_ITSELF = frozenset({"ZooKeeper", "RocketMQ", "RocketMQ, orderly"})  # rebalances of these are not the group's
 PANELS = {
@@ -59,7 +61,8 @@ PANELS = {
     2: ("rebalances", "unowned_s"),
     3: ("duplicates", "unowned_s"),
     4: ("detection_s", "false_alarms", "unowned_s", "duplicates"),
-    6: ("unowned_s", "duplicates"),
+    6: ("agree_s", "unowned_s"),
+    7: ("unowned_s", "duplicates"),
 }
 GROWING = {
     "caused": "messages",

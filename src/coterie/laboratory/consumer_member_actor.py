@@ -20,7 +20,7 @@ RAISES = 0.02  # the share of the listener's calls that raise
 
 
 class ConsumerMemberActor(GroupMemberActor):
-    """A consumer process with a `ConsumerMemberMachine`. ``fenced`` and ``stale`` count how often it was."""
+    """A consumer process with a `ConsumerMemberMachine`. ``fenced`` and ``stale`` count how often it was, where ``checks``."""
 
     broker: ConsumerBrokerActor
     config: ConsumerMemberConfig
@@ -79,7 +79,7 @@ class ConsumerMemberActor(GroupMemberActor):
         """A new process has a new member id."""
         self.config = replace(self.config, member_id=f"{self.name}-{self.world.fresh_id()[:6]}")
         self._checker = ConsumerMemberChecker()
-        self.machine = ConsumerMemberMachine(self.config, self._observe)
+        self.machine = ConsumerMemberMachine(self.config, self._observe if self.checks else None)
 
     def _observe(self, event: ConsumerMemberEvent) -> None:
         self._checker.observe(event)

@@ -43,6 +43,12 @@ class MemberActor(GroupMemberActor):
         self._checker.check(self.machine)
         check_settled(self.machine, self.clock_ms())
 
+    def topics_seen(self, topics: AssignableTopics) -> None:
+        """Renewed metadata shows these topics."""
+        if self.alive:
+            self.machine.topics_seen(topics)
+            self._pump()
+
     def _takes_part(self) -> bool:
         return self.machine.stage not in NOT_TAKING_PART
 

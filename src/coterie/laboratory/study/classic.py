@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TypeVar
 
+from coterie.assignors import AssignableTopics
 from coterie.coordinator.commands import Command
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.laboratory.broker_actor import Answer
@@ -25,6 +26,7 @@ from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommi
 ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 REQUESTS_PER_S = 20_000  # what one coordinator serves (README, "Speed"); it only matters where thousands come together
 CHECKED_UP_TO = 100  # members; beyond, checking the whole group at every step takes longer than the step
+RESTART_MS = 1_000  # until a process that ended by an error is started again
 BY_NAME = 9  # the last version of OffsetCommit that speaks of topics by name
 HEADER_BYTES = 4 + 8 + 10  # length; key, version, correlation id; client id
 BEFORE_MEMBER_IDS = 3  # the last JoinGroup version without KIP-394
@@ -88,7 +90,7 @@ class KafkaGroup(StudyGroup[M]):
 
     def __init__(self, load: Load, members: int) -> None:
         super().__init__(load)
-        self.checks = members <= CHECKED_UP_TO
+        self.checks = load.checks and members <= CHECKED_UP_TO
         self._workload = Workload(load.partitions, load.records_per_s, load.setting.auto_commit_interval_ms)
         self._make_broker()
         self.broker.removals = load.removals
@@ -161,6 +163,17 @@ class ClassicGroup(KafkaGroup[ReadingMember]):
         self._members[name] = member
         member.start()
 
+    def grow(self, partitions: int) -> None:
+        """Members see it when they renew their metadata, each at a random moment of metadata.max.age.ms; the leader acts."""
+        world, broker = self.load.world, self.broker
+        broker.partitions[TOPIC] = partitions
+        topics = AssignableTopics(dict(broker.partitions))
+        for member in self._members.values():
+            world.after(
+                world.between(0, self.load.setting.metadata_max_age_ms),
+                lambda member=member: member.topics_seen(topics),
+            )
+
     def rebalances(self) -> int:
         return self.broker.rebalances
 
@@ -186,6 +199,25 @@ class ConsumerProtocolGroup(KafkaGroup[ReadingConsumer]):
         member.checks = self.checks
         self._members[name] = member
         member.start()
+        if s.static:
+            self._restart_later(member)
+
+    def _restart_later(self, member: ReadingConsumer) -> None:
+        """A static member whose predecessor was killed is refused until that one's session has ended
+        (UNRELEASED_INSTANCE_ID). Its process ends, and is started again."""
+
+        def restart() -> None:
+            if member.failed is not None and not member.alive:
+                member.start()
+                self._restart_later(member)
+            elif member.alive and member.epoch <= 0:
+                self._restart_later(member)
+
+        self.load.world.after(RESTART_MS, restart)
+
+    def grow(self, partitions: int) -> None:
+        """The coordinator knows at once."""
+        self._consumers.set_partitions(TOPIC, partitions)
 
     def rebalances(self) -> int:
         """Group epochs: each is a new target assignment, and no member waits for another."""

@@ -29,6 +29,7 @@ class StudySetting:
     max_poll_interval_ms: int = 300_000
     member_id_required: bool = True
     auto_commit_interval_ms: int = 5_000
+    metadata_max_age_ms: int = 300_000
     brokers: int = 2
     network_ms: tuple[int, int] = (1, 20)  # shortest and longest way
     clock_drift: float = 0.01  # after the minutes of rest before a change heartbeats are as far apart as after hours
@@ -37,12 +38,13 @@ class StudySetting:
 
 @dataclass(slots=True)
 class Load:
-    """The shared state of a run's members."""
+    """The shared state of a run's members. ``checks``: the laboratory's, which change no figure and take half of the time."""
 
     world: World
     setting: StudySetting
     partitions: int
     records_per_s: int
+    checks: bool = True
     meter: Meter = field(default_factory=Meter)
     delivered: Delivered = field(default_factory=Delivered)
     removals: Removals = field(default_factory=Removals)
@@ -98,6 +100,10 @@ class StudyGroup(ABC, Generic[M]):
     @abstractmethod
     def deaf(self, ms: int) -> None:
         """The brokers' notices of changes are lost."""
+
+    def grow(self, partitions: int) -> None:
+        """The topic has so many partitions from now on. Raises NotImplementedError for a protocol without it."""
+        raise NotImplementedError(f"{self.load.setting.name}: the study has no topic that grows")
 
     def alive(self) -> set[str]:
         """The names of the running members."""

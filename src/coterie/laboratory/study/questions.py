@@ -20,7 +20,9 @@ from coterie.laboratory.study.workload import Plan
 MEMBERS, PARTITIONS = 12, 48
 SIZES = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 GROWTH_PARTITIONS = 2  # of each member
-TRACES = 6  # what stands after the five questions
+COMPARED_MEMBERS, COMPARED_PARTITIONS, GROWN_PARTITIONS = 10, 900, 1_000
+PUBLISHED = 6  # the published comparison of KIP-848, after the five questions
+TRACES = 7
 
 EAGER = StudySetting("eager", "eager")
 COOPERATIVE = StudySetting("cooperative", "cooperative")
@@ -42,6 +44,8 @@ LADDER = (
     replace(COOPERATIVE, name="+ cooperative", lossy=LOSSY),
     replace(STATIC, name="+ static (eager)", lossy=LOSSY),
     replace(STATIC_COOPERATIVE, name="+ static, cooperative", lossy=LOSSY),
+    replace(CONSUMER, lossy=LOSSY),
+    replace(STATIC_CONSUMER, lossy=LOSSY),
     ZOOKEEPER,
     ROCKETMQ,
 )
@@ -97,8 +101,9 @@ def join_protocol(seeds: int) -> Iterator[Point]:
         "crashes, 4 hours": lambda seed: w.crashes(MEMBERS, PARTITIONS, 4, 6, seed),
     }
     for name, plan in plans.items():
+        few = max(seeds // 3, 1) if "hours" in name else seeds  # many changes in each
         for setting in LADDER:
-            yield Point(2, name, setting, MEMBERS, plan, seeds)
+            yield Point(2, name, setting, MEMBERS, plan, few)
 
 
 def kafka_and_rocketmq(seeds: int) -> Iterator[Point]:
@@ -113,7 +118,7 @@ def kafka_and_rocketmq(seeds: int) -> Iterator[Point]:
         "one is cut off, 80 s": w.one_held_up(MEMBERS, PARTITIONS, "cut", 80_000),
     }
     for name, plan in plans.items():
-        for setting in (EAGER, COOPERATIVE, ZOOKEEPER, ROCKETMQ, ORDERLY):
+        for setting in (EAGER, COOPERATIVE, CONSUMER, ZOOKEEPER, ROCKETMQ, ORDERLY):
             yield Point(3, name, setting, MEMBERS, _always(plan), seeds)
 
 
@@ -124,24 +129,28 @@ def timeouts(seeds: int) -> Iterator[Point]:
     def standing_still(seed: int) -> Plan:
         return w.pauses(MEMBERS, PARTITIONS, hours=1, per_hour=3, mean_ms=8_000, seed=seed)
 
+    few = max(seeds // 2, 1)  # an hour with some forty changes in each
     for seconds in (6, 10, 20, 30, 45, 90):
-        name = f"session {seconds} s"
-        beat_ms = min(3_000, seconds * 1000 // 3)
-        for base in (EAGER, ZOOKEEPER):
-            setting = replace(base, name=base.name, session_timeout_ms=seconds * 1000, heartbeat_interval_ms=beat_ms)
-            yield Point(4, name, setting, MEMBERS, standing_still, seeds)
-    yield Point(4, "connections, 120 s", ROCKETMQ, MEMBERS, standing_still, seeds)
-    for seconds in (1, 3, 10):
-        setting = replace(EAGER, heartbeat_interval_ms=seconds * 1000)
-        yield Point(4, f"heartbeat {seconds} s", setting, MEMBERS, _always(w.one_joins(MEMBERS, PARTITIONS)), seeds)
+        for base in (EAGER, CONSUMER, ZOOKEEPER):
+            interval_ms = min(base.heartbeat_interval_ms, seconds * 1000 // 3)
+            setting = replace(base, session_timeout_ms=seconds * 1000, heartbeat_interval_ms=interval_ms)
+            yield Point(4, f"session {seconds} s", setting, MEMBERS, standing_still, few)
+    yield Point(4, "connections, 120 s", ROCKETMQ, MEMBERS, standing_still, few)
+    joins = _always(w.one_joins(MEMBERS, PARTITIONS))
+    for seconds in (1, 3, 5, 10):
+        for base in (EAGER, CONSUMER):
+            setting = replace(base, heartbeat_interval_ms=seconds * 1000)
+            yield Point(4, f"heartbeat {seconds} s", setting, MEMBERS, joins, seeds)
+    slow = _always(w.one_held_up(MEMBERS, PARTITIONS, "slow", 400_000))
     for seconds in (60, 300, 900):
-        setting = replace(EAGER, max_poll_interval_ms=seconds * 1000)
-        slow = w.one_held_up(MEMBERS, PARTITIONS, "slow", 400_000)
-        yield Point(4, f"max poll interval {seconds} s", setting, MEMBERS, _always(slow), seeds)
+        for base in (EAGER, CONSUMER):
+            setting = replace(base, max_poll_interval_ms=seconds * 1000)
+            yield Point(4, f"max poll interval {seconds} s", setting, MEMBERS, slow, seeds)
+    deployment = _always(w.deployment(MEMBERS, PARTITIONS))
     for seconds in (0, 1, 3, 10):
         setting = replace(EAGER, initial_delay_ms=seconds * 1000)
-        plan = _always(w.deployment(MEMBERS, PARTITIONS))
-        yield Point(4, f"initial delay {seconds} s", setting, MEMBERS, plan, seeds)
+        yield Point(4, f"initial delay {seconds} s", setting, MEMBERS, deployment, seeds)
+    yield Point(4, "initial delay none", CONSUMER, MEMBERS, deployment, seeds)  # a setting of the classic protocol
 
 
 def growth(seeds: int, largest: int) -> Iterator[Point]:
@@ -154,8 +163,22 @@ def growth(seeds: int, largest: int) -> Iterator[Point]:
             "one is killed": w.one_departs(members, partitions, "kill", tail_ms=90_000),
         }
         for name, plan in plans.items():
-            for setting in (EAGER, COOPERATIVE, ZOOKEEPER, ROCKETMQ):
+            for setting in (EAGER, COOPERATIVE, CONSUMER, ZOOKEEPER, ROCKETMQ):
                 yield Point(5, name, setting, members, _always(plan), few)
+
+
+def published_comparison(seeds: int) -> Iterator[Point]:
+    """The published comparison of KIP-848, of which only its size is known: 10 consumers and 900 partitions (docs/study.md)."""
+    members, partitions = COMPARED_MEMBERS, COMPARED_PARTITIONS
+    plans = {
+        "900 partitions are added": w.topic_grows(members, GROWN_PARTITIONS - partitions, GROWN_PARTITIONS),
+        "one joins": w.one_joins(members, partitions),
+        "all come up": w.deployment(members, partitions),
+        "rolling restart": w.rolling_restart(members, partitions),
+    }
+    for name, plan in plans.items():
+        for setting in (EAGER, COOPERATIVE, CONSUMER):
+            yield Point(PUBLISHED, name, setting, members, _always(plan), seeds)
 
 
 def traces(changes: dict[str, Sequence[MembershipChange]], seeds: int) -> Iterator[Point]:
@@ -169,10 +192,10 @@ def traces(changes: dict[str, Sequence[MembershipChange]], seeds: int) -> Iterat
 def points(seeds: int, largest: int, changes: dict[str, Sequence[MembershipChange]] | None = None) -> list[Point]:
     """All of them; ``largest``: the largest group of the question about growth."""
     points = [*blocking(seeds), *join_protocol(seeds), *kafka_and_rocketmq(seeds), *timeouts(seeds)]
-    return [*points, *growth(seeds, largest), *traces(changes or {}, seeds)]
+    return [*points, *growth(seeds, largest), *published_comparison(seeds), *traces(changes or {}, seeds)]
 
 
 def run_point(point: Point, seed: int) -> StudyRow:
-    """One run of it."""
-    measures: dict[str, Any] = asdict(run(point.setting, point.plan(seed), seed))
+    """One run of it. The first seed of each point runs under the laboratory's checks."""
+    measures: dict[str, Any] = asdict(run(point.setting, point.plan(seed), seed, checks=seed == 0))
     return StudyRow(point.question, point.workload, point.setting.name, point.members, seed, measures)

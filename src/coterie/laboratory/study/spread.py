@@ -26,10 +26,17 @@ class Study:
     def points(self) -> list[Point]:
         return list(_points(self))
 
-    def jobs(self) -> list[tuple[int, int]]:
-        """(point, seed); the largest groups first, so that no worker ends with one of them."""
-        jobs = [(index, seed) for index, point in enumerate(self.points()) for seed in range(point.seeds)]
-        return sorted(jobs, key=lambda job: -self.points()[job[0]].members)
+    def jobs(self, done: Iterable[StudyRow] = ()) -> list[tuple[int, int]]:
+        """(point, seed), without the runs that are done; the largest groups first, so that no worker ends with one of them."""
+        points, keys = self.points(), {(*_key(row), row.seed) for row in done}
+        jobs = [(index, seed) for index, point in enumerate(points) for seed in range(point.seeds)]
+        jobs = [(index, seed) for index, seed in jobs if (*_point_key(points[index]), seed) not in keys]
+        return sorted(jobs, key=lambda job: -points[job[0]].members)
+
+    def of(self, rows: Iterable[StudyRow]) -> list[StudyRow]:
+        """Those rows that are runs of this study."""
+        seeds = {_point_key(point): point.seeds for point in self.points()}
+        return [row for row in rows if row.seed < seeds.get(_key(row), 0)]
 
 
 @lru_cache(maxsize=4)
@@ -71,14 +78,22 @@ def summarise(rows: Iterable[StudyRow]) -> list[Cell]:
     """In the order in which the points first come by name."""
     cells: dict[tuple[int, str, str, int], list[StudyRow]] = {}
     for row in sorted(rows, key=lambda row: row.seed):
-        cells.setdefault((row.question, row.workload, row.setting, row.members), []).append(row)
+        cells.setdefault(_key(row), []).append(row)
     return [_cell(same) for same in cells.values()]
 
 
 def ordered(study: Study, cells: Iterable[Cell]) -> list[Cell]:
     """In the order of the study's points."""
-    index = {(p.question, p.workload, p.setting.name, p.members): n for n, p in enumerate(study.points())}
-    return sorted(cells, key=lambda c: index[c.question, c.workload, c.setting, c.members])
+    index = {_point_key(point): n for n, point in enumerate(study.points())}
+    return sorted(cells, key=lambda c: index[_key(c)])
+
+
+def _key(of: StudyRow | Cell) -> tuple[int, str, str, int]:
+    return of.question, of.workload, of.setting, of.members
+
+
+def _point_key(point: Point) -> tuple[int, str, str, int]:
+    return point.question, point.workload, point.setting.name, point.members
 
 
 def _cell(rows: Sequence[StudyRow]) -> Cell:

@@ -18,12 +18,13 @@ class Event:
     closed), pause (its process is stalled for ``ms``), cut (for ``ms`` it does not reach the coordinators of the group;
     the brokers are the same ones for Kafka and RocketMQ, and others for ZooKeeper), slow (its code takes ``ms`` between two
     polls; only Kafka's members mind), deaf (RocketMQ's brokers' notices
-    are lost for ``ms``; nothing for others)."""
+    are lost for ``ms``; nothing for others), grow (the topic has ``partitions`` from now on; Kafka's protocols only)."""
 
     time_ms: int
     kind: str
     member: str = ""
     ms: int = 0
+    partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,11 @@ def one_held_up(members: int, partitions: int, kind: str, ms: int) -> Plan:
     """``kind``: pause, cut or slow; the one in the middle. It ends long after it."""
     plan = Plan(members, partitions)
     return Plan(members, partitions, (Event(0, kind, plan.names[members // 2], ms),), tail_ms=ms + 160_000)
+
+
+def topic_grows(members: int, partitions: int, grown: int) -> Plan:
+    """The topic of a stable group has ``grown`` partitions at 0 ms. It ends after the oldest metadata is renewed."""
+    return Plan(members, partitions, (Event(0, "grow", partitions=grown),), tail_ms=420_000)
 
 
 def unheard_join(members: int, partitions: int) -> Plan:
