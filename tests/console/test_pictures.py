@@ -17,6 +17,7 @@ from coterie.console.page import Markup, Section, page, table
 from coterie.console.report import Rebalance, Report, render
 from coterie.console.svg import (
     LEFT,
+    PALETTE,
     RIGHT,
     WIDTH,
     Line,
@@ -154,10 +155,10 @@ def test_a_grid_has_a_bar_for_each_value_of_each_panel(
 
 
 @given(st.lists(st.text(), max_size=30))
-def test_a_name_has_one_colour_and_the_ninth_is_the_first(owners: list[str]) -> None:
+def test_a_name_has_one_colour_and_the_twelfth_is_the_first(owners: list[str]) -> None:
     colour = colours(owners)
     assert list(colour) == list(dict.fromkeys(owners))
-    assert len(set(colour.values())) == min(len(colour), 8)
+    assert len(set(colour.values())) == min(len(colour), len(PALETTE))
 
 
 class _Cells(HTMLParser):

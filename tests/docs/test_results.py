@@ -6,7 +6,7 @@ benchmark's row, with `@PEER` where several have it; `:aim` or `:ratio` is anoth
 any text: from the smallest to the largest of these rows. Figures outside of tables are in `SENTENCES`.
 
 A table whose file is not there yet has a dash in each cell. `python -m tests.docs.test_results` writes the figures into the
-tables of performance.md.
+tables of features/performance.md.
 """
 
 from __future__ import annotations

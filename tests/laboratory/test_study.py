@@ -288,7 +288,6 @@ def test_the_results_in_docs_are_what_the_code_gives() -> None:
         (1, "one joins", "eager"),
         (1, "one joins", "ZooKeeper"),
         (1, "one is killed", "RocketMQ, orderly"),
-        (2, "deployment", "consumer"),
         (4, "initial delay 3 s", "eager"),
     }
     points = [n for n, p in enumerate(study.points()) if (p.question, p.workload, p.setting.name) in wanted]
@@ -304,7 +303,7 @@ def test_the_texts_take_their_figures_from_the_cells() -> None:
     """Each named cell is filled, and with another figure where the results are others; one that is missing is an error."""
     answer = study_answers.answer
     results = json.loads((DOCS / RESULTS).read_text())
-    for question in range(1, 7):
+    for question in sorted({c["question"] for c in results["cells"]}):
         cells = [Cell.from_json(c) for c in results["cells"] if c["question"] == question]
         grown = [
             replace(c, measures={n: m if n == "formed" else tuple(v + 1000 for v in m) for n, m in c.measures.items()})

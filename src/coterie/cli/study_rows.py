@@ -52,8 +52,8 @@ class RowFile:
         head = {"code": code_digest()}
         whole, _, torn = self.path.read_text("utf-8").rpartition("\n") if self.path.exists() else ("", "", "")
         try:
-            found, *rows = map(json.loads, whole.splitlines() or [json.dumps(head)])
-            if found != head:
+            first, *rows = map(json.loads, whole.splitlines() or [json.dumps(head)])
+            if first != head:
                 text = f"{self.path} holds runs of other code; name another file, or remove it."
                 raise click.UsageError(text)
             yield from (StudyRow(**row) for row in rows)

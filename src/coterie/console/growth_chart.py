@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.console.page import Markup, markup_text
-from coterie.console.svg import LEFT, PALETTE, RIGHT, WIDTH, caption, short, svg
+from coterie.console.svg import LEFT, RIGHT, WIDTH, caption, colours, short, svg
 from coterie.quantity import quantity
 
 Scale = Callable[[float], float]
@@ -24,8 +24,11 @@ class Growth:
     points: Sequence[tuple[float, float, float, float]]
 
 
-def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequence[int]) -> Markup:
-    """Sizes to the right, values up, each a tenfold per step."""
+def growth_chart(
+    curves: Sequence[Growth], title: str, unit: str, sizes: Sequence[int], known: Sequence[str] = ()
+) -> Markup:
+    """Sizes to the right, values up, each a tenfold per step. ``known``: curves that have their colours in every picture."""
+    colour = colours([*known, *(curve.name for curve in curves)])
     values = [v for curve in curves for _, *spread in curve.points for v in spread if v > 0]
     low = 10 ** math.floor(math.log10(min(values, default=1)))
     high = 10 ** math.ceil(math.log10(max(values, default=10)) + 1e-9)
@@ -50,31 +53,29 @@ def growth_chart(curves: Sequence[Growth], title: str, unit: str, sizes: Sequenc
         parts.append(f'<line x1="{x(size):.1f}" y1="{BOTTOM}" x2="{x(size):.1f}" y2="{BOTTOM + 4}" class="axis"/>')
         parts.append(caption(x(size), BOTTOM + 18, f"{size:,}", "middle", "small"))
     for index, curve in enumerate(curves):
-        parts += _curve(index, curve, x, y)
-    return svg(HEIGHT, title, [*parts, *_names(curves, x, y)])
+        parts += _curve(curve, x, y, colour[curve.name], MARKERS[index % len(MARKERS)])
+    return svg(HEIGHT, title, [*parts, *_names(curves, x, y, colour)])
 
 
-def _names(curves: Sequence[Growth], x: Scale, y: Scale) -> list[str]:
+def _names(curves: Sequence[Growth], x: Scale, y: Scale, colour: Mapping[str, str]) -> list[str]:
     """At the right ends of the curves, one below the other where they would overlap."""
     ends = []
-    for index, curve in enumerate(curves):
+    for curve in curves:
         shown = [point for point in curve.points if point[1] > 0]
         if shown:
-            ends.append((y(shown[-1][1]), x(shown[-1][0]), index, curve.name))
+            ends.append((y(shown[-1][1]), x(shown[-1][0]), curve.name))
     parts, last = [], float("-inf")
-    for at, end, index, name in sorted(ends):
+    for at, end, name in sorted(ends):
         last = max(at, last + 15)
-        colour = PALETTE[index % len(PALETTE)]
-        parts.append(f'<rect x="{end + 10:.1f}" y="{last - 5:.1f}" width="10" height="10" fill="{colour}"/>')
+        parts.append(f'<rect x="{end + 10:.1f}" y="{last - 5:.1f}" width="10" height="10" fill="{colour[name]}"/>')
         parts.append(caption(end + 25, last + 4, name, css="small bold"))
     return parts
 
 
-def _curve(index: int, curve: Growth, x: Scale, y: Scale) -> list[str]:
+def _curve(curve: Growth, x: Scale, y: Scale, colour: str, marker: str) -> list[str]:
     shown = [point for point in curve.points if point[1] > 0]
     if not shown:
         return []
-    colour = PALETTE[index % len(PALETTE)]
     path = " ".join(f"{x(size):.1f},{y(mean):.1f}" for size, mean, _, _ in shown)
     parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>']
     for size, mean, lowest, highest in shown:
@@ -84,7 +85,7 @@ def _curve(index: int, curve: Growth, x: Scale, y: Scale) -> list[str]:
             f'<line x1="{x(size):.1f}" y1="{y(lowest):.1f}" x2="{x(size):.1f}" y2="{y(highest):.1f}" '
             f'stroke="{colour}" stroke-width="1.5"/>'
         )
-        parts.append(_marker(MARKERS[index % len(MARKERS)], x(size), y(mean), colour, tooltip))
+        parts.append(_marker(marker, x(size), y(mean), colour, tooltip))
     return parts
 
 

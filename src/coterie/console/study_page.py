@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from coterie.console.growth_chart import Growth, growth_chart
 from coterie.console.study_answers import answer, text
 from coterie.console.svg import Spread, small_multiples
-from coterie.laboratory.study.questions import SIZES
+from coterie.laboratory.study.questions import EVERY, SIZES
 from coterie.laboratory.study.spread import Cell
 
 TITLES = {
@@ -54,6 +54,14 @@ COLUMNS = {
     5: ("caused", "kilobytes", "agree_s", "unowned_s", "busiest_per_s", "idle_per_s", "gave_up"),
     6: ("agree_s", "unowned_s", "longest_unowned_s", "pause_s", "rebalances", "moved", "messages", "kilobytes"),
     7: ("rebalances", "unowned_s", "pause_s", "moved", "duplicates", "messages", "detection_s", "gave_up"),
+}
+COLOURED = tuple(setting.name for setting in EVERY)  # each has one colour in all pictures
+# The steps of question 2 that come to a protocol of the other questions.
+STEPS = {
+    "+ initial delay 3 s": "eager",
+    "+ cooperative": "cooperative",
+    "+ static (eager)": "static",
+    "+ static, cooperative": "static, cooperative",
 }
 EACH_BY_ITSELF = frozenset({"ZooKeeper", "RocketMQ", "RocketMQ, orderly"})  # rebalances of these are not the group's
 PANELS = {
@@ -115,8 +123,9 @@ def _panels(cells: Sequence[Cell], measures: Sequence[str], title: str) -> str:
         for measure in measures:
             heading, unit = MEASURES[measure]
             shown = [c for c in same if measure != "rebalances" or c.setting not in EACH_BY_ITSELF]
-            panels.append((f"{workload}: {heading}", unit, [_spread(c, c.setting, c.setting, measure) for c in shown]))
-    return small_multiples(panels, title)
+            bars = [_spread(c, c.setting, STEPS.get(c.setting, c.setting), measure) for c in shown]
+            panels.append((f"{workload}: {heading}", unit, bars))
+    return small_multiples(panels, title, known=COLOURED)
 
 
 def _timeouts(cells: Sequence[Cell], measures: Sequence[str]) -> dict[str, str]:
@@ -133,7 +142,9 @@ def _timeouts(cells: Sequence[Cell], measures: Sequence[str]) -> dict[str, str]:
             for measure in shown
         ]
         if mine:
-            drawn[f"question-4-{knob}".replace(" ", "-")] = small_multiples(panels, f"{TITLES[4]} {knob}")
+            drawn[f"question-4-{knob}".replace(" ", "-")] = small_multiples(
+                panels, f"{TITLES[4]} {knob}", known=COLOURED
+            )
     return drawn
 
 
@@ -147,7 +158,7 @@ def _growth(cells: Sequence[Cell], measure: str, title: str, unit: str) -> str:
         Growth(setting, [(c.members, *c.measures[measure]) for c in cells if c.setting == setting and _formed(c)])
         for setting in dict.fromkeys(c.setting for c in cells)
     ]
-    return growth_chart(curves, title, unit, sizes)
+    return growth_chart(curves, title, unit, sizes, COLOURED)
 
 
 def _formed(cell: Cell) -> bool:

@@ -7,8 +7,20 @@ from dataclasses import dataclass
 
 from coterie.console.page import SVG_STYLE, Markup, markup_text
 
-# Okabe and Ito's palette.
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+# Okabe and Ito's palette, and three of Paul Tol's.
+PALETTE = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#56B4E9",
+    "#D55E00",
+    "#F0E442",
+    "#999999",
+    "#882255",
+    "#117733",
+    "#661100",
+)
 WIDTH, LEFT, RIGHT = 960, 110, 20
 OWNERS_PER_LINE, OWNER_WIDTH = 6, 140  # of a timeline's legend
 CURVES_PER_LINE, CURVE_WIDTH = 4, 220  # of a line chart's
@@ -79,7 +91,7 @@ def svg(height: float, title: str, parts: Sequence[str]) -> Markup:
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name, in order of first appearance; the ninth is the first again."""
+    """A colour for each name, in order of first appearance; the twelfth is the first again."""
     return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(dict.fromkeys(names))}
 
 
@@ -178,9 +190,14 @@ class Spread:
     high: float
 
 
-def small_multiples(panels: Sequence[tuple[str, str, Sequence[Spread]]], title: str, columns: int = 2) -> Markup:
-    """A panel per measure (name, unit, bars), all with the same rows: bars coloured by group, with the spread as a line."""
-    colour = colours([s.group for _, _, spreads in panels for s in spreads])
+def small_multiples(
+    panels: Sequence[tuple[str, str, Sequence[Spread]]], title: str, columns: int = 2, known: Sequence[str] = ()
+) -> Markup:
+    """A panel per measure (name, unit, bars), all with the same rows: bars coloured by group, with the spread as a line.
+    ``known``: groups that have their colours in every picture, shown here or not."""
+    groups = dict.fromkeys(s.group for _, _, spreads in panels for s in spreads)
+    of_all = colours([*known, *groups])
+    colour = {group: of_all[group] for group in groups}
     rows = max((len(spreads) for _, _, spreads in panels), default=0)
     label, row_height, gap = 190, 18, 26
     width = (WIDTH - gap * (columns - 1)) / columns

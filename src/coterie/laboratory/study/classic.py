@@ -4,6 +4,7 @@ the consumer protocol (KIP-848)."""
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import TypeVar
 
 from coterie.assignors import AssignableTopics
@@ -169,10 +170,7 @@ class ClassicGroup(KafkaGroup[ReadingMember]):
         broker.partitions[TOPIC] = partitions
         topics = AssignableTopics(dict(broker.partitions))
         for member in self._members.values():
-            world.after(
-                world.between(0, self.load.setting.metadata_max_age_ms),
-                lambda member=member: member.topics_seen(topics),
-            )
+            world.after(world.between(0, self.load.setting.metadata_max_age_ms), partial(member.topics_seen, topics))
 
     def rebalances(self) -> int:
         return self.broker.rebalances

@@ -157,7 +157,7 @@ def growth(seeds: int, largest: int) -> Iterator[Point]:
     """5. How does each grow with members and partitions?"""
     for members in (n for n in SIZES if n <= largest):
         partitions = GROWTH_PARTITIONS * members
-        few = max(min(seeds, 3_000 // members), 1)
+        few = max(min(seeds, 1_000 // members), 1)  # the larger the group, the less its runs differ
         plans = {
             "one joins": w.one_joins(members, partitions, tail_ms=60_000),
             "one is killed": w.one_departs(members, partitions, "kill", tail_ms=90_000),
