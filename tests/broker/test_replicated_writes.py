@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,11 +13,10 @@ from coterie.broker.broker import Broker
 from coterie.broker.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
-from coterie.log.partition_log import PartitionLog
-from coterie.replication.epochs import LeaderEpochCache
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
 from coterie.replication.states import PartitionState, ReplicaFetch, ReplicationConfig
+from coterie.replication.stored_log import StoredReplicaLog
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.offset_commit import (
@@ -38,42 +36,12 @@ SETTINGS = FAST | {"offsets.topic.num.partitions": "1"}
 LONG_MS = 60_000
 
 
-class LogOfReplica:
-    """A partition's log as its replica uses it here: only the end counts."""
-
-    def __init__(self, log: PartitionLog) -> None:
-        self.log, self.epochs = log, LeaderEpochCache()
-
-    @property
-    def start_offset(self) -> int:
-        return self.log.log_start_offset
-
-    @property
-    def end_offset(self) -> int:
-        return self.log.end_offset
-
-    def append_as_leader(self, batch: Callable[[PartitionLog], Any], leader_epoch: int) -> int:
-        return int(batch(self.log).base_offset)
-
-    def append_as_follower(self, batches: Sequence[Any]) -> None:
-        raise AssertionError("the broker leads")
-
-    def read(self, offset: int, end_offset: int, max_bytes: int) -> Sequence[Any]:
-        return []
-
-    def truncate_to(self, end_offset: int) -> None:
-        raise AssertionError("the broker leads")
-
-    def start_anew_at(self, offset: int) -> None:
-        raise AssertionError("the broker leads")
-
-
 def lead(broker: Broker, partition: Partition, isr: tuple[int, ...], min_insync: int = 1) -> Leader:
     """The controller makes this broker the leader in epoch 1."""
     broker.replica_effects.write_isr = lambda write: None
     config = ReplicationConfig(min_insync_replicas=min_insync)
     name = (partition.topic, partition.index)
-    partition.replica = Replica(ME, name, LogOfReplica(partition.log), config, 0)
+    partition.replica = Replica(ME, name, StoredReplicaLog(partition.log, 0, broker.clock.now_ms), config, 0)
     state = PartitionState(ME, 1, isr, 1, 0, (ME, OTHER))
     broker.cluster.states[name] = state
     effects = partition.replica.assume(state, broker.clock.now_ms())

@@ -101,7 +101,7 @@ def leader_epochs_are_not_checked(patch: Patch) -> None:
 
 def the_high_watermark_waits_for_nobody(patch: Patch) -> None:
     def advance(leader: Leader, now_ms: int) -> Any:
-        leader.high_watermark = leader.log.end_offset
+        leader.log.high_watermark = leader.log.end_offset
         return leader._acknowledge()
 
     patch.setattr(Leader, "_advance", advance)

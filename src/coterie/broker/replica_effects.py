@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from coterie.broker.topic import LeaderAppend, Partition
+from coterie.broker.topic import Partition
 from coterie.broker.topics import Topics
 from coterie.log.appended import Appended
 from coterie.replication.states import AppendDecided, Effect, HighWatermarkMoved, ReplicaError, WriteIsr
+from coterie.replication.stored_log import LeaderAppend
 from coterie.wire.errors import Refusal
 
 Decided = Callable[[ReplicaError | None], None]

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from coterie.broker.settings import BrokerSettings
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.appended import Appended
+from coterie.log.epoch_cache import EndOfEpoch
 from coterie.log.partition_log import PartitionLog
-from coterie.replication.epochs import EndOfEpoch
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
 from coterie.replication.states import Effect, ReplicaError, ReplicaRefusal
+from coterie.replication.stored_log import LeaderAppend
 from coterie.wire.errors import ErrorCode, Refusal
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -35,8 +36,6 @@ _INTERNAL_SEGMENT_BYTES = {
 }
 MAX_PARTITIONS = 100_000
 NO_LEADER_EPOCH = -1  # of a client without one
-EPOCH_OF_ONE_BROKER = 0  # it leads every partition for ever
-LeaderAppend = Callable[[PartitionLog], Appended]
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -81,12 +80,14 @@ class Partition:
 
     def __post_init__(self) -> None:
         self.log.flushing.on_visible = self._call_watchers
+        if not self.in_cluster:
+            self.log.begin_epoch(self.log.leader_epoch)
 
     @property
     def leader_epoch(self) -> int:
         """The epoch in which batches are appended; -1 where this broker has no replica."""
         if not self.in_cluster:
-            return EPOCH_OF_ONE_BROKER
+            return self.log.leader_epoch
         return NO_LEADER_EPOCH if self.replica is None else self.replica.leader_epoch
 
     @property
@@ -129,13 +130,8 @@ class Partition:
 
     def end_of_epoch(self, epoch: int) -> EndOfEpoch:
         """The answer to OffsetForLeaderEpoch."""
-        if self.replica is not None:
-            return self.replica.log.epochs.end_of(epoch, self.log.end_offset)
-        if epoch == EPOCH_OF_ONE_BROKER:
-            return EndOfEpoch(epoch, self.log.end_offset)
-        if epoch < NO_LEADER_EPOCH:  # every epoch before the first ends where the first begins
-            return EndOfEpoch(epoch, self.log.log_start_offset)
-        return EndOfEpoch()
+        epochs = self.log.epochs.cache if self.replica is None else self.replica.log.epochs
+        return epochs.end_of(epoch, self.log.end_offset)
 
     def appended(self) -> None:
         """Calls every watcher, unless readers wait for a sync, which calls them then."""

@@ -128,7 +128,7 @@ class ProduceCluster:
                 raise Refusal(self.world.random.choice(BEFORE_APPEND))
             produced = produced_batch(data.records or b"", PRODUCE_VERSION)
             assert produced is not None, "a request has a batch for each of its partitions"
-            appended = log.append(produced[0], self.world.now_ms, 0, produced[1])
+            appended = log.append(produced[0], self.world.now_ms, produced[1])
             self._durable(log)
             self.duplicates += appended.duplicate
             if self.dies_after > 0:

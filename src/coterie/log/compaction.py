@@ -38,7 +38,7 @@ KEYS_AT_ONCE = 2_000_000
 @dataclass(slots=True)
 class CompactionPlan:
     """The input of one compaction: the closed segments, and the first offset that no earlier one has processed.
-    ``last_offsets``: of the last batch of each producer, by producer id."""
+    ``last_offsets``: of the last batch of each producer, by producer id. ``cuts``: of the log's end, so far."""
 
     fs: FileSystem
     segments: list[Segment]
@@ -47,6 +47,7 @@ class CompactionPlan:
     segment_bytes: int
     tombstones_before_ms: int
     last_offsets: dict[int, int]
+    cuts: int
 
 
 @dataclass(slots=True)
@@ -80,7 +81,7 @@ def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> CompactionPl
         if entry.last_sequence >= 0
     }
     return CompactionPlan(
-        log.fs, closed, log.cleaned_until, end, config.segment_bytes, tombstones_before_ms, last_offsets
+        log.fs, closed, log.cleaned_until, end, config.segment_bytes, tombstones_before_ms, last_offsets, log.cuts
     )
 
 
@@ -130,7 +131,7 @@ def swap(log: PartitionLog, cleaned: Cleaned) -> bool:
     """Puts the cleaned files in place of the old ones; False when the log has changed meanwhile (a deleted topic, a
     segment retention took), and then the old ones stay. Raises OSError; then what was not exchanged stays as it was."""
     fs = cleaned.plan.fs
-    if log.segments[: len(cleaned.plan.segments)] != cleaned.plan.segments:
+    if log.cuts != cleaned.plan.cuts or log.segments[: len(cleaned.plan.segments)] != cleaned.plan.segments:
         for group in cleaned.groups:
             path = group[0].stem + ".log" + CLEANED
             if fs.exists(path):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coterie.log.config import NO_LIMIT
+
 
 @dataclass(slots=True)
 class Flushing:
@@ -20,6 +22,7 @@ class Flushing:
     on_visible: Callable[[], None] | None = None
     _held_from: int | None = None
     _due_end: int = 0  # behind the last append that is to be synced
+    _shortest: int = NO_LIMIT  # at which the log ended since the last sync began
 
     @property
     def is_held(self) -> bool:
@@ -42,10 +45,18 @@ class Flushing:
 
     def begin(self) -> None:
         """A sync of all that was appended begins."""
-        self.messages = 0
+        self.messages, self._shortest = 0, NO_LIMIT
+
+    def cut(self, end_offset: int) -> None:
+        """The log was cut to end at ``end_offset``: what a sync under way covers behind it is gone."""
+        self._shortest = min(self._shortest, end_offset)
+        self._due_end = min(self._due_end, end_offset)
+        if self._held_from is not None and self._held_from >= end_offset:
+            self._held_from = None
 
     def synced(self, end_offset: int) -> None:
         """A sync that began when the log ended at ``end_offset`` has succeeded."""
+        end_offset = min(end_offset, self._shortest)
         if self._held_from is not None:
             self._held_from = max(self._held_from, end_offset) if end_offset < self._due_end else None
             if self.on_visible is not None:

@@ -1,6 +1,6 @@
 """Leader epochs of batches, which no CRC covers: which are wrong, and what is right.
 
-Ours are 0. A log that Kafka wrote has the epochs of its leaders, which rise from batch to batch; ours follow behind them.
+They rise from batch to batch, and `epoch_checkpoint` names them all; only an earlier coterie stamped 0 behind Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -8,30 +8,25 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+from coterie.log.epoch_checkpoint import read_epochs
 from coterie.log.filesystem import FileSystem
 
-KAFKAS_FILE = "leader-epoch-checkpoint"  # in the directory of each log that Kafka has opened
-OWN_EPOCH = 0
+OWN_EPOCH = 0  # the first, and of all batches of an earlier coterie
 _NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderEpochs:
-    """``recorded``: the epochs in Kafka's checkpoint of the log; none where Kafka did not write it, None where the file
-    cannot be read. A recorded epoch that fits between those beside it is not seen to be wrong."""
+    """``recorded``: the epochs in the log's checkpoint; none where there is no file, None where it cannot be read. A recorded
+    epoch that fits between those beside it is not seen to be wrong."""
 
     recorded: frozenset[int] | None = frozenset()
 
     @classmethod
     def of_log(cls, fs: FileSystem, directory: str, names: Container[str]) -> LeaderEpochs:
         """``names``: of the files in the directory. Raises OSError."""
-        if KAFKAS_FILE not in names:
-            return cls()
-        try:
-            lines = fs.read_file(f"{directory}/{KAFKAS_FILE}").decode().splitlines()
-            return cls(frozenset(int(line.split()[0]) for line in lines[2:] if line.strip()))
-        except ValueError:
-            return cls(None)
+        entries = read_epochs(fs, directory, names)
+        return cls(None if entries is None else frozenset(entry.epoch for entry in entries))
 
     def is_wrong(self, before: int | None, epoch: int, after: int | None) -> bool:
         """Whether a batch cannot have that epoch, or contradicts the batches beside it, which do not contradict each other."""

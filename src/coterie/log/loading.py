@@ -30,22 +30,27 @@ _OF_A_SEGMENT = (".index", ".timeindex", ".txnindex")
 @dataclass(frozen=True, slots=True)
 class ClosedLog:
     """A log as it was closed: its end; of each segment, by base offset, the bytes of its `.log` and the checksum of its
-    index; the checksum of all `.txnindex`; and whether there was a producers' `.snapshot`."""
+    index; the checksum of all `.txnindex`; whether there was a producers' `.snapshot`; and the entries of the file of leader
+    epochs, None where an earlier coterie closed the log."""
 
     end_offset: int
     segments: dict[int, tuple[int, int]]
     aborted: int
     snapshot: bool
+    epochs: list[tuple[int, int]] | None = None
 
     def as_json(self) -> dict[str, Any]:
         segments = {str(base): list(values) for base, values in self.segments.items()}
-        return {"end": self.end_offset, "segments": segments, "aborted": self.aborted, "snapshot": self.snapshot}
+        content = {"end": self.end_offset, "segments": segments, "aborted": self.aborted, "snapshot": self.snapshot}
+        return content if self.epochs is None else content | {"epochs": [list(entry) for entry in self.epochs]}
 
     @classmethod
     def of_json(cls, kept: Any) -> ClosedLog:
         """Raises KeyError, TypeError or ValueError for what `as_json` did not make."""
         segments = {int(base): (int(size), int(crc)) for base, (size, crc) in kept["segments"].items()}
-        return cls(int(kept["end"]), segments, int(kept["aborted"]), bool(kept["snapshot"]))
+        entries = kept.get("epochs")
+        epochs = None if entries is None else [(int(epoch), int(start)) for epoch, start in entries]
+        return cls(int(kept["end"]), segments, int(kept["aborted"]), bool(kept["snapshot"]), epochs)
 
 
 def checksum_of_aborted(fs: FileSystem, directory: str, names: Iterable[str]) -> int:
@@ -60,8 +65,8 @@ def checksum_of_aborted(fs: FileSystem, directory: str, names: Iterable[str]) ->
 @dataclass(slots=True)
 class SegmentLoader:
     """Opens the segments of one directory. ``clean``: the log was closed in order; ``closed`` its files then, if known;
-    ``contiguous``: no compaction leaves gaps. Afterwards ``trusted``: whether producers and transactions may be read
-    from their files."""
+    ``contiguous``: no compaction leaves gaps; ``has_gaps``: of a replica, whose last segment may have some too. Afterwards
+    ``trusted``: whether producers and transactions may be read from their files."""
 
     fs: FileSystem
     directory: str
@@ -70,6 +75,7 @@ class SegmentLoader:
     clean: bool
     closed: ClosedLog | None = None
     contiguous: bool = False
+    has_gaps: bool = False
     trusted: bool = True
     _names: list[str] = field(default_factory=list)
     _epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
@@ -87,7 +93,14 @@ class SegmentLoader:
             segments.append(self._open(base, bound, is_cut=any(base < other for other in lost)))
         if self.contiguous and not self.clean:
             self._report_gaps(segments, names)
+        if self.has_gaps:
+            self._drop_detached(segments)
         return segments
+
+    def _drop_detached(self, segments: list[Segment]) -> None:
+        """A segment was about to be begun before the one in front of it was cut: a replica fetches what is between."""
+        while len(segments) > 1 and not segments[-1].size and segments[-2].next_offset < segments[-1].base_offset:
+            segments.pop().delete()
 
     def _open(self, base: int, bound: int | None, *, is_cut: bool) -> Segment:
         """``is_cut``: segments behind it are lost."""
@@ -111,7 +124,7 @@ class SegmentLoader:
             self.report,
             bound=bound,
             end_offset=self.closed.end_offset if self.closed is not None and bound is None and not is_cut else None,
-            has_gaps=is_cut,
+            has_gaps=is_cut or self.has_gaps,
             crashed=crashed and bound is None,
             problem=problem,
             index_interval_bytes=self.index_interval_bytes,

@@ -17,7 +17,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 def read_visible(log: PartitionLog, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
     """As `PartitionLog.read`, but nothing from the high watermark on."""
     records = log.read(offset, max_bytes, at_least_one=at_least_one)
-    return _before(records, log.high_watermark, offset)[0] if log.flushing.is_held else records
+    return before(records, log.high_watermark, offset)[0] if log.has_hidden_tail else records
 
 
 def read_committed(
@@ -25,11 +25,11 @@ def read_committed(
 ) -> tuple[bytes, list[Aborted]]:
     """As `PartitionLog.read`, but nothing from the first open transaction on; and which of the rest were aborted."""
     records = log.read(offset, max_bytes, at_least_one=at_least_one)
-    records, upper = _before(records, log.last_stable_offset, offset)
+    records, upper = before(records, log.last_stable_offset, offset)
     return records, log.transactions.aborted_between(offset, upper)
 
 
-def _before(records: bytes, limit: int, offset: int) -> tuple[bytes, int]:
+def before(records: bytes, limit: int, offset: int) -> tuple[bytes, int]:
     """The batches that end before the offset ``limit``, and the offset behind them; ``offset`` where there are none."""
     upper = offset
     for position, header in batches(records):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.log.partition_log import PartitionLog
+from coterie.log.segment import Segment
 from coterie.wire.errors import ErrorCode, Refusal
 
 
@@ -15,14 +16,20 @@ def delete_records(log: PartitionLog, before_offset: int) -> int:
         before_offset = log.high_watermark
     if not 0 <= before_offset <= log.high_watermark:
         raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
-    log.log_start_offset = max(log.log_start_offset, before_offset)
-    _drop_segments_below_start(log)
+    advance_start_offset(log, before_offset)
     return log.log_start_offset
+
+
+def advance_start_offset(log: PartitionLog, offset: int) -> None:
+    """The log begins at ``offset``, or where it does if that is higher. Not beyond the high watermark."""
+    log.log_start_offset = max(log.log_start_offset, min(offset, log.high_watermark))
+    log.epochs.start_at(log.log_start_offset)
+    _drop_segments_below_start(log)
 
 
 def _drop_segments_below_start(log: PartitionLog) -> None:
     while len(log.segments) > 1 and log.segments[1].base_offset <= log.log_start_offset:
-        log.segments.pop(0).delete()
+        _delete(log.segments.pop(0))
 
 
 def retain(log: PartitionLog, now_ms: int) -> int:
@@ -34,20 +41,23 @@ def retain(log: PartitionLog, now_ms: int) -> int:
     deleted -= len(log.segments)
     if log.config.retention_ms >= 0:
         horizon = now_ms - log.config.retention_ms
-        while _holds_records(log) and log.segments[0].newest_ms < horizon:
+        while _is_deletable(log) and log.segments[0].newest_ms < horizon:
             _drop_first(log)
             deleted += 1
     if log.config.retention_bytes >= 0:
         excess = log.size - log.config.retention_bytes
-        while _holds_records(log) and excess >= log.segments[0].size:
+        while _is_deletable(log) and excess >= log.segments[0].size:
             excess -= log.segments[0].size
             _drop_first(log)
             deleted += 1
     return deleted
 
 
-def _holds_records(log: PartitionLog) -> bool:
-    return len(log.segments) > 1 or log.segments[0].size > 0
+def _is_deletable(log: PartitionLog) -> bool:
+    """Whether the first segment holds records, and none that readers wait for (Kafka's UnifiedLog.deletableSegments)."""
+    first = log.segments[0]
+    end_offset = log.segments[1].base_offset if len(log.segments) > 1 else first.next_offset
+    return (len(log.segments) > 1 or first.size > 0) and end_offset <= log.high_watermark
 
 
 def _drop_first(log: PartitionLog) -> None:
@@ -56,5 +66,13 @@ def _drop_first(log: PartitionLog) -> None:
         log.start_segment(log.end_offset)
     first = log.segments.pop(0)
     log.log_start_offset = max(log.log_start_offset, log.segments[0].base_offset)
+    log.epochs.start_at(log.log_start_offset)
     log.transactions.forget_before(log.log_start_offset)
-    first.delete()
+    _delete(first)
+
+
+def _delete(segment: Segment) -> None:
+    try:
+        segment.delete()
+    finally:
+        segment.close_files()

@@ -6,7 +6,7 @@ and its offsets (`verify`). What is appended needs no such look.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Container
 from contextlib import suppress
 
@@ -263,6 +263,33 @@ class Segment:
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp, self._max_timestamp_offset = header.max_timestamp, last_offset
 
+    # -- truncating ---------------------------------------------------------------------------------------------------
+
+    def cut_at(self, offset: int) -> None:
+        """Removes the batches that reach to ``offset`` or beyond. Raises OSError; then the segment is as it was."""
+        position = self.position_of(offset)
+        if position is None:
+            return
+        slots = bisect_left(self.index.positions, position)
+        start = self.index.positions[slots - 1] if slots else 0
+        tail = self.headers(start, position)
+        self.file.truncate(position)
+        self.size, self._untidy = position, False
+        self._loaded_size = min(self._loaded_size, position)
+        if slots < len(self._verified):
+            self._verified = self._verified[: slots + 1]
+            self.unverified = len(self._verified) - sum(self._verified)
+        self.next_offset, self.max_timestamp, self._max_timestamp_offset = self.base_offset, -1, self.base_offset
+        for _, header in tail:
+            self._note_end(header)
+        self.index.cut(slots, self.next_offset)
+        self._loaded_times = min(self._loaded_times, len(self.index.times))
+        if self.index.times and self.index.times[-1] > self.max_timestamp:
+            self.max_timestamp, self._max_timestamp_offset = self.index.times[-1], self.index.time_offsets[-1]
+        self._since_index = position - start
+        if not position:
+            self._first_timestamp, self.first_append_ms = None, -1
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def start_of_stretch(self, offset: int) -> int:
@@ -338,8 +365,10 @@ class Segment:
             self._fs.remove(self.stem + ".txnindex")
 
     def delete(self) -> None:
-        """Removes the files; one that a crash leaves carries Kafka's mark of deletion."""
-        self.close_files()
+        """Removes the files; one that a crash leaves carries Kafka's mark of deletion, and goes at the next start. Raises
+        OSError; then the segment is as it was."""
         self._fs.rename(self.stem + ".log", self.stem + ".log" + DELETED)
-        self.drop_index_files()
-        self._fs.remove(self.stem + ".log" + DELETED)
+        self.close_files()
+        with suppress(OSError):
+            self.drop_index_files()
+            self._fs.remove(self.stem + ".log" + DELETED)

@@ -105,18 +105,30 @@ class SegmentIndex:
             first.close()
             raise
 
+    def cut(self, count: int, end_offset: int) -> None:
+        """Keeps the first ``count`` entries, and times of offsets below ``end_offset``; the files are written anew."""
+        times = bisect_left(self.time_offsets, end_offset)
+        if count == len(self.positions) and times == len(self.times):
+            return
+        del self.offsets[count:], self.positions[count:], self.times[times:], self.time_offsets[times:]
+        self._crcs = [int(google_crc32c.value(content)) for content in self._contents()]
+        self.stale = True
+        self.write()
+
+    def _contents(self) -> tuple[bytes, bytes]:
+        base = self._base
+        pairs = zip(self.offsets, self.positions, strict=True)
+        times = zip(self.times, self.time_offsets, strict=True)
+        index = b"".join([_INDEX_ENTRY.pack(offset - base, position) for offset, position in pairs])
+        return index, b"".join([_TIME_ENTRY.pack(timestamp, offset - base) for timestamp, offset in times])
+
     def write(self) -> None:
         """Writes both files anew, where they are stale; what fails leaves them so."""
         if not self.stale:
             return
         self.close_files()
-        base = self._base
-        pairs = zip(self.offsets, self.positions, strict=True)
-        times = zip(self.times, self.time_offsets, strict=True)
-        index = b"".join([_INDEX_ENTRY.pack(offset - base, position) for offset, position in pairs])
-        timeindex = b"".join([_TIME_ENTRY.pack(timestamp, offset - base) for timestamp, offset in times])
         try:
-            for suffix, content in zip(SUFFIXES, (index, timeindex), strict=True):
+            for suffix, content in zip(SUFFIXES, self._contents(), strict=True):
                 if content or suffix == SUFFIXES[0] or self._fs.exists(self._stem + suffix):
                     self._replace(self._stem + suffix, content)
         except OSError:

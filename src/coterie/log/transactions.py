@@ -39,6 +39,9 @@ class PartitionTransactions:
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # producer id -> offset of its first record
         self.aborted: list[Aborted] = []
+        self.unreplicated: list[
+            tuple[int, int]
+        ] = []  # first offset and marker of each that ended above the high watermark
 
     def appended(self, header: BatchHeader) -> None:
         if header.is_of_a_transaction and not header.is_control:
@@ -47,16 +50,27 @@ class PartitionTransactions:
     def ended(self, header: BatchHeader, committed: bool) -> Aborted | None:
         """A marker was appended; the entry for the index, if it aborts something."""
         first = self.open.pop(header.producer_id, None)
-        if committed or first is None:
+        if first is None:
+            return None
+        self.unreplicated.append((first, header.last_offset))
+        if committed:
             return None
         stable = self.last_stable_offset(header.last_offset + 1)
         entry = Aborted(header.producer_id, first, header.last_offset, stable)
         self.aborted.append(entry)
         return entry
 
+    def replicated(self, high_watermark: int) -> None:
+        """The high watermark has moved: transactions with their marker below it are decided for good."""
+        if self.unreplicated:
+            self.unreplicated = [ended for ended in self.unreplicated if ended[1] >= high_watermark]
+
     def last_stable_offset(self, end_offset: int) -> int:
-        """Before it every transaction is decided; at most ``end_offset``."""
-        return min(end_offset, *self.open.values()) if self.open else end_offset
+        """Before it every transaction is decided for good, with a marker before ``end_offset``; at most ``end_offset``."""
+        stable = min(end_offset, *self.open.values()) if self.open else end_offset
+        if self.unreplicated:
+            stable = min([stable, *(first for first, marker in self.unreplicated if marker >= end_offset)])
+        return stable
 
     def aborted_between(self, first: int, last: int) -> list[Aborted]:
         """Aborted transactions with records from offset ``first`` up to, not including, ``last``."""

@@ -3,7 +3,7 @@ AbstractFetcherThread and ReplicaFetcherThread; KIP-101, KIP-279)."""
 
 from __future__ import annotations
 
-from coterie.replication.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch
+from coterie.log.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch
 from coterie.replication.states import (
     EpochLookup,
     PartitionState,
@@ -25,11 +25,15 @@ class Follower:
         self, broker_id: int, log: ReplicaLog, config: ReplicationConfig, state: PartitionState, high_watermark: int
     ) -> None:
         self.broker_id, self.log, self.config, self.state = broker_id, log, config, state
-        self.high_watermark = high_watermark
+        log.high_watermark = high_watermark
         self.truncates = True  # the log may hold what the leader's does not
         self.is_fenced = False  # the controller has a newer leader; nothing is fetched until it says so here
         self._due_ms = 0
         self._under_way: Request | None = None
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
 
     @property
     def leader(self) -> int:
@@ -101,10 +105,8 @@ class Follower:
 
     def _cut(self, offset: int) -> None:
         """An epoch that begins at the log's end goes in any case: it is of this broker as a leader that appended nothing."""
-        if offset < self.log.end_offset:
-            self.log.truncate_to(offset)
-            self.high_watermark = min(self.high_watermark, self.log.end_offset)
-        self.log.epochs.truncate_from_end(self.log.end_offset)
+        self.log.truncate_to(min(offset, self.log.end_offset))
+        self.log.high_watermark = min(self.high_watermark, self.log.end_offset)
 
     def fetched(self, request: ReplicaFetch, result: ReplicaFetched) -> None:
         """The leader's answer to `ReplicaFetch`."""
@@ -112,7 +114,8 @@ class Follower:
             return
         if result.batches:
             self.log.append_as_follower(result.batches)
-        self.high_watermark = max(min(result.high_watermark, self.log.end_offset), self.log.start_offset)
+        self.log.high_watermark = max(min(result.high_watermark, self.log.end_offset), self.log.start_offset)
+        self.log.advance_start(min(result.start_offset, self.high_watermark))
 
     def out_of_range(self, request: ReplicaFetch, leader_start_offset: int, leader_end_offset: int) -> None:
         """OFFSET_OUT_OF_RANGE: the leader's log ends before this one does, which an unclean election brings about, or begins
@@ -123,4 +126,4 @@ class Follower:
             self._cut(leader_end_offset)
         elif leader_start_offset > self.log.end_offset:
             self.log.start_anew_at(leader_start_offset)
-            self.high_watermark = leader_start_offset
+            self.log.high_watermark = leader_start_offset

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coterie.replication.epochs import EndOfEpoch
+from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.states import (
     AppendDecided,
     Effect,
@@ -70,9 +70,9 @@ class Leader:
         now_ms: int,
     ) -> None:
         self.broker_id, self.partition, self.log, self.config = broker_id, partition, log, config
-        self.state, self.high_watermark = state, high_watermark
+        self.state, log.high_watermark = state, high_watermark
         self.start_offset = log.end_offset  # of this epoch
-        log.epochs.assign(state.leader_epoch, log.end_offset)
+        log.begin_epoch(state.leader_epoch)
         caught_up_ms = dict.fromkeys(state.isr, now_ms)
         self.remotes = {
             replica: RemoteReplica(caught_up_ms=caught_up_ms.get(replica, 0))
@@ -82,6 +82,10 @@ class Leader:
         self._waiting: deque[_Waiting] = deque()
         self._pending: PartitionState | None = None  # an ISR that is being written
 
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
     def begin(self, now_ms: int) -> list[Effect]:
         """A lone member of the ISR has its high watermark at the log's end at once."""
         return self._advance(now_ms)
@@ -90,7 +94,7 @@ class Leader:
         """The controller confirms the leader in a new epoch: followers' positions stay."""
         self.state, self._pending = state, None
         self.start_offset = self.log.end_offset
-        self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
+        self.log.begin_epoch(state.leader_epoch)
         self.remotes = {r: self.remotes.get(r, RemoteReplica()) for r in state.replicas if r != self.broker_id}
         return self._advance(now_ms)
 
@@ -229,7 +233,7 @@ class Leader:
         high_watermark = min([self.log.end_offset, *ends])
         if high_watermark <= self.high_watermark:
             return []
-        self.high_watermark = high_watermark
+        self.log.high_watermark = high_watermark
         return [HighWatermarkMoved(self.partition, high_watermark), *self._acknowledge()]
 
     def _acknowledge(self) -> list[Effect]:

@@ -24,11 +24,11 @@ class Replica:
     ) -> None:
         self.broker_id, self.partition, self.log, self.config = broker_id, partition, log, config
         self.role: Leader | Follower | None = None
-        self._checkpointed = max(min(high_watermark, log.end_offset), log.start_offset)
+        log.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
 
     @property
     def high_watermark(self) -> int:
-        return self._checkpointed if self.role is None else self.role.high_watermark
+        return self.log.high_watermark
 
     @property
     def leader_epoch(self) -> int:
@@ -58,7 +58,7 @@ class Replica:
     def stop(self) -> list[Effect]:
         """StopReplica: no role any more."""
         effects = self.role.end() if isinstance(self.role, Leader) else []
-        self._checkpointed, self.role = self.high_watermark, None
+        self.role = None
         return effects
 
     def leading(self) -> Leader:

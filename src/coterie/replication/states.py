@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from coterie.replication.epochs import EndOfEpoch, LeaderEpochCache
+from coterie.log.epoch_cache import EndOfEpoch, LeaderEpochCache
 
 TopicPartition = tuple[str, int]
 NO_LEADER = -1
@@ -71,15 +71,22 @@ class ReplicaRefusal(Exception):
 
 
 class ReplicaLog(Protocol):
-    """The local log of a replica. Batches are opaque: each knows its offsets and its leader epoch."""
+    """The local log of a replica. Batches are opaque: each knows its offsets and its leader epoch. ``high_watermark`` is set by
+    the replica's role."""
 
-    epochs: LeaderEpochCache
+    high_watermark: int
+
+    @property
+    def epochs(self) -> LeaderEpochCache: ...
 
     @property
     def start_offset(self) -> int: ...
 
     @property
     def end_offset(self) -> int: ...
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """The replica leads in that epoch, from the log's end on, which goes into ``epochs``."""
 
     def append_as_leader(self, batch: Any, leader_epoch: int) -> int:
         """Returns the base offset."""
@@ -96,6 +103,9 @@ class ReplicaLog(Protocol):
 
     def start_anew_at(self, offset: int) -> None:
         """Removes everything; the log begins and ends at that offset."""
+
+    def advance_start(self, offset: int) -> None:
+        """The log begins at that offset, as the leader's does; nothing is done where it begins there or behind."""
 
 
 @dataclass(frozen=True, slots=True)

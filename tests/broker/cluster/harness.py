@@ -14,7 +14,7 @@ from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster.zookeeper_session import SessionEvents
 from coterie.broker.settings import BrokerSettings
 from coterie.controller import nodes
-from coterie.replication.epochs import LeaderEpochCache
+from coterie.log.epoch_cache import LeaderEpochCache
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
@@ -50,6 +50,7 @@ class EncodedLog:
     def __init__(self) -> None:
         self.batches: list[Stored] = []
         self.epochs = LeaderEpochCache()
+        self.high_watermark = 0
 
     @property
     def start_offset(self) -> int:
@@ -62,6 +63,9 @@ class EncodedLog:
     @property
     def values(self) -> list[bytes]:
         return [value for _, _, value in self.batches]
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        self.epochs.assign(leader_epoch, self.end_offset)
 
     def append_as_leader(self, batch: bytes, leader_epoch: int) -> int:
         offset = self.end_offset
@@ -96,6 +100,9 @@ class EncodedLog:
 
     def start_anew_at(self, offset: int) -> None:
         raise AssertionError("no record is ever removed from the start of a log here")
+
+    def advance_start(self, offset: int) -> None:
+        assert offset == 0, "no record is ever removed from the start of a log here"
 
 
 @dataclass

@@ -14,7 +14,7 @@ from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
 from coterie.broker.cluster.replica_manager import ReplicaManager
 from coterie.broker.cluster.script_task import woken
-from coterie.replication.epochs import EndOfEpoch
+from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.partition import Replica
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from coterie.controller.isr_writer import IsrRefused, IsrWritten
-from coterie.replication.epochs import EndOfEpoch
+from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
 from coterie.replication.replicas import Replicas

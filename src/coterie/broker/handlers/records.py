@@ -142,7 +142,7 @@ class _Produce:
             anew = self.version >= PRODUCE_V2_FROM and header.is_of_a_transaction
             if partition.replica is not None:
                 return self._append_for_replicas(partition, batch, header, anew=anew)
-            appended = log.append(batch, self.broker.clock.now_ms(), partition.leader_epoch, header, anew=anew)
+            appended = log.append(batch, self.broker.clock.now_ms(), header, anew=anew)
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
         except OSError as error:
@@ -169,7 +169,7 @@ class _Produce:
         token, now_ms, acks_all = AppendToken(), self.broker.clock.now_ms(), self.request.acks == -1
 
         def work(log: PartitionLog) -> Appended:
-            return log.append(batch, now_ms, partition.leader_epoch, header, anew=anew)
+            return log.append(batch, now_ms, header, anew=anew)
 
         appended, effects = partition.append(work, token, now_ms, acks_all=acks_all)
         response = self._appended(partition, appended)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coterie.replication.epochs import LeaderEpochCache
+from coterie.log.epoch_cache import LeaderEpochCache
 from coterie.replication.states import NO_BYTE_LIMIT
 
 FETCHED_AT_MOST = 3  # batches: to catch up takes time
@@ -27,6 +27,7 @@ class MemoryReplicaLog:
         self.batches: list[Batch] = []
         self.epochs = LeaderEpochCache()
         self.synced = 0
+        self.high_watermark = 0
 
     @property
     def start_offset(self) -> int:
@@ -35,6 +36,9 @@ class MemoryReplicaLog:
     @property
     def end_offset(self) -> int:
         return len(self.batches)
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        self.epochs.assign(leader_epoch, len(self.batches))
 
     def append_as_leader(self, batch: str, leader_epoch: int) -> int:
         offset = len(self.batches)
@@ -60,6 +64,9 @@ class MemoryReplicaLog:
 
     def start_anew_at(self, offset: int) -> None:
         raise AssertionError("no record is ever removed from the start of a log here")
+
+    def advance_start(self, offset: int) -> None:
+        assert offset == 0, "no record is ever removed from the start of a log here"
 
     def sync(self) -> None:
         self.synced = len(self.batches)

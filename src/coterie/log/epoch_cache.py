@@ -46,7 +46,7 @@ class LeaderEpochCache:
 
     def end_of(self, epoch: int, log_end_offset: int) -> EndOfEpoch:
         """The answer of OffsetForLeaderEpoch for a log that ends at ``log_end_offset``."""
-        if epoch == UNDEFINED_EPOCH or epoch > self.latest:
+        if not self.entries or epoch == UNDEFINED_EPOCH or epoch > self.latest:
             return EndOfEpoch()
         if epoch == self.latest:
             return EndOfEpoch(epoch, log_end_offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.replication.epochs import UNDEFINED_EPOCH, EndOfEpoch, EpochStart, LeaderEpochCache
+from coterie.log.epoch_cache import UNDEFINED_EPOCH, EndOfEpoch, EpochStart, LeaderEpochCache
 
 END = 100
 

@@ -1,0 +1,81 @@
+"""A replica's log is cut where it has left the leader's (Kafka's UnifiedLog.truncateTo, truncateFullyAndStartAt).
+
+Segments go from the end, the last one first, so that a crash leaves a beginning of the log.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from coterie.log.partition_log import PartitionLog
+from coterie.log.segment import segment_name
+
+
+def truncate_to(log: PartitionLog, offset: int) -> None:
+    """Only batches that end before ``offset`` stay; one that reaches beyond goes whole. An epoch that begins at the log's end
+    goes in any case. Raises OSError; then the log ends where it does, and may be cut again."""
+    if offset >= log.end_offset:
+        log.epochs.cut(log.end_offset)
+        log.epoch_due = True
+        return
+    if offset < log.segments[0].base_offset:
+        start_anew_at(log, offset)
+        return
+    try:
+        while log.segments[-1].base_offset > offset:
+            log.segments[-1].delete()
+            log.segments.pop()
+        _cut_last(log, offset)
+    finally:
+        _settle(log)
+    log.epochs.write()
+
+
+def _cut_last(log: PartitionLog, offset: int) -> None:
+    slot = len(log.segments) - 1
+    segment = log.segments[slot]
+    if segment.unverified and not segment.verify(segment.start_of_stretch(offset), 1):
+        segment = log.replace_segment(slot, None)
+    segment.cut_at(offset)
+
+
+def start_anew_at(log: PartitionLog, offset: int) -> None:
+    """Removes all that the log holds; it begins and ends at ``offset``. Raises OSError; then it has lost its end, or all of its
+    batches, and may be emptied again."""
+    try:
+        while len(log.segments) > 1:
+            log.segments[-1].delete()
+            log.segments.pop()
+        first = log.segments[0]
+        first.cut_at(first.base_offset)
+        log.epochs.clear()
+        if first.base_offset != offset:
+            log.start_segment(offset)
+            log.segments.sort(key=lambda segment: segment.base_offset)
+            first.delete()
+            log.segments.remove(first)
+    finally:
+        _settle(log)
+    log.log_start_offset = log.cleaned_until = offset
+    if log.replicas_high_watermark is not None:
+        log.replicas_high_watermark = offset
+    log.epochs.write()
+
+
+def _settle(log: PartitionLog) -> None:
+    """All that is known of the log beside its segments, after these were cut."""
+    end_offset = log.end_offset
+    log.cuts += 1
+    log.epoch_due = True
+    log.flushing.cut(end_offset)
+    log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.cleaned_until = min(log.cleaned_until, end_offset)
+    if log.replicas_high_watermark is not None:
+        log.replicas_high_watermark = min(log.replicas_high_watermark, end_offset)
+    log.epochs.cut(end_offset)
+    for name in log.fs.names(log.directory):
+        if name.endswith(".snapshot") and name > f"{segment_name(end_offset)}.snapshot":
+            with suppress(OSError):  # one of a state that is no more; the next close removes it
+                log.fs.remove(f"{log.directory}/{name}")
+    if log.producers.by_id or log.transactions.aborted:
+        log.replay()
