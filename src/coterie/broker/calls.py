@@ -20,9 +20,10 @@ class Software:
 UNNAMED_SOFTWARE = Software()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
-    """A request's version and its client. ``local_address``: where the client connected to."""
+    """A request's version and its client. ``local_address``: where the client connected to. Not frozen: one is made for every
+    request, and a frozen one takes four times as long."""
 
     api_version: int
     client_id: str
