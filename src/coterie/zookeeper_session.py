@@ -33,6 +33,8 @@ from coterie.zookeeper.operations import (
 )
 
 logger = logging.getLogger(__name__)
+# As often as ZooKeeper's own client; kazoo would wait for a minute in the end, longer than most sessions live.
+_RETRIES = {"max_tries": -1, "max_delay": 1.0}
 _Watched = tuple[str, bool]  # a path, and whether its children are meant
 
 
@@ -48,7 +50,8 @@ def connect(address: str, session_timeout_ms: int, connection_timeout_ms: int) -
 
     client = None
     try:
-        client = KazooClient(hosts=address, timeout=session_timeout_ms / 1000, logger=_quiet())
+        timeout_s = session_timeout_ms / 1000
+        client = KazooClient(hosts=address, timeout=timeout_s, connection_retry=dict(_RETRIES), logger=_quiet())
         client.start(connection_timeout_ms / 1000)
     except Exception as error:  # kazoo has a kind of its own for each way of not answering
         if client is not None:

@@ -7,11 +7,12 @@ import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.member import ClusterMember
-from coterie.broker.cluster.zookeeper_session import SessionEvents
+from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
 from coterie.broker.settings import BrokerSettings
 from coterie.controller import nodes
 from coterie.log.epoch_cache import LeaderEpochCache
@@ -27,9 +28,9 @@ from coterie.replication.states import (
     ReplicationConfig,
     TopicPartition,
 )
-from coterie.testing.in_process_zookeeper import InProcessSession, InProcessZooKeeper
+from coterie.testing.in_process_zookeeper import InProcessZooKeeper
 from coterie.zookeeper import paths
-from coterie.zookeeper.operations import Create, Read, Znode
+from coterie.zookeeper.operations import Create, Operation, Read, Znode
 from tests.awaiting import until
 
 SESSION_TIMEOUT_MS = 300
@@ -182,13 +183,17 @@ class RunningBroker:
         self.is_running = True
         await self.member.start(self._open_session)
 
-    async def _open_session(self, events: SessionEvents) -> InProcessSession:
+    async def _open_session(self, events: SessionEvents) -> ClusterSession:
+        assert isinstance(self.cluster.zookeeper, InProcessZooKeeper)
         self.session = await self.cluster.zookeeper.open_session(SESSION_TIMEOUT_MS, events)
         return self.session
 
+    async def _die(self) -> None:
+        self.session.die()
+
     async def kill(self) -> None:
         self.is_running = False
-        self.session.die()
+        await self._die()
         await self.member.abandon()
         self.broker.member = None
         await self.broker.stop()
@@ -215,11 +220,17 @@ class RunningBroker:
             raise ReplicaRefusal(error)
 
 
+class ZooKeeper(Protocol):
+    """For what a test reads and writes itself."""
+
+    def apply(self, operation: Operation) -> object: ...
+
+
 class Cluster:
     """Use `running`."""
 
-    def __init__(self, config: ClusterConfig) -> None:
-        self.config, self.zookeeper, self.network = config, InProcessZooKeeper(), TestNetwork()
+    def __init__(self, config: ClusterConfig, zookeeper: ZooKeeper) -> None:
+        self.config, self.zookeeper, self.network = config, zookeeper, TestNetwork()
         self.brokers: dict[int, RunningBroker] = {}
 
     def live(self) -> list[RunningBroker]:
@@ -269,10 +280,15 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running(config: ClusterConfig = CONFIG, brokers: int = 3) -> AsyncIterator[Cluster]:
+async def running(
+    config: ClusterConfig = CONFIG,
+    kind: type[RunningBroker] = RunningBroker,
+    zookeeper: ZooKeeper | None = None,
+    brokers: int = 3,
+) -> AsyncIterator[Cluster]:
     """A cluster of so many brokers, all registered and in each other's view."""
-    cluster = Cluster(config)
-    cluster.brokers = {number: RunningBroker(cluster, number) for number in range(1, brokers + 1)}
+    cluster = Cluster(config, zookeeper or InProcessZooKeeper())
+    cluster.brokers = {number: kind(cluster, number) for number in range(1, brokers + 1)}
     try:
         for broker in cluster.brokers.values():
             await broker.start()

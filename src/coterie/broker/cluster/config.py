@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from coterie.broker.settings import BrokerSettings
 from coterie.replication.states import ReplicationConfig
 
 
@@ -27,3 +28,25 @@ class ClusterConfig:
     controlled_shutdown_enable: bool = True
     controlled_shutdown_max_retries: int = 3
     controlled_shutdown_retry_backoff_ms: int = 5_000
+
+
+def cluster_config(settings: BrokerSettings, *, lost_power: bool = False) -> ClusterConfig:
+    """A broker's settings as far as its part in the cluster goes."""
+    own, topics = settings.current, settings.topic_defaults
+    return ClusterConfig(
+        own.node_id,
+        own.broker_rack,
+        ReplicationConfig(topics.min_insync_replicas, own.replica_lag_time_max_ms, own.replica_fetch_backoff_ms),
+        topics.unclean_leader_election_enable,
+        lost_power,
+        replica_fetch_max_bytes=own.replica_fetch_max_bytes,
+        replica_fetch_min_bytes=own.replica_fetch_min_bytes,
+        replica_fetch_response_max_bytes=own.replica_fetch_response_max_bytes,
+        replica_fetch_wait_max_ms=own.replica_fetch_wait_max_ms,
+        replica_socket_timeout_ms=own.replica_socket_timeout_ms,
+        replica_high_watermark_checkpoint_interval_ms=own.replica_high_watermark_checkpoint_interval_ms,
+        controller_socket_timeout_ms=own.controller_socket_timeout_ms,
+        controlled_shutdown_enable=own.controlled_shutdown_enable,
+        controlled_shutdown_max_retries=own.controlled_shutdown_max_retries,
+        controlled_shutdown_retry_backoff_ms=own.controlled_shutdown_retry_backoff_ms,
+    )

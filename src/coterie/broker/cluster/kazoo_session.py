@@ -3,48 +3,58 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
 
 from coterie.broker.cluster.zookeeper_session import SessionEvents
-from coterie.zookeeper.operations import Operation
+from coterie.zookeeper.operations import ConnectionLost, Operation
 from coterie.zookeeper_session import ZooKeeperSession, connect
 
 THREADS = 2  # the controller and the writer of ISRs request one operation at a time each
 
 
 class KazooSession:
-    """Use `open_kazoo_session`."""
+    """``events`` gets nothing more once it is closed."""
 
-    def __init__(self, session: ZooKeeperSession, threads: ThreadPoolExecutor) -> None:
-        self._session, self._threads = session, threads
+    def __init__(self, events: SessionEvents) -> None:
+        self._loop, self._events = asyncio.get_running_loop(), events
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="zookeeper")
+        self._is_closed = False
+        self._session: ZooKeeperSession
+
+    async def open(self, address: str, session_timeout_ms: int, connection_timeout_ms: int) -> KazooSession:
+        """Raises Unreachable where nobody answers, ExtraMissing without kazoo."""
+        client = await self._in_thread(connect, address, session_timeout_ms, connection_timeout_ms)
+        events = self._events
+        of_state = {"LOST": events.expired, "SUSPENDED": events.suspended, "CONNECTED": events.connected}
+        self._session = ZooKeeperSession(
+            client, lambda path: self._soon(events.changed, path), lambda state: self._soon(of_state[state])
+        )
+        return self
+
+    def _soon(self, action: Callable[..., None], *arguments: str) -> None:
+        """From one of kazoo's threads."""
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            self._loop.call_soon_threadsafe(self._unless_closed, action, *arguments)
+
+    def _unless_closed(self, action: Callable[..., None], *arguments: str) -> None:
+        if not self._is_closed:
+            action(*arguments)
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: object) -> Any:
+        return await self._loop.run_in_executor(self._threads, function, *arguments)
 
     async def apply(self, operation: Operation) -> object:
         """The result. Raises ZooKeeperError."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._session.apply, operation)
+        if self._is_closed:
+            raise ConnectionLost
+        return await self._in_thread(self._session.apply, operation)
 
     async def close(self) -> None:
         """Ends the session: its ephemeral nodes go at once."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._session.close)
-        self._threads.shutdown(wait=False)
-
-
-async def open_kazoo_session(
-    address: str, session_timeout_ms: int, connection_timeout_ms: int, events: SessionEvents
-) -> KazooSession:
-    """Raises Unreachable where nobody answers, ExtraMissing without kazoo."""
-    loop = asyncio.get_running_loop()
-    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="zookeeper")
-    client = await loop.run_in_executor(threads, connect, address, session_timeout_ms, connection_timeout_ms)
-    of_state = {"LOST": events.expired, "SUSPENDED": events.suspended, "CONNECTED": events.connected}
-
-    def changed(path: str) -> None:
-        _soon(loop, lambda: events.changed(path))
-
-    return KazooSession(ZooKeeperSession(client, changed, lambda state: _soon(loop, of_state[state])), threads)
-
-
-def _soon(loop: asyncio.AbstractEventLoop, action: object) -> None:
-    """From one of kazoo's threads; after the loop's end nothing is left to be notified."""
-    assert callable(action)
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(action)
+        if not self._is_closed:
+            self._is_closed = True
+            await self._in_thread(self._session.close)
+            self._threads.shutdown(wait=False)

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, get_args
 
 from coterie.controller.session_script import SessionScript
-from coterie.zookeeper.operations import Operation, ZooKeeperError
+from coterie.zookeeper.operations import ConnectionLost, Operation, ZooKeeperError
 
 _OPERATIONS = get_args(Operation)
+RETRY_S = 0.1
 
 
 class ScriptTask:
@@ -46,6 +47,9 @@ class ScriptTask:
     async def _carry_out(self, operation: Operation) -> None:
         try:
             result = await self._apply(operation)
+        except ConnectionLost as error:
+            await asyncio.sleep(RETRY_S)  # or a session that refuses at once holds the loop
+            self._machine.refuse(error)
         except ZooKeeperError as error:
             self._machine.refuse(error)
         else:

@@ -193,6 +193,29 @@ class BrokerConfig:
     )
     zookeeper_session_timeout_ms: int = _broker(INT, 6_000, "The session timeout of ZooKeeper.", at_least(100))
     zookeeper_connection_timeout_ms: int = _broker(INT, 6_000, "How long to wait for ZooKeeper.", at_least(100))
+    broker_rack: str | None = _broker(STRING, None, "The rack of this broker, in a cluster.")
+    controlled_shutdown_enable: bool = _broker(
+        BOOLEAN, True, "Whether the controller moves this broker's leaders before it stops."
+    )
+    controlled_shutdown_max_retries: int = _broker(INT, 3, "How often a controlled shutdown is requested.")
+    controlled_shutdown_retry_backoff_ms: int = _broker(LONG, 5_000, "The pause before it is requested again.")
+    controller_socket_timeout_ms: int = _broker(INT, 30_000, "How long the controller waits for a broker's response.")
+    replica_fetch_backoff_ms: int = _broker(INT, 1_000, "The pause of a follower after a failed fetch.", at_least(0))
+    replica_fetch_max_bytes: int = _broker(
+        INT, 1_048_576, "The bytes of a partition in a follower's fetch; a larger batch comes whole.", at_least(0)
+    )
+    replica_fetch_min_bytes: int = _broker(INT, 1, "The bytes for which a follower's fetch waits.")
+    replica_fetch_response_max_bytes: int = _broker(
+        INT, 10_485_760, "The bytes of a follower's fetch in all; a larger batch comes whole.", at_least(0)
+    )
+    replica_fetch_wait_max_ms: int = _broker(INT, 500, "How long a follower's fetch waits.")
+    replica_high_watermark_checkpoint_interval_ms: int = _broker(
+        LONG, 5_000, "How often high watermarks are written to replication-offset-checkpoint."
+    )
+    replica_lag_time_max_ms: int = _broker(
+        LONG, 30_000, "How long a replica may lag behind its leader before it leaves the replicas in sync."
+    )
+    replica_socket_timeout_ms: int = _broker(INT, 30_000, "How long a follower waits for its leader's response.")
     coterie_journal_enable: bool = _broker(BOOLEAN, True, "Whether group events go to the topic __coterie_journal.")
     coterie_group_sync_timeout_enable: bool = _broker(
         BOOLEAN, True, "false: as Kafka 2.6, where a member that never syncs blocks its group."

@@ -1,0 +1,47 @@
+"""A broker's settings as its part in the cluster takes them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from coterie.broker.cluster.config import ClusterConfig, cluster_config
+from coterie.broker.settings import BrokerSettings
+from coterie.replication.states import ReplicationConfig
+
+
+def test_the_defaults_are_those_of_kafka() -> None:
+    assert cluster_config(BrokerSettings()) == ClusterConfig(1)
+
+
+def test_each_setting_arrives() -> None:
+    """Every number is another, so that no two change places."""
+    numbers = {
+        "replica.fetch.max.bytes": 11,
+        "replica.fetch.min.bytes": 12,
+        "replica.fetch.response.max.bytes": 13,
+        "replica.fetch.wait.max.ms": 14,
+        "replica.socket.timeout.ms": 15,
+        "replica.high.watermark.checkpoint.interval.ms": 16,
+        "controller.socket.timeout.ms": 17,
+        "controlled.shutdown.max.retries": 18,
+        "controlled.shutdown.retry.backoff.ms": 19,
+    }
+    others = {
+        "node.id": 7,
+        "broker.rack": "r",
+        "min.insync.replicas": 2,
+        "replica.lag.time.max.ms": 21,
+        "replica.fetch.backoff.ms": 22,
+        "unclean.leader.election.enable": "true",
+        "controlled.shutdown.enable": "false",
+    }
+    config = cluster_config(BrokerSettings(numbers | others), lost_power=True)
+    assert {field.name: getattr(config, field.name) for field in fields(config)} == {
+        **{name.replace(".", "_"): number for name, number in numbers.items()},
+        "broker_id": 7,
+        "rack": "r",
+        "replication": ReplicationConfig(2, 21, 22),
+        "unclean_leader_election_enable": True,
+        "controlled_shutdown_enable": False,
+        "lost_power": True,
+    }
