@@ -45,7 +45,7 @@ def lead(broker: Broker, partition: Partition, isr: tuple[int, ...], min_insync:
     state = PartitionState(ME, 1, isr, 1, 0, (ME, OTHER))
     broker.cluster.states[name] = state
     effects = partition.replica.assume(state, broker.clock.now_ms())
-    broker.replica_effects.carry_out(effects)
+    broker.replica_effects.act(effects)
     broker.role_changed(partition)
     return partition.replica.leading()
 
@@ -54,7 +54,7 @@ def follow(broker: Broker, partition: Partition) -> None:
     """The controller makes the other one the leader in epoch 2."""
     assert partition.replica is not None
     state = PartitionState(OTHER, 2, (ME, OTHER), 1, 1, (ME, OTHER))
-    broker.replica_effects.carry_out(partition.replica.assume(state, broker.clock.now_ms()))
+    broker.replica_effects.act(partition.replica.assume(state, broker.clock.now_ms()))
     broker.role_changed(partition)
 
 
@@ -62,7 +62,7 @@ def fetched(broker: Broker, leader: Leader) -> None:
     """The follower has all that there is."""
     request = ReplicaFetch(OTHER, leader.state.leader_epoch, leader.log.end_offset, 0)
     _, effects = leader.fetch(request, broker.clock.now_ms())
-    broker.replica_effects.carry_out(effects)
+    broker.replica_effects.act(effects)
 
 
 @asynccontextmanager

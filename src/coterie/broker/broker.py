@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.cleaner import Cleaner
 from coterie.broker.clock import Clock
+from coterie.broker.cluster_view import ClusterView
 from coterie.broker.descriptors import DescriptorReserve, descriptors_left
 from coterie.broker.disk import DiskFileSystem, FolderLock
 from coterie.broker.flusher import sync_in_thread
@@ -41,12 +42,18 @@ class CannotListen(OSError):
 
 
 class Broker(BrokerNode):
-    """One broker. ``data`` None keeps everything in memory."""
+    """One broker. ``data`` None keeps everything in ``memory``. ``cluster``: the view of a broker that is not alone."""
 
     def __init__(
-        self, settings: BrokerSettings | None = None, data: Path | None = None, clock: Clock | None = None
+        self,
+        settings: BrokerSettings | None = None,
+        data: Path | None = None,
+        clock: Clock | None = None,
+        cluster: ClusterView | None = None,
+        memory: MemoryFileSystem | None = None,
     ) -> None:
-        super().__init__(settings or BrokerSettings(), clock or Clock(), random.SystemRandom())
+        super().__init__(settings or BrokerSettings(), clock or Clock(), random.SystemRandom(), cluster)
+        self._memory = memory or MemoryFileSystem()
         self.data = data
         self.handlers = HANDLERS
         self.max_request_bytes: int = self.settings.current.socket_request_max_bytes
@@ -89,7 +96,7 @@ class Broker(BrokerNode):
         """Opens the data folder. Raises DataFolderInUse, OSError, UnreadableFile, SettingError."""
         fs: FileSystem
         if self.data is None:
-            fs = MemoryFileSystem()
+            fs = self._memory
         else:
             self._lock = FolderLock(self.data)
             fs = DiskFileSystem(self.data)

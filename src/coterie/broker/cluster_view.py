@@ -5,7 +5,7 @@ A broker alone leads every partition and is the controller. In a cluster the con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,13 +42,15 @@ class PartitionDescription:
 
 class ClusterView:
     """``live``: the registered brokers by id, ``states``: what the controller has announced of each partition; both are empty
-    for a broker alone."""
+    for a broker alone. ``on_update`` and ``on_forget`` are called after these."""
 
     def __init__(self, node_id: int, *, is_alone: bool = True) -> None:
         self.node_id, self.is_alone = node_id, is_alone
         self.controller_id = node_id if is_alone else -1
         self.live: dict[int, LiveBroker] = {}
         self.states: dict[TopicPartition, PartitionState] = {}
+        self.on_update: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
+        self.on_forget: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
 
     def update(
         self, controller_id: int, live: Iterable[LiveBroker], states: Mapping[TopicPartition, PartitionState]
@@ -57,11 +59,14 @@ class ClusterView:
         self.controller_id = controller_id
         self.live = {broker.broker_id: broker for broker in live}
         self.states.update(states)
+        self.on_update(states)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """The partitions of a deleted topic."""
-        for partition in partitions:
+        gone = list(partitions)
+        for partition in gone:
             self.states.pop(partition, None)
+        self.on_forget(gone)
 
     def brokers(self, own_address: tuple[str, int]) -> list[LiveBroker]:
         """All of them. ``own_address``: that of this broker for the client that asks, where it is alone."""

@@ -139,4 +139,4 @@ class HostedShard:
         except Refusal as refusal:
             raise Refusal(_STORE_ERRORS.get(refusal.code, refusal.code), refusal.message) from refusal
         self.unreplicated = waiting
-        self._replication.effects.carry_out(effects)
+        self._replication.effects.appended(self.partition, effects)

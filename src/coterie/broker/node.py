@@ -42,6 +42,7 @@ from coterie.log.retention import retain
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.member import ClusterMember
+    from coterie.broker.cluster.topic_changes import TopicAdministration
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class BrokerNode:
         self.node_id: int = settings.current.node_id
         self.cluster = cluster or ClusterView(self.node_id)
         self.member: ClusterMember | None = None
+        self.topic_changes: TopicAdministration | None = None
         self.unserved = UnservedRequests()
         self.cluster_id = ""
         self._advertised = advertised_address(settings)

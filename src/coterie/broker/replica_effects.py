@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from coterie.broker.topic import Partition
 from coterie.broker.topics import Topics
 from coterie.log.appended import Appended
-from coterie.replication.states import AppendDecided, Effect, HighWatermarkMoved, ReplicaError, WriteIsr
+from coterie.replication.states import AppendDecided, Effect, HighWatermarkMoved, ReplicaError, TopicPartition, WriteIsr
 from coterie.replication.stored_log import LeaderAppend
 from coterie.wire.errors import Refusal
 
@@ -30,13 +30,29 @@ class AppendToken:
 
 
 class ReplicaEffects:
-    """``write_isr`` takes the leaders' changes of ISRs to ZooKeeper; the cluster's driver sets it."""
+    """``act`` carries effects out, and ``notify`` calls the followers that wait for records of a partition: the cluster's
+    replica manager sets both. ``write_isr`` takes the leaders' changes of ISRs to ZooKeeper."""
 
-    def __init__(self, topics: Topics, write_isr: Callable[[WriteIsr], None] | None = None) -> None:
-        self._topics, self.write_isr = topics, write_isr
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self.act: Callable[[Iterable[Effect]], None] = self._act
+        self.notify: Callable[[TopicPartition], None] = lambda partition: None
+        self.write_isr: Callable[[WriteIsr], None] | None = None
 
-    def carry_out(self, effects: Iterable[Effect]) -> None:
-        """In their order."""
+    def appended(self, partition: Partition, effects: Iterable[Effect]) -> None:
+        """The leader of the partition has appended, with these effects."""
+        self.act(effects)
+        self.notify((partition.topic, partition.index))
+
+    def append(self, partition: Partition, work: LeaderAppend, now_ms: int) -> Appended:
+        """Appends as the leader, for a writer that does not wait for the other replicas. Raises Refusal, OSError."""
+        if not partition.in_cluster:
+            return work(partition.log)
+        appended, effects = partition.append(work, AppendToken(), now_ms, acks_all=False)
+        self.appended(partition, effects)
+        return appended
+
+    def _act(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case AppendDecided(token, error):
@@ -47,14 +63,6 @@ class ReplicaEffects:
                 case WriteIsr():
                     assert self.write_isr is not None, "a partition with several replicas and no driver"
                     self.write_isr(effect)
-
-    def append(self, partition: Partition, work: LeaderAppend, now_ms: int) -> Appended:
-        """Appends as the leader, for a writer that does not wait for the other replicas. Raises Refusal, OSError."""
-        if partition.replica is None:
-            return work(partition.log)
-        appended, effects = partition.append(work, AppendToken(), now_ms, acks_all=False)
-        self.carry_out(effects)
-        return appended
 
     def _call_readers(self, topic: str, index: int) -> None:
         try:

@@ -35,6 +35,7 @@ from coterie.wire.declaration import Message
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.member import ClusterMember
+    from coterie.broker.cluster.topic_changes import TopicAdministration
 
 
 class ControlServices(Protocol):
@@ -98,7 +99,7 @@ class TransactionServices(Protocol):
 
 
 class TopicServices(Protocol):
-    """For the requests that create, delete and describe topics and partitions."""
+    """For the requests that create, delete and describe topics and partitions; ``topic_changes`` is None for a broker alone."""
 
     topics: Topics
     groups: GroupCoordinator
@@ -106,6 +107,7 @@ class TopicServices(Protocol):
     turns: Turns
     node_id: int
     cluster: ClusterView
+    topic_changes: TopicAdministration | None
 
 
 class ClusterServices(TopicServices, Protocol):

@@ -204,6 +204,14 @@ class Topics:
             except OSError as error:
                 logger.warning("%s could not be removed: %s; remove it by hand", directory, error.strerror)
 
+    def announce(self, name: str, count: int, topic_id: bytes) -> Topic:
+        """In a cluster: the controller's topic, which has so many partitions at least; whether this broker has a replica of
+        one is in the partition. Raises Refusal KAFKA_STORAGE_ERROR."""
+        topic = self.by_name.get(name) or Topic(name, topic_id, internal_configs(name, self._settings))
+        if count > len(topic.partitions):
+            finish(self._adding(topic, count))
+        return topic
+
     def configure(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Replaces a topic's settings by ``configs``, which are checked already. Raises Refusal KAFKA_STORAGE_ERROR where they
         cannot be written; then the old settings stay in force."""

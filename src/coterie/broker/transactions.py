@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Protocol
 
 from coterie.broker.clock import Clock
 from coterie.broker.features import TRANSACTION_VERSION, Features
@@ -49,6 +50,13 @@ def loaded_producer_ids(fs: FileSystem, topics: Topics) -> ProducerIds:
     return producer_ids
 
 
+class ProducerIdSource(Protocol):
+    """Where producer ids come from: the folder of a broker alone, or the cluster."""
+
+    def take(self) -> int:
+        """A new id. Raises OSError, or Refusal."""
+
+
 class TransactionCoordinator:
     """All transactional ids of the broker, and the `TransactionLog` of their machine."""
 
@@ -58,7 +66,7 @@ class TransactionCoordinator:
         topics: Topics,
         groups: GroupCoordinator,
         clock: Clock,
-        producer_ids: ProducerIds,
+        producer_ids: ProducerIdSource,
         features: Features,
         effects: ReplicaEffects,
     ) -> None:
@@ -165,6 +173,10 @@ class TransactionCoordinator:
             logger.info(
                 "aborted the transaction of %s: open for more than %d ms", aborted.transactional_id, aborted.timeout_ms
             )
+
+    def take_ids_from(self, source: ProducerIdSource) -> None:
+        """In a cluster producer ids are the cluster's."""
+        self._producer_ids = source
 
     # -- the machine's log ------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -184,6 +184,10 @@ class Leader:
             if isr != self.state.isr:
                 effects = self._write_isr(isr)
         return effects + self._advance(now_ms)
+
+    def shrink_to(self, kept: Container[int]) -> list[Effect]:
+        """The other replicas leave the ISR, as if they lagged."""
+        return self._write_isr(tuple(r for r in self.state.isr if r in kept or r == self.broker_id))
 
     def _in_sync(self, now_ms: int) -> set[int]:
         """The members of the ISR that do not lag."""

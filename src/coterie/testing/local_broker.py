@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from coterie.addresses import format_address
@@ -23,21 +23,23 @@ from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.client.partitioner import partition_for_key
 from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
 from coterie.quantity import quantity
 from coterie.records.batch import encode_batch
+from coterie.testing.cluster_brokers import ClusterBrokers
+from coterie.testing.cluster_controls import START_S, WAIT_S, ClusterControls
 from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 T = TypeVar("T")
-START_S = 10.0
-WAIT_S = 10.0
 LOOK_EVERY_S = 0.005
 PRODUCE_VERSION = 12
+_PEERS = ("broker-", "controller-")  # client ids of connections between brokers
 DEFAULTS: dict[str, object] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
@@ -51,33 +53,52 @@ DEFAULTS: dict[str, object] = {
 }
 
 
-class LocalBroker:
-    """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`."""
+class LocalBroker(ClusterControls):
+    """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with more
+    than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
+    order; the methods of a cluster raise ValueError for a broker alone."""
 
-    def __init__(self, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, *, brokers: int = 1, racks: Sequence[str] = ()
+    ) -> None:
+        if racks and len(racks) != brokers:
+            raise ValueError(f"racks must name one for each of {quantity(brokers, 'broker')}, not {len(racks)}")
         self.faults = Faults()
         self.journal: list[JournalLine] = []
         self._settings = DEFAULTS | dict(settings or {})
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="coterie-broker", daemon=True)
         self._epoch = 0
+        self._number, self._racks = brokers, racks
+        self._cluster: ClusterBrokers | None = None
 
     def start(self) -> LocalBroker:
-        """Starts the broker on a free port of 127.0.0.1; returns itself once it accepts connections."""
+        """Starts the broker, or all, on a free port of 127.0.0.1; returns itself once they accept connections."""
         self._thread.start()
         self.host, self.port = self._on_loop(self._start(), START_S)
         return self
 
     async def _start(self) -> tuple[str, int]:
+        if self._number > 1:
+            self._cluster = ClusterBrokers(
+                self._settings, self._number, self._racks, self.faults, [self.journal.append]
+            )
+            await self._cluster.start()
+            first = self._cluster.brokers[1]
+            return first.host, first.port
         self.broker = Broker(BrokerSettings(self._settings))
         self.broker.handlers = self.faults.wrap(self.broker.handlers)
         address = await self.broker.start("127.0.0.1", 0)
         self.broker.groups.journal.listeners.append(self.journal.append)
         return address
 
-    def stop(self) -> None:
-        """Closes every connection and ends the broker's thread."""
-        self._on_loop(self.broker.stop(), START_S)
+    def stop(self, broker_id: int | None = None) -> None:
+        """Closes every connection and ends the broker's thread. With a ``broker_id``: a controlled shutdown of that broker of a
+        cluster, whose partitions others lead first."""
+        if broker_id is not None:
+            self._on_loop(self._broker(broker_id).stop(), START_S)
+            return
+        self._on_loop(self.broker.stop() if self._cluster is None else self._cluster.stop(), START_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_S)
         self._loop.close()
@@ -90,29 +111,36 @@ class LocalBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT, as every client takes it."""
-        return format_address(self.host, self.port)
+        """HOST:PORT, as every client takes it; those of all brokers with commas."""
+        brokers = [self] if self._cluster is None else list(self._cluster.brokers.values())
+        return ",".join(format_address(one.host, one.port) for one in brokers)
 
     # -- topics and records -------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Raises KafkaError."""
         items = [CreatableTopicConfig(k, v) for k, v in (configs or {}).items()]
-        for result in self._ask(CreateTopicsRequest([CreatableTopic(name, partitions, -1, [], items)])).topics:
+        request = CreateTopicsRequest([CreatableTopic(name, partitions, -1, [], items)])
+        for result in self._ask(request, *self._controller_address()).topics:
             check(result.error_code, result.error_message)
+        if self._cluster is not None:
+            cluster = self._cluster
+            self._until(
+                lambda: cluster.all_know(name, partitions), f"{name} is not known everywhere", lambda: "", WAIT_S
+            )
 
     def produce(self, topic: str, *values: bytes, key: bytes | None = None, partition: int | None = None) -> None:
         """Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError."""
         if partition is None:
-            count = len(self.broker.topics.by_name[topic].partitions)
+            count = len(self._any_broker().topics.by_name[topic].partitions)
             partition = 0 if key is None else partition_for_key(key, count)
         batch = encode_batch([(int(time.time() * 1000), key, value, ()) for value in values])
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
-        for answered in self._ask(ProduceRequest(None, -1, 30_000, data)).responses:
+        for answered in self._ask(ProduceRequest(None, -1, 30_000, data), *self._address(topic, partition)).responses:
             check(answered.partition_responses[0].error_code)
 
-    def _ask(self, request: Any) -> Any:
-        socket = BrokerSocket(self.host, self.port, "coterie-testing")
+    def _ask(self, request: Any, host: str, port: int) -> Any:
+        socket = BrokerSocket(host, port, "coterie-testing")
         try:
             return socket.request(request, highest=PRODUCE_VERSION)
         finally:
@@ -124,7 +152,7 @@ class LocalBroker:
 
     def _committed(self, group_id: str) -> dict[tuple[str, int], int]:
         """On the loop: a call that waits for the loop would wait for itself there."""
-        group = self.broker.groups.group(group_id)
+        group = self._group(group_id)
         return {} if group is None else {tp: o.offset for tp, o in group.offsets.items()}
 
     # -- hands on the protocol ----------------------------------------------------------------------------------------
@@ -133,7 +161,7 @@ class LocalBroker:
         """Member id -> client id of those in the group now."""
 
         def look() -> dict[str, str]:
-            state = self.broker.groups.group(group)
+            state = self._group(group)
             if isinstance(state, ConsumerGroup):
                 return {m.member_id: m.subscription.client_id for m in state.members.values()}
             return {} if state is None else {m.member_id: m.client_id for m in state.members.values()}
@@ -146,7 +174,12 @@ class LocalBroker:
         if not member_ids:
             raise LookupError(f"group {group} has no member {member}; it has {self.members(group) or 'none'}")
         for member_id in member_ids:
-            self._call(lambda member_id=member_id: self.broker.groups.expire_member(group, member_id))  # type: ignore[misc]
+            self._call(lambda member_id=member_id: self._expire(group, member_id))  # type: ignore[misc]
+
+    def _expire(self, group: str, member_id: str) -> None:
+        broker = self._coordinating(group)
+        assert broker is not None, "a member without a coordinator"
+        broker.groups.expire_member(group, member_id)
 
     @contextlib.contextmanager
     def hold(
@@ -189,7 +222,8 @@ class LocalBroker:
         """Cuts every connection, or those of one client; returns how many."""
 
         def drop() -> int:
-            connections = [c for c in self.broker.connections() if client_id in (None, c.client_id)]
+            every = [c for broker in self._brokers() for c in broker.connections()]
+            connections = [c for c in every if client_id in (None, c.client_id) and not c.client_id.startswith(_PEERS)]
             for connection in connections:
                 connection.close()
             return len(connections)
@@ -198,7 +232,7 @@ class LocalBroker:
 
     def move_coordinator(self, group: str) -> None:
         """As if another broker had taken the group over: waiting requests receive NOT_COORDINATOR, and clients look it up
-        again; members and offsets are loaded from the log."""
+        again; members and offsets are loaded from the log. In a cluster `move_leader` moves it to another broker."""
         self._epoch += 1
 
         def move() -> None:
@@ -213,8 +247,9 @@ class LocalBroker:
         """Moves the broker's clock on; sessions and timeouts that are over then, end now."""
 
         def jump() -> None:
-            self.broker.clock.jump(ms)
-            self.broker.groups.time_jumped()
+            for broker in self._brokers():
+                broker.clock.jump(ms)
+                broker.groups.time_jumped()
 
         self._call(jump)
 
@@ -226,7 +261,7 @@ class LocalBroker:
         TimeoutError that says what the group is waiting for."""
 
         def stable() -> int:
-            state = self.broker.groups.group(group)
+            state = self._group(group)
             settled = (
                 state is not None and state.phase.value == Phase.STABLE.value and members in (None, len(state.members))
             )
@@ -268,10 +303,12 @@ class LocalBroker:
         """Where the group stands and whom it waits for, in a sentence."""
 
         def look() -> str:
-            state = self.broker.groups.group(group)
+            state = self._group(group)
             if state is None:
                 return "There is no such group."
-            explained = state_of(self.broker.groups, state, self.broker.clock.now_ms())
+            broker = self._coordinating(group)
+            assert broker is not None, "a group without a coordinator"
+            explained = state_of(broker.groups, state, broker.clock.now_ms())
             members = quantity(len(state.members), "member")
             return f"It is {explained['state']} with {members}, generation {state.generation}: {explained['verdict']}."
 
@@ -286,6 +323,45 @@ class LocalBroker:
             f" ({line.state_from} -> {line.state_to})  {line.why()}".rstrip()
             for line in lines
         ]
+
+    # -- one broker or several ----------------------------------------------------------------------------------------
+
+    def _brokers(self) -> list[Broker]:
+        """The running brokers."""
+        return [self.broker] if self._cluster is None else [one.broker for one in self._cluster.live()]
+
+    def _any_broker(self) -> Broker:
+        return self._brokers()[0]
+
+    def _coordinating(self, group: str) -> Broker | None:
+        if self._cluster is None:
+            return self.broker
+        coordinator = self._cluster.coordinator(group)
+        return None if coordinator is None else coordinator.broker
+
+    def _group(self, group_id: str) -> AnyGroup | None:
+        """On the loop. None as well while its coordinator is moving in a cluster."""
+        broker = self._coordinating(group_id)
+        try:
+            return None if broker is None else broker.groups.group(group_id)
+        except Refusal:
+            if self._cluster is None:
+                raise
+            return None
+
+    def _controller_address(self) -> tuple[str, int]:
+        if self._cluster is None:
+            return self.host, self.port
+        controller = self._until(self._cluster.controller, "there is no controller", lambda: "", WAIT_S)
+        assert controller is not None, "no controller, and no time-out"
+        return controller.host, controller.port
+
+    def _address(self, topic: str, partition: int) -> tuple[str, int]:
+        """Of the leader."""
+        if self._cluster is None:
+            return self.host, self.port
+        leader = self._cluster.brokers[self.leader_of(topic, partition)]
+        return leader.host, leader.port
 
     # -- its thread ---------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,21 @@ from typing import assert_type
 from coterie.testing import ErrorCode, LocalBroker
 
 
+def a_coordinator_that_dies(coterie_cluster: LocalBroker) -> None:
+    assert_type(coterie_cluster.coordinator_of("billing"), int)
+    assert_type(coterie_cluster.leader_of("orders", 0), int)
+    assert_type(coterie_cluster.in_sync("orders", 0), set[int])
+    assert_type(coterie_cluster.kill(1), None)
+    assert_type(coterie_cluster.restart(1), None)
+    assert_type(coterie_cluster.stop(1), None)
+    assert_type(coterie_cluster.pause(2), None)
+    assert_type(coterie_cluster.resume(2), None)
+    assert_type(coterie_cluster.partition(2), None)
+    assert_type(coterie_cluster.heal(), None)
+    assert_type(coterie_cluster.move_leader("orders", 0, 2), None)
+    assert_type(coterie_cluster.shrink_isr("orders", 0, to=[1, 2]), None)
+
+
 def commits_that_fail(coterie_broker: LocalBroker) -> None:
     assert_type(coterie_broker.create_topic("orders", 2), None)
     assert_type(coterie_broker.produce("orders", b"one", b"two", partition=0), None)

@@ -52,8 +52,8 @@ class ControllerDriver:
         )
         self.machine, self._isr_writer = ControllerMachine(own, now_ms()), IsrWriter(now_ms())
         self._registered, self._broker_id = registered, config.broker_id
-        self._controller_task = ScriptTask(self.machine, self._apply, self._effect, now_ms)
-        self._isr_task = ScriptTask(self._isr_writer, self._apply, isr_effect, now_ms)
+        self._controller_task = ScriptTask(self.machine, self.apply, self._effect, now_ms)
+        self._isr_task = ScriptTask(self._isr_writer, self.apply, isr_effect, now_ms)
         self._channels = ControllerChannels(
             config.broker_id, config.controller_socket_timeout_ms, self._address, self._answered, dial
         )
@@ -67,7 +67,8 @@ class ControllerDriver:
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(_logged(task.run())) for task in (self._controller_task, self._isr_task)]
 
-    async def _apply(self, operation: Operation) -> object:
+    async def apply(self, operation: Operation) -> object:
+        """The result. Raises ZooKeeperError."""
         assert self._session is not None
         return await self._session.apply(operation)
 

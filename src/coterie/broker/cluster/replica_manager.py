@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from coterie.broker.replica_effects import AppendToken, Decided
 from coterie.controller.isr_writer import IsrRefused, IsrWritten
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.leader import Leader
@@ -29,8 +30,6 @@ from coterie.replication.states import (
 )
 
 logger = logging.getLogger(__name__)
-
-Decided = Callable[[ReplicaError | None], None]
 
 
 class ReplicaStorage(Protocol):
@@ -63,7 +62,6 @@ class ReplicaManager:
         self.storage, self._now_ms = storage, now_ms
         self.write_isr: Callable[[WriteIsr], None]
         self.watchers: dict[TopicPartition, dict[Callable[[], None], None]] = {}
-        self._decided: dict[object, Decided] = {}
         self._visible: dict[TopicPartition, int] = {}  # high watermarks that the storage knows
 
     # -- the controller's requests --------------------------------------------------------------------------------------
@@ -111,10 +109,8 @@ class ReplicaManager:
     def append(self, partition: TopicPartition, batch: Any, decided: Decided, *, acks_all: bool) -> None:
         """``decided`` is called once: with None when the append is acknowledged, else with the error. It may be called before
         this returns. Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS; nothing is appended then."""
-        leader, token = self.replicas.leader(partition), object()
-        effects = leader.append(batch, token, self._now_ms(), acks_all=acks_all)
-        self._decided[token] = decided
-        self.act(effects)
+        leader = self.replicas.leader(partition)
+        self.act(leader.append(batch, AppendToken(decided), self._now_ms(), acks_all=acks_all))
         self.notify(partition)
 
     def fetch(self, partition: TopicPartition, request: ReplicaFetch) -> ReplicaFetched:
@@ -150,7 +146,8 @@ class ReplicaManager:
                     logger.info("the ISR of %s-%d shall be %s", *effect.partition, effect.state.isr)
                     self.write_isr(effect)
                 case AppendDecided(token, error):
-                    self._decided.pop(token)(error)
+                    assert isinstance(token, AppendToken), "an append without its token"
+                    token.decide(error)
                 case HighWatermarkMoved(partition):
                     self.show_high_watermark(self.replicas.partitions[partition])
 

@@ -127,6 +127,8 @@ def _requested_topic(
                 raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
             if not (may_create and broker.settings.current.auto_create_topics_enable) or name in INTERNAL_TOPICS:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if broker.topic_changes is not None:
+                raise Refusal(broker.topic_changes.create_soon(name))
             topic = broker.topics.create(name, broker.settings.current.num_partitions)
             logger.info("created topic %s, which a client requested", name)
     except Refusal as refusal:
@@ -188,6 +190,10 @@ def _coordinator(broker: ClusterServices, key_type: int, key: str, call: Call) -
         if broker.cluster.is_alone:
             broker.groups.ready()
         topic = broker.topics.by_name.get(COORDINATORS_TOPICS[key_type])
+        if broker.topic_changes is not None and key_type == TRANSACTION_KEY:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a cluster has no transactions yet; use one broker")
+        if broker.topic_changes is not None and topic is None:
+            broker.topic_changes.create_soon(COORDINATORS_TOPICS[key_type])
         leader = broker.cluster.coordinator(topic, key, broker.address(call))
     except Refusal as refusal:
         return Coordinator(key, -1, "", -1, refusal.code, str(refusal))

@@ -175,7 +175,7 @@ class _Produce:
         response = self._appended(partition, appended)
         if acks_all:
             self._waiting().expect(token, response)
-        self.broker.replica_effects.carry_out(effects)
+        self.broker.replica_effects.appended(partition, effects)
         return response
 
     def _waiting(self) -> ProduceWait:

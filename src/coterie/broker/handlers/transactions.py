@@ -47,6 +47,8 @@ from coterie.wire.messages.write_txn_markers import (
 def handle_init_producer_id(
     broker: TransactionServices, request: InitProducerIdRequest, call: Call
 ) -> InitProducerIdResponse:
+    if broker.topics.in_cluster and request.transactional_id is not None:
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)  # no transactions over several brokers yet
     return broker.transactions.init_producer_id(request, call.api_version)
 
 

@@ -1,0 +1,96 @@
+"""The broker's topics in a cluster, as the controller announces them, with the logs of the replicas that are here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from coterie.broker.topics import Topics
+from coterie.broker.turns import finish
+from coterie.replication.partition import Replica
+from coterie.replication.states import ReplicaLog, TopicPartition
+from coterie.replication.stored_log import StoredReplicaLog
+
+
+class HostedTopics:
+    """A `ReplicaStorage` over `Topics`. ``role_changed`` is called for each partition whose role here is another;
+    ``topics_deleted`` with the names of topics that are gone."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        settings: BrokerSettings,
+        cluster_id: str,
+        now_ms: Callable[[], int],
+        role_changed: Callable[[Partition], None],
+        topics_deleted: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        self._topics, self._cluster_id, self._now_ms = topics, cluster_id, now_ms
+        self._role_changed, self._topics_deleted = role_changed, topics_deleted
+        # A group's or a producer's partition is found by the number of all, also before all are announced.
+        self._counts = {
+            OFFSETS_TOPIC: settings.current.offsets_topic_num_partitions,
+            TRANSACTIONS_TOPIC: settings.current.transaction_state_log_num_partitions,
+        }
+        self._high_watermarks: dict[TopicPartition, int] = {}
+
+    # -- what the controller announces ----------------------------------------------------------------------------------
+
+    def announced(self, partitions: Iterable[TopicPartition]) -> None:
+        """These exist."""
+        counts: dict[str, int] = {}
+        for name, index in partitions:
+            counts[name] = max(counts.get(name, self._counts.get(name, 0)), index + 1)
+        for name, count in counts.items():
+            self._topics.announce(name, count, self._topic_id(name))
+
+    def _topic_id(self, name: str) -> bytes:
+        """The same on every broker: brokers of the protocol of 2.6 do not pass ids on."""
+        return hashlib.md5(f"{self._cluster_id}/{name}".encode(), usedforsecurity=False).digest()
+
+    def forgotten(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their topics are deleted."""
+        names = {name for name, _ in partitions if name in self._topics.by_name}
+        for name in names:
+            finish(self._topics.deleting(self._topics.by_name[name]))
+        if names:
+            self._topics_deleted(tuple(sorted(names)))
+
+    def _known(self, partition: TopicPartition) -> Partition | None:
+        """None once its topic is deleted here."""
+        topic = self._topics.by_name.get(partition[0])
+        return None if topic is None or partition[1] >= len(topic.partitions) else topic.partitions[partition[1]]
+
+    # -- the storage of replicas ----------------------------------------------------------------------------------------
+
+    def open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
+        """The log of a replica, made where there is none, and its high watermark of the last checkpoint."""
+        self.announced([partition])
+        log, high_watermark = self._topics.partition(*partition).log, self._high_watermarks.get(partition, 0)
+        return StoredReplicaLog(log, high_watermark, self._now_ms), high_watermark
+
+    def roles_changed(self, replicas: Sequence[Replica]) -> None:
+        """These have another role, another epoch, or none any more."""
+        for replica in replicas:
+            partition = self._known(replica.partition)
+            if partition is None:
+                continue
+            partition.replica = None if replica.role is None else replica
+            self._role_changed(partition)
+            partition.appended()  # fetches that wait are answered with the error of a follower
+
+    def high_watermark_moved(self, partition: TopicPartition, high_watermark: int) -> None:
+        """The log calls the fetches that wait."""
+
+    def remove_log(self, partition: TopicPartition) -> None:
+        """The topic is deleted, or the replica is on another broker now: nothing is left of its records."""
+        hosted = self._known(partition)
+        if hosted is not None:
+            hosted.replica = None
+            StoredReplicaLog(hosted.log, 0, self._now_ms).start_anew_at(0)
+
+    def save_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """For the next start."""
+        self._high_watermarks = dict(high_watermarks)

@@ -1,0 +1,154 @@
+"""Topics are created, enlarged and deleted in a cluster by nodes in ZooKeeper, which the controller watches (Kafka's
+AdminManager and AdminZkClient)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from coterie.broker.cluster_view import ClusterView
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_configs
+from coterie.broker.topics import Topics
+from coterie.controller import nodes
+from coterie.controller.round_robin import assign_replicas
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import BadVersion, Create, NodeExists, Operation, Read, Write, Znode, ZooKeeperError
+
+logger = logging.getLogger(__name__)
+
+Assignment = Mapping[int, Sequence[int]]
+
+
+class TopicAdministration:
+    """``apply`` carries an operation out in ZooKeeper. A change is done when this broker's view shows it."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        topics: Topics,
+        view: ClusterView,
+        apply: Callable[[Operation], Awaitable[object]],
+        rng: random.Random,
+    ) -> None:
+        self._settings, self._topics, self._view, self._apply, self._rng = settings, topics, view, apply, rng
+        self._creating: dict[str, asyncio.Task[None]] = {}
+        self._viewers: list[asyncio.Future[None]] = []
+
+    def view_changed(self) -> None:
+        """To be called after each change of the view."""
+        viewers, self._viewers = self._viewers, []
+        for viewer in viewers:
+            if not viewer.done():
+                viewer.set_result(None)
+
+    # -- any broker -----------------------------------------------------------------------------------------------------
+
+    def create_soon(self, name: str) -> ErrorCode:
+        """Creates a topic that a client needs, with the broker's settings, as any broker may: the client asks again. Returns
+        LEADER_NOT_AVAILABLE, or INVALID_REPLICATION_FACTOR where too few brokers live."""
+        own = self._settings.current
+        count, factor = {
+            OFFSETS_TOPIC: (own.offsets_topic_num_partitions, own.offsets_topic_replication_factor),
+            TRANSACTIONS_TOPIC: (own.transaction_state_log_num_partitions, own.offsets_topic_replication_factor),
+        }.get(name, (own.num_partitions, own.default_replication_factor))
+        try:
+            assigned = self.assign(count, factor)
+        except Refusal as refusal:
+            logger.error("%s cannot be created: %s", name, refusal)
+            return refusal.code
+        if name not in self._creating:
+            task = asyncio.get_running_loop().create_task(self._create_logged(name, assigned))
+            self._creating[name] = task
+            task.add_done_callback(lambda _: self._creating.pop(name))
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    async def _create_logged(self, name: str, assigned: Assignment) -> None:
+        try:
+            await self.create(name, assigned, internal_configs(name, self._settings))
+            logger.info("created topic %s, which a client requested", name)
+        except (Refusal, ZooKeeperError) as error:
+            logger.info("topic %s, which a client requested, was not created: %r", name, error)
+
+    def assign(self, partitions: int, replication_factor: int, first_partition: int = 0) -> dict[int, tuple[int, ...]]:
+        """Partition -> live brokers. Raises Refusal INVALID_REPLICATION_FACTOR."""
+        brokers = sorted(self._view.live)
+        if not 0 < replication_factor <= len(brokers):
+            text = f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}."
+            raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        start_index, shift = self._rng.randrange(len(brokers)), self._rng.randrange(len(brokers))
+        return assign_replicas(
+            brokers,
+            partitions,
+            replication_factor,
+            start_index=start_index,
+            shift=shift,
+            first_partition=first_partition,
+        )
+
+    # -- the controller's broker ----------------------------------------------------------------------------------------
+
+    async def create(self, name: str, assigned: Assignment, configs: Mapping[str, str]) -> None:
+        """Raises Refusal TOPIC_ALREADY_EXISTS, and ZooKeeperError."""
+        if await self._apply(Read(paths.topic(name))) is not None:
+            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        content = json.dumps({"version": 1, "config": dict(configs)}, separators=(",", ":"))
+        await self._apply(Write(f"/config/topics/{name}", content))
+        try:
+            await self._apply(Create(paths.topic(name), nodes.topic(assigned), ephemeral=False))
+        except NodeExists:
+            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
+
+    async def enlarge(self, name: str, count: int, assigned: Assignment | None, replication_factor: int) -> None:
+        """To ``count`` partitions; the new ones are ``assigned``, or go round. Raises Refusal, ZooKeeperError."""
+        while True:
+            node = await self._apply(Read(paths.topic(name)))
+            if not isinstance(node, Znode):
+                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            now = nodes.replicas_of(node.data)
+            added = assigned or self.assign(count - len(now), replication_factor, len(now))
+            try:
+                await self._apply(Write(paths.topic(name), nodes.topic({**now, **added}), node.version))
+                return
+            except BadVersion:
+                continue
+
+    async def delete(self, name: str) -> None:
+        """The controller deletes it once all its replicas are there. Raises ZooKeeperError."""
+        try:
+            await self._apply(Create(f"/admin/delete_topics/{name}", "", ephemeral=False))
+        except NodeExists:
+            return
+
+    # -- waiting --------------------------------------------------------------------------------------------------------
+
+    async def until_led(self, name: str, count: int, timeout_ms: int) -> None:
+        """Until each partition has a leader. Raises Refusal REQUEST_TIMED_OUT."""
+
+        def led() -> bool:
+            states = [self._view.states.get((name, index)) for index in range(count)]
+            return all(state is not None and state.leader in self._view.live for state in states)
+
+        await self._until(led, timeout_ms)
+
+    async def until_gone(self, name: str, timeout_ms: int) -> None:
+        """Until the topic is deleted. Raises Refusal REQUEST_TIMED_OUT."""
+        await self._until(lambda: name not in self._topics.by_name, timeout_ms)
+
+    async def _until(self, done: Callable[[], bool], timeout_ms: int) -> None:
+        try:
+            async with asyncio.timeout(max(timeout_ms, 0) / 1000):
+                while not done():
+                    viewer = asyncio.get_running_loop().create_future()
+                    self._viewers.append(viewer)
+                    await viewer
+        except TimeoutError:
+            raise Refusal(ErrorCode.REQUEST_TIMED_OUT) from None
+
+    def close(self) -> None:
+        for task in self._creating.values():
+            task.cancel()

@@ -1,0 +1,219 @@
+"""CreateTopics, CreatePartitions and DeleteTopics in a cluster: the controller's broker alone carries them out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING
+
+from coterie.broker.pending import Pending
+from coterie.broker.services import TopicServices
+from coterie.broker.topic import MAX_PARTITIONS, Topic
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from coterie.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from coterie.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from coterie.zookeeper.operations import ZooKeeperError
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.topic_changes import TopicAdministration
+
+NAMES_UNTIL = 5  # version of DeleteTopics with a list of names
+_running: set[asyncio.Task[None]] = set()
+
+
+def _answered_by(work: Coroutine[object, object, Message]) -> Pending:
+    pending = Pending()
+
+    async def answer() -> None:
+        pending.answer(await work)
+
+    task = asyncio.get_running_loop().create_task(answer())
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    return pending
+
+
+def _check_controller(broker: TopicServices) -> None:
+    if broker.cluster.controller_id != broker.node_id:
+        raise Refusal(ErrorCode.NOT_CONTROLLER, f"broker {broker.cluster.controller_id} is the controller")
+
+
+def create_topics(broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest) -> Pending:
+    return _answered_by(_create_topics(broker, changes, request))
+
+
+async def _create_topics(
+    broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    response = CreateTopicsResponse()
+    names = Counter(t.name for t in request.topics)
+    for requested in {t.name: t for t in request.topics}.values():
+        try:
+            _check_controller(broker)
+            if names[requested.name] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {requested.name} is named twice")
+            response.topics.append(await _create(broker, changes, requested, request))
+        except (Refusal, ZooKeeperError) as error:
+            refusal = _refusal(error)
+            response.topics.append(
+                CreatableTopicResult(requested.name, error_code=refusal.code, error_message=str(refusal), configs=[])
+            )
+    return response
+
+
+def _refusal(error: Refusal | ZooKeeperError) -> Refusal:
+    """A ZooKeeper that cannot be reached is an unknown server error, as in Kafka."""
+    if isinstance(error, Refusal):
+        return error
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"ZooKeeper: {type(error).__name__}")
+
+
+async def _create(
+    broker: TopicServices, changes: TopicAdministration, requested: CreatableTopic, request: CreateTopicsRequest
+) -> CreatableTopicResult:
+    assigned = _assignment(broker, changes, requested)
+    configs = broker.topics.check_new(requested.name, len(assigned), {c.name: c.value for c in requested.configs})
+    factor = len(next(iter(assigned.values())))
+    if not request.validate_only:
+        await changes.create(requested.name, assigned, configs)
+        await changes.until_led(requested.name, len(assigned), request.timeout_ms)
+    return CreatableTopicResult(
+        requested.name, error_code=ErrorCode.NONE, num_partitions=len(assigned), replication_factor=factor, configs=[]
+    )
+
+
+def _assignment(
+    broker: TopicServices, changes: TopicAdministration, requested: CreatableTopic
+) -> dict[int, tuple[int, ...]]:
+    """Raises Refusal."""
+    own = broker.settings.current
+    if not requested.assignments:
+        count = own.num_partitions if requested.num_partitions == -1 else requested.num_partitions
+        factor = requested.replication_factor
+        if not 0 < count <= MAX_PARTITIONS:
+            raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MAX_PARTITIONS} partitions, not {count}")
+        return changes.assign(count, own.default_replication_factor if factor == -1 else factor)
+    if (requested.num_partitions, requested.replication_factor) != (-1, -1):
+        text = "with assignments, num_partitions and replication_factor must both be -1"
+        raise Refusal(ErrorCode.INVALID_REQUEST, text)
+    assigned = {a.partition_index: tuple(a.broker_ids) for a in requested.assignments}
+    _check_assignment(broker, assigned, range(len(requested.assignments)))
+    return assigned
+
+
+def _check_assignment(broker: TopicServices, assigned: dict[int, tuple[int, ...]], indexes: range) -> None:
+    """Raises Refusal INVALID_REPLICA_ASSIGNMENT."""
+    if sorted(assigned) != list(indexes):
+        text = f"the partitions {sorted(assigned)} are assigned, and not {indexes.start} to {indexes.stop - 1}"
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    if len({len(replicas) for replicas in assigned.values()}) > 1 or not all(assigned.values()):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "each partition has the same number of replicas, 1 at least"
+        )
+    for replicas in assigned.values():
+        dead = [broker_id for broker_id in replicas if broker_id not in broker.cluster.live]
+        if dead or len(set(replicas)) < len(replicas):
+            text = f"broker {dead[0]} is not registered" if dead else f"the replicas {replicas} name a broker twice"
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def create_partitions(broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest) -> Pending:
+    return _answered_by(_create_partitions(broker, changes, request))
+
+
+async def _create_partitions(
+    broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    response = CreatePartitionsResponse()
+    for requested in {t.name: t for t in request.topics}.values():
+        result = CreatePartitionsTopicResult(requested.name)
+        try:
+            _check_controller(broker)
+            await _enlarge(broker, changes, requested, request)
+        except (Refusal, ZooKeeperError) as error:
+            refusal = _refusal(error)
+            result.error_code, result.error_message = refusal.code, refusal.message or None
+        response.results.append(result)
+    return response
+
+
+async def _enlarge(
+    broker: TopicServices,
+    changes: TopicAdministration,
+    requested: CreatePartitionsTopic,
+    request: CreatePartitionsRequest,
+) -> None:
+    topic = broker.topics.by_name.get(requested.name)
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its number of partitions")
+    now = len(topic.partitions)
+    if not now < requested.count <= MAX_PARTITIONS:
+        text = (
+            f"Topic currently has {now} partitions, which is higher than or equal to the requested {requested.count}."
+        )
+        raise Refusal(ErrorCode.INVALID_PARTITIONS, text)
+    assigned = None
+    if requested.assignments is not None:
+        assigned = {now + n: tuple(a.broker_ids) for n, a in enumerate(requested.assignments)}
+        _check_assignment(broker, assigned, range(now, requested.count))
+    if not request.validate_only:
+        factor = len(broker.cluster.described(topic.partitions[0]).replica_ids)
+        await changes.enlarge(topic.name, requested.count, assigned, factor)
+        await changes.until_led(topic.name, requested.count, request.timeout_ms)
+
+
+def delete_topics(
+    broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
+) -> Pending:
+    return _answered_by(_delete_topics(broker, changes, request, version))
+
+
+async def _delete_topics(
+    broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
+) -> DeleteTopicsResponse:
+    response = DeleteTopicsResponse()
+    states = [DeleteTopicState(name) for name in request.topic_names] if version <= NAMES_UNTIL else request.topics
+    for state in states:
+        result = DeletableTopicResult(state.name, state.topic_id)
+        try:
+            _check_controller(broker)
+            topic = _deletable(broker, state)
+            result.name, result.topic_id = topic.name, topic.topic_id
+            await changes.delete(topic.name)
+            await changes.until_gone(topic.name, request.timeout_ms)
+        except (Refusal, ZooKeeperError) as error:
+            refusal = _refusal(error)
+            result.error_code, result.error_message = refusal.code, str(refusal)
+        response.responses.append(result)
+    return response
+
+
+def _deletable(broker: TopicServices, state: DeleteTopicState) -> Topic:
+    topics = broker.topics
+    topic = topics.by_id.get(state.topic_id) if state.name is None else topics.by_name.get(state.name)
+    if topic is None:
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if state.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        raise Refusal(unknown)
+    if topic.internal:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic cannot be deleted")
+    return topic

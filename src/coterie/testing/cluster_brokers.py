@@ -1,0 +1,298 @@
+"""Several brokers of one process on one ZooKeeper in memory, and what may happen to each: real sockets, logs in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from coterie.broker.broker import Broker
+from coterie.broker.calls import Call
+from coterie.broker.cluster.config import ClusterConfig
+from coterie.broker.cluster.joining import join
+from coterie.broker.cluster.zookeeper_session import SessionEvents
+from coterie.broker.cluster_view import ClusterView
+from coterie.broker.pending import Pending
+from coterie.broker.services import Handler, Services
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.coordinator.partitioning import partition_for
+from coterie.journal import JournalLine
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.replication.states import PartitionState, ReplicationConfig
+from coterie.testing.faults import Faults
+from coterie.testing.in_process_zookeeper import InProcessSession, InProcessZooKeeper
+from coterie.wire.declaration import Message
+from coterie.zookeeper.operations import Create, Read
+
+SESSION_TIMEOUT_MS = 400
+REPLICA_LAG_TIME_MAX_MS = 1_000
+LOOK_EVERY_S = 0.001
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Interconnect:
+    """The connections between brokers. ``cut``: pairs of brokers between which nothing passes."""
+
+    def __init__(self) -> None:
+        self.cut: set[frozenset[int]] = set()
+        self.broker_ids: dict[int, int] = {}  # by port
+        self._writers: dict[frozenset[int], list[asyncio.StreamWriter]] = {}
+
+    async def dial(self, broker_id: int, host: str, port: int) -> Streams:
+        """From that broker. Raises OSError."""
+        pair = frozenset((broker_id, self.broker_ids[port]))
+        if pair in self.cut:
+            raise ConnectionRefusedError
+        reader, writer = await asyncio.open_connection(host, port)
+        self._writers.setdefault(pair, []).append(writer)
+        return reader, writer
+
+    def separate(self, one: int, other: int) -> None:
+        pair = frozenset((one, other))
+        self.cut.add(pair)
+        for writer in self._writers.pop(pair, []):
+            writer.transport.abort()
+
+    def join(self, broker_id: int) -> None:
+        """All the connections of that broker pass again."""
+        self.cut = {pair for pair in self.cut if broker_id not in pair}
+
+
+class ClusteredBroker:
+    """One of the brokers; its memory outlives its processes."""
+
+    def __init__(self, cluster: ClusterBrokers, broker_id: int, rack: str | None) -> None:
+        self._cluster, self.broker_id, self.rack = cluster, broker_id, rack
+        self._memory = MemoryFileSystem()
+        self._session: InProcessSession | None = None
+        self._held: list[Callable[[], None]] | None = None  # while it is paused
+        self.host, self.port = "127.0.0.1", 0
+        self.is_running = False
+        self.broker: Broker
+
+    async def start(self) -> None:
+        """On the port that it had before, if any."""
+        cluster, broker_id = self._cluster, self.broker_id
+        settings = BrokerSettings({**cluster.settings, "node.id": str(broker_id)})
+        self.broker = Broker(settings, cluster=ClusterView(broker_id, is_alone=False), memory=self._memory)
+        handlers = cluster.faults.wrap(self.broker.handlers)
+        self.broker.handlers = {key: self._pausable(handler) for key, handler in handlers.items()}
+        self.host, self.port = await self.broker.start(self.host, self.port)
+        self.broker.groups.journal.listeners += cluster.listeners
+        cluster.interconnect.broker_ids[self.port] = broker_id
+        self.is_running = True
+        await join(
+            self.broker,
+            (self.host, self.port),
+            cluster.config(broker_id, self.rack, settings),
+            cluster.cluster_id,
+            self._open_session,
+            lambda host, port: cluster.interconnect.dial(broker_id, host, port),
+        )
+
+    async def _open_session(self, events: SessionEvents) -> InProcessSession:
+        self._session = await self._cluster.zookeeper.open_session(SESSION_TIMEOUT_MS, events)
+        return self._session
+
+    async def stop(self) -> None:
+        """A controlled shutdown: others lead first."""
+        self.is_running = False
+        await self.broker.stop()
+
+    async def kill(self) -> None:
+        """As SIGKILL: nothing is answered, and ZooKeeper hears no more of it."""
+        self.is_running = False
+        member, self.broker.member = self.broker.member, None
+        if self._session is not None:
+            self._session.die()
+        for connection in self.broker.connections():
+            connection.abort()
+        await asyncio.sleep(0)
+        if member is not None:
+            await member.abandon()
+        self.broker.failure = OSError("killed")  # so that nothing is closed in order
+        await self.broker.stop()
+
+    def cut_off(self) -> None:
+        """From the other brokers and from ZooKeeper; clients still reach it."""
+        for other in self._cluster.brokers:
+            if other != self.broker_id:
+                self._cluster.interconnect.separate(self.broker_id, other)
+        if self._session is not None:
+            self._session.cut_off()
+
+    def heal(self) -> None:
+        """After `cut_off`."""
+        self._cluster.interconnect.join(self.broker_id)
+        if self._session is not None:
+            self._session.heal()
+
+    def pause(self) -> None:
+        """As SIGSTOP, as far as others see it: requests wait, nothing is sent, and ZooKeeper hears no more of it."""
+        self._held = self._held or []
+        self.cut_off()
+
+    def resume(self) -> None:
+        """After `pause`: what waited is handled now."""
+        held, self._held = self._held or [], None
+        self.heal()
+        for handle in held:
+            handle()
+
+    def _pausable(self, handler: Handler) -> Handler:
+        def handle(broker: Services, request: Message, call: Call) -> Message | Pending | None:
+            if self._held is None:
+                return handler(broker, request, call)
+            pending = Pending()
+            self._held.append(lambda: _pass_on(handler(broker, request, call), pending))
+            return pending
+
+        return handle
+
+
+def _pass_on(result: Message | Pending | None, pending: Pending) -> None:
+    if result is None:
+        pending.fail()  # a Produce with acks=0 while the broker was paused: its connection is opened anew
+    elif not isinstance(result, Pending):
+        pending.answer(result)
+    elif result.response is not None:
+        pending.answer(result.response)
+    else:
+        inner = result
+
+        def answered() -> None:
+            if inner.response is None:
+                pending.fail()
+            else:
+                pending.answer(inner.response)
+
+        inner.notify = answered
+
+
+class ClusterBrokers:
+    """All in the running loop. ``settings`` are those of each broker, ``racks`` their racks in the order of their ids."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, object],
+        brokers: int,
+        racks: Sequence[str],
+        faults: Faults,
+        listeners: Iterable[Callable[[JournalLine], None]],
+    ) -> None:
+        factor = str(min(brokers, 3))
+        self.settings = {
+            "default.replication.factor": factor,
+            "offsets.topic.replication.factor": factor,
+            "coterie.journal.enable": "false",  # its topic would have to be led by the broker that writes
+            **settings,
+        }
+        self.faults, self.listeners = faults, list(listeners)
+        self.zookeeper, self.interconnect = InProcessZooKeeper(), Interconnect()
+        self.cluster_id = uuid.uuid4().hex[:22]
+        self.brokers = {
+            number: ClusteredBroker(self, number, racks[number - 1] if racks else None)
+            for number in range(1, brokers + 1)
+        }
+
+    def config(self, broker_id: int, rack: str | None, settings: BrokerSettings) -> ClusterConfig:
+        """Timeouts are short, so that a test sees in a second what takes 30 in production."""
+        replication = ReplicationConfig(
+            min_insync_replicas=settings.topic_defaults.min_insync_replicas,
+            replica_lag_time_max_ms=REPLICA_LAG_TIME_MAX_MS,
+            replica_fetch_backoff_ms=50,
+        )
+        return ClusterConfig(broker_id, rack, replication, controlled_shutdown_retry_backoff_ms=50)
+
+    async def start(self) -> None:
+        """Returns once each broker knows all of them."""
+        for broker in self.brokers.values():
+            await broker.start()
+        await self.until(lambda: all(len(b.broker.cluster.live) == len(self.brokers) for b in self.live()))
+
+    async def stop(self) -> None:
+        """All of them, at once."""
+        for broker in self.live():
+            await broker.kill()
+
+    def live(self) -> list[ClusteredBroker]:
+        """The running brokers, paused ones included."""
+        return [broker for broker in self.brokers.values() if broker.is_running]
+
+    async def until(self, done: Callable[[], object]) -> None:
+        """Looks again and again; the caller bounds it."""
+        while not done():
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    # -- who leads ------------------------------------------------------------------------------------------------------
+
+    def state(self, topic: str, partition: int) -> PartitionState | None:
+        """As the brokers that are there know it: the newest epoch counts."""
+        states = [b.broker.cluster.states.get((topic, partition)) for b in self.live()]
+        return max((s for s in states if s is not None), key=lambda s: (s.leader_epoch, s.version), default=None)
+
+    def leader(self, topic: str, partition: int) -> ClusteredBroker | None:
+        """The broker that leads the partition in the newest epoch, where it runs and knows it."""
+        state = self.state(topic, partition)
+        broker = None if state is None else self.brokers.get(state.leader)
+        if broker is None or not broker.is_running or topic not in broker.broker.topics.by_name:
+            return None
+        return broker if broker.broker.topics.partition(topic, partition).is_led else None
+
+    def controller(self) -> ClusteredBroker | None:
+        """The broker that was elected and that all others know."""
+        known = {b.broker.cluster.controller_id for b in self.live()}
+        broker = self.brokers.get(known.pop()) if len(known) == 1 else None
+        return broker if broker is not None and broker.is_running else None
+
+    def all_know(self, topic: str, partitions: int) -> bool:
+        """Whether each broker knows leaders of so many partitions of the topic."""
+        views = [b.broker.cluster for b in self.live()]
+        states = [view.states.get((topic, index)) for view in views for index in range(partitions)]
+        return all(state is not None and state.leader in self.brokers for state in states)
+
+    def coordinator(self, group: str) -> ClusteredBroker | None:
+        """The leader of the group's partition of `__consumer_offsets`."""
+        for broker in self.live():
+            topic = broker.broker.topics.by_name.get(OFFSETS_TOPIC)
+            if topic is not None:
+                return self.leader(OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
+        return None
+
+    def in_sync(self, topic: str, partition: int) -> set[int]:
+        """The ISR as the partition's leader has it."""
+        leader = self.leader(topic, partition)
+        replica = None if leader is None else leader.broker.topics.partition(topic, partition).replica
+        return set() if replica is None else set(replica.leading().state.isr)
+
+    async def move_leader(self, topic: str, partition: int, broker_id: int) -> None:
+        """By a reassignment to the same replicas in another order, and the election of the preferred leader."""
+        state = self.state(topic, partition)
+        if state is None or broker_id not in state.replicas:
+            raise ValueError(f"broker {broker_id} has no replica of {topic}-{partition}")
+        order = [broker_id, *(replica for replica in state.replicas if replica != broker_id)]
+        row: dict[str, object] = {"topic": topic, "partition": partition}
+        await self._request("/admin/reassign_partitions", [{**row, "replicas": order}])
+        await self._request("/admin/preferred_replica_election", [row])
+        await self.until(lambda: (one := self.leader(topic, partition)) is not None and one.broker_id == broker_id)
+
+    async def _request(self, path: str, rows: list[dict[str, object]]) -> None:
+        """A node for the controller, which removes it when it is done."""
+        self.zookeeper.apply(Create(path, json.dumps({"version": 1, "partitions": rows}), ephemeral=False))
+        await self.until(lambda: self.zookeeper.apply(Read(path)) is None)
+
+    async def shrink_isr(self, topic: str, partition: int, to: Iterable[int]) -> None:
+        """Cuts the other replicas off from the leader and has it take them out of the ISR, as if they lagged."""
+        leader, kept = self.leader(topic, partition), set(to)
+        if leader is None or leader.broker_id not in kept:
+            raise ValueError(
+                f"{topic}-{partition} is led by {leader and leader.broker_id}, which must be in {sorted(kept)}"
+            )
+        for other in self.in_sync(topic, partition) - kept:
+            self.interconnect.separate(leader.broker_id, other)
+        replica = leader.broker.topics.partition(topic, partition).replica
+        assert replica is not None, "a leader without a replica"
+        leader.broker.replica_effects.act(replica.leading().shrink_to(kept))
+        await self.until(lambda: self.in_sync(topic, partition) <= kept)

@@ -1,0 +1,106 @@
+"""What a test may do to the brokers of a cluster, and who leads what in it; a part of `LocalBroker`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
+
+T = TypeVar("T")
+START_S = 10.0
+WAIT_S = 10.0
+
+
+class ClusterControls(ABC):
+    """Each method raises ValueError for a broker alone. ``_cluster`` is None until the start, and for a broker alone."""
+
+    _cluster: ClusterBrokers | None
+
+    @abstractmethod
+    def _call(self, what: Callable[[], T]) -> T:
+        """Carries it out on the brokers' loop."""
+
+    @abstractmethod
+    def _on_loop(self, work: Any, timeout_s: float) -> Any:
+        """The result of a coroutine on the brokers' loop."""
+
+    @abstractmethod
+    def _until(self, done: Callable[[], T], wanted: str, why: Callable[[], str], timeout_s: float) -> T:
+        """The first true result. Raises TimeoutError."""
+
+    def kill(self, broker_id: int) -> None:
+        """As SIGKILL. Its memory stays for `restart`, as a disk would."""
+        self._on_loop(self._broker(broker_id).kill(), START_S)
+
+    def restart(self, broker_id: int) -> None:
+        """Starts a broker again, on its port, after `stop` or `kill`."""
+        broker = self._broker(broker_id)
+        if broker.is_running:
+            raise ValueError(f"broker {broker_id} runs; stop or kill it first")
+        self._on_loop(broker.start(), START_S)
+
+    def pause(self, broker_id: int) -> None:
+        """As SIGSTOP, as far as others see it: requests wait and nothing is sent, until `resume`."""
+        self._call(self._broker(broker_id).pause)
+
+    def resume(self, broker_id: int) -> None:
+        """After `pause`."""
+        self._call(self._broker(broker_id).resume)
+
+    def partition(self, broker_id: int) -> None:
+        """Cuts a broker off from the other brokers and from ZooKeeper, until `heal`; clients still reach it."""
+        self._call(self._broker(broker_id).cut_off)
+
+    def heal(self) -> None:
+        """Ends every `partition` and `shrink_isr`."""
+        brokers = self._clustered().live()
+
+        def heal() -> None:
+            for broker in brokers:
+                broker.heal()
+
+        self._call(heal)
+
+    def leader_of(self, topic: str, partition: int = 0, timeout_s: float = WAIT_S) -> int:
+        """The id of the broker that leads the partition, once there is one."""
+        cluster = self._clustered()
+        leader = self._until(
+            lambda: cluster.leader(topic, partition), f"{topic}-{partition} has no leader", lambda: "", timeout_s
+        )
+        assert leader is not None, "no leader, and no time-out"
+        return leader.broker_id
+
+    def coordinator_of(self, group: str, timeout_s: float = WAIT_S) -> int:
+        """The id of the broker that coordinates the group, once there is one."""
+        cluster = self._clustered()
+        coordinator = self._until(
+            lambda: cluster.coordinator(group), f"{group} has no coordinator", lambda: "", timeout_s
+        )
+        assert coordinator is not None, "no coordinator, and no time-out"
+        return coordinator.broker_id
+
+    def in_sync(self, topic: str, partition: int = 0) -> set[int]:
+        """The ids of the replicas in sync, as the partition's leader has them."""
+        return self._call(lambda: self._clustered().in_sync(topic, partition))
+
+    def move_leader(self, topic: str, partition: int, broker_id: int) -> None:
+        """Has the controller make that broker, a replica in sync, the preferred leader of the partition, and elect it."""
+        self._broker(broker_id)
+        self._on_loop(self._clustered().move_leader(topic, partition, broker_id), START_S)
+
+    def shrink_isr(self, topic: str, partition: int, to: Iterable[int]) -> None:
+        """Takes the other replicas out of the ISR and cuts them off from the leader, which is among ``to``, until `heal`."""
+        self._on_loop(self._clustered().shrink_isr(topic, partition, to), START_S)
+
+    def _clustered(self) -> ClusterBrokers:
+        if self._cluster is None:
+            raise ValueError("there is one broker here; begin with LocalBroker(brokers=3)")
+        return self._cluster
+
+    def _broker(self, broker_id: int) -> ClusteredBroker:
+        brokers = self._clustered().brokers
+        if broker_id not in brokers:
+            raise ValueError(f"there is no broker {broker_id}; there are {', '.join(map(str, brokers))}")
+        return brokers[broker_id]

@@ -1,0 +1,179 @@
+"""LocalBroker(brokers=3): brokers that replicate, and what may happen to each of them while clients are at work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from coterie.client import KafkaError
+from coterie.client.admin import Admin
+from coterie.client.blocking import BlockingConsumer, BlockingProducer
+from coterie.testing import LocalBroker
+from tests.awaiting import until_in_thread
+
+TOPIC, GROUP = "orders", "billing"
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalBroker]:
+    with LocalBroker(brokers=3) as brokers:
+        yield brokers
+
+
+def test_three_brokers_are_up_and_replicate(cluster: LocalBroker) -> None:
+    cluster.create_topic(TOPIC, 3)
+    assert {cluster.leader_of(TOPIC, partition) for partition in range(3)} == {1, 2, 3}
+    cluster.produce(TOPIC, b"one", b"two", partition=1)
+    assert cluster.in_sync(TOPIC, 1) == {1, 2, 3}
+    assert len(cluster.bootstrap_servers.split(",")) == 3
+
+
+def _produced(cluster: LocalBroker, first: int, count: int) -> None:
+    """Each value once, acknowledged by all replicas in sync."""
+    with BlockingProducer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"}) as producer:
+        for number in range(first, first + count):
+            producer.send(TOPIC, b"%d" % number, key=b"%d" % number)
+
+
+def _consumed(consumer: BlockingConsumer, values: list[bytes | None], count: int) -> None:
+    def polled() -> bool:
+        values.extend(record.value for records in consumer.poll(100).values() for record in records)
+        return len(values) >= count
+
+    until_in_thread(polled, lambda: f"{len(values)} of {count}")
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_group_goes_on_when_its_coordinator_is_gone(cluster: LocalBroker, end: str) -> None:
+    cluster.create_topic(TOPIC, 3)
+    values: list[bytes | None] = []
+    group = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": "false"}
+    with BlockingConsumer({"bootstrap.servers": cluster.bootstrap_servers} | group) as consumer:
+        consumer.subscribe([TOPIC])
+        _produced(cluster, 0, 30)
+        _consumed(consumer, values, 30)
+        consumer.commit()
+        before = cluster.committed(GROUP)
+        coordinator = cluster.coordinator_of(GROUP)
+        if end == "stop":
+            cluster.stop(coordinator)
+        else:
+            cluster.kill(coordinator)
+        _produced(cluster, 30, 30)
+        _consumed(consumer, values, 60)
+        assert cluster.coordinator_of(GROUP) != coordinator
+        after = cluster.committed(GROUP)
+        assert all(after[partition] >= offset for partition, offset in before.items())
+        consumer.commit()
+    assert sorted(set(values), key=lambda v: int(v or b"-1")) == [b"%d" % number for number in range(60)]
+    cluster.restart(coordinator)
+    until_in_thread(
+        lambda: all(cluster.in_sync(TOPIC, p) == {1, 2, 3} for p in range(3)), "every replica in sync again"
+    )
+    assert sum(cluster.committed(GROUP).values()) == 60
+
+
+def test_a_broker_that_is_cut_off_leads_nothing_any_more(cluster: LocalBroker) -> None:
+    cluster.create_topic(TOPIC, 1)
+    leader = cluster.leader_of(TOPIC)
+    cluster.partition(leader)
+    until_in_thread(lambda: cluster.leader_of(TOPIC) != leader, "another leader")
+    cluster.heal()
+    until_in_thread(lambda: cluster.in_sync(TOPIC) == {1, 2, 3}, "all in sync again")
+
+
+def test_a_broker_that_is_paused_is_replaced_and_comes_back(cluster: LocalBroker) -> None:
+    cluster.create_topic(TOPIC, 1)
+    leader = cluster.leader_of(TOPIC)
+    cluster.pause(leader)
+    until_in_thread(lambda: cluster.leader_of(TOPIC) != leader, "another leader")
+    _produced(cluster, 0, 5)
+    cluster.resume(leader)
+    until_in_thread(lambda: cluster.in_sync(TOPIC) == {1, 2, 3}, "all in sync again")
+
+
+def test_too_few_replicas_in_sync_refuse_appends() -> None:
+    with LocalBroker({"min.insync.replicas": "2"}, brokers=3) as cluster:
+        cluster.create_topic(TOPIC, 1)
+        leader = cluster.leader_of(TOPIC)
+        others = [broker for broker in (1, 2, 3) if broker != leader]
+        cluster.shrink_isr(TOPIC, 0, to=[leader, others[0]])
+        assert cluster.in_sync(TOPIC) == {leader, others[0]}
+        cluster.produce(TOPIC, b"still enough")
+        cluster.shrink_isr(TOPIC, 0, to=[leader])
+        with pytest.raises(KafkaError, match="NOT_ENOUGH_REPLICAS"):
+            cluster.produce(TOPIC, b"too few")
+        cluster.heal()
+        until_in_thread(lambda: cluster.in_sync(TOPIC) == {1, 2, 3}, "all in sync again")
+
+
+def test_clients_see_racks_leaders_and_the_controller() -> None:
+    async def story(address: str) -> list[tuple[int, str | None]]:
+        async with Admin({"bootstrap.servers": address}) as admin:
+            described = await admin.describe_cluster()
+            return [(node.id, node.rack) for node in described.nodes]
+
+    with LocalBroker(brokers=3, racks=["a", "b", "c"]) as cluster:
+        assert asyncio.run(story(cluster.bootstrap_servers)) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_leader_is_moved(cluster: LocalBroker) -> None:
+    cluster.create_topic(TOPIC, 1)
+    for broker_id in (1, 2, 3, 1):
+        cluster.move_leader(TOPIC, 0, broker_id)
+        assert cluster.leader_of(TOPIC) == broker_id
+    cluster.produce(TOPIC, b"there")
+
+
+def test_a_topic_is_enlarged_and_deleted(cluster: LocalBroker) -> None:
+    confluent = pytest.importorskip("confluent_kafka.admin")
+    cluster.create_topic(TOPIC, 1)
+    admin = confluent.AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_partitions([confluent.NewPartitions(TOPIC, 3)])[TOPIC].result(20)
+    partitions = admin.list_topics(TOPIC).topics[TOPIC].partitions
+    assert {len(partition.replicas) for partition in partitions.values()} == {3}
+    assert len(partitions) == 3
+    admin.delete_topics([TOPIC])[TOPIC].result(20)
+    assert TOPIC not in admin.list_topics().topics
+
+
+def test_confluents_client_goes_on_when_the_coordinator_dies(cluster: LocalBroker) -> None:
+    confluent = pytest.importorskip("confluent_kafka")
+    cluster.create_topic(TOPIC, 3)
+    address = {"bootstrap.servers": cluster.bootstrap_servers}
+    producer = confluent.Producer({**address, "acks": "all"})
+    consumer = confluent.Consumer(
+        {**address, "group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    )
+    values: list[bytes] = []
+
+    def polled(count: int) -> bool:
+        message = consumer.poll(0.1)
+        if message is not None and not message.error():
+            values.append(message.value())
+        return len(values) >= count
+
+    try:
+        consumer.subscribe([TOPIC])
+        for first in (0, 20):
+            for number in range(first, first + 20):
+                producer.produce(TOPIC, b"%d" % number, key=b"%d" % number)
+            assert producer.flush(20) == 0
+            until_in_thread(lambda count=first + 20: polled(count), lambda: f"{len(values)} records", 40)  # type: ignore[misc]
+            consumer.commit(asynchronous=False)
+            cluster.kill(cluster.coordinator_of(GROUP))
+    finally:
+        consumer.close()
+    assert sorted(set(values), key=int) == [b"%d" % number for number in range(40)]
+
+
+def test_a_broker_alone_has_no_cluster() -> None:
+    with LocalBroker() as broker, pytest.raises(ValueError, match="there is one broker here"):
+        broker.kill(1)
+
+
+def test_there_is_no_broker_of_that_id(cluster: LocalBroker) -> None:
+    with pytest.raises(ValueError, match="there is no broker 4; there are 1, 2, 3"):
+        cluster.kill(4)
