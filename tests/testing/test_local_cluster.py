@@ -139,6 +139,20 @@ def test_a_topic_is_enlarged_and_deleted(cluster: LocalBroker) -> None:
     assert TOPIC not in admin.list_topics().topics
 
 
+def test_our_admin_finds_the_controller(cluster: LocalBroker) -> None:
+    async def story(address: str, topic: str) -> None:
+        async with Admin({"bootstrap.servers": address}) as admin:
+            for attempt in range(4):  # any of the brokers is asked first
+                name = f"{topic}-{attempt}"
+                await admin.create_topic(name, 1)
+                await admin.create_partitions(name, 2)
+                assert len((await admin.topics([name]))[name].partitions) == 2
+                await admin.delete_topic(name)
+
+    for number, address in enumerate(cluster.bootstrap_servers.split(",")):
+        asyncio.run(story(address, f"topic-{number}"))
+
+
 def test_confluents_client_goes_on_when_the_coordinator_dies(cluster: LocalBroker) -> None:
     confluent = pytest.importorskip("confluent_kafka")
     cluster.create_topic(TOPIC, 3)

@@ -138,7 +138,7 @@ class Admin:
         UNKNOWN_TOPIC_OR_PARTITION."""
         arguments.text(name, "name")
         request = DeleteTopicsRequest([DeleteTopicState(name)], [name], 30_000)
-        for result in (await self._cluster.request(request)).responses:
+        for result in (await self._cluster.request_controller(request, lambda r: r.responses)).responses:
             check(result.error_code, result.error_message)
 
     async def create_partitions(self, name: str, count: int) -> None:
@@ -150,7 +150,7 @@ class Admin:
         arguments.text(name, "name")
         arguments.whole_number(count, "count", *arguments.INT32)
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count)], 30_000)
-        for result in (await self._cluster.request(request)).results:
+        for result in (await self._cluster.request_controller(request, lambda r: r.results)).results:
             check(result.error_code, result.error_message)
 
     async def topic_configs(self, name: str) -> dict[str, ConfigEntry]:

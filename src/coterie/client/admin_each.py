@@ -129,16 +129,16 @@ class Each:
 
     async def _create(self, items: list[CreatableTopic]) -> CreateTopicsResponse:
         complete = await with_broker_defaults(self._cluster, items)
-        response: CreateTopicsResponse = await self._cluster.request(CreateTopicsRequest(complete, TIMEOUT_MS))
+        request = CreateTopicsRequest(complete, TIMEOUT_MS)
+        response: CreateTopicsResponse = await self._cluster.request_controller(request, lambda a: a.topics)
         return response
 
     def delete_topics(self, names: Iterable[str]) -> Futures[str, None]:
         """A future for each name, as `Admin.delete_topic`, in one request."""
         wanted = arguments.names(names, "names")
         request = DeleteTopicsRequest([DeleteTopicState(n) for n in wanted], wanted, TIMEOUT_MS)
-        return self._together(
-            wanted, self._cluster.request(request), lambda a: {t.name: t for t in a.responses}, _nothing
-        )
+        response = self._cluster.request_controller(request, lambda a: a.responses)
+        return self._together(wanted, response, lambda a: {t.name: t for t in a.responses}, _nothing)
 
     def create_partitions(self, counts: Mapping[str, int]) -> Futures[str, None]:
         """A future for each topic, which then has so many partitions, as `Admin.create_partitions`, in one request."""
@@ -146,9 +146,8 @@ class Each:
             arguments.text(name, "a topic's name")
             arguments.whole_number(count, "a count", *arguments.INT32)
         request = CreatePartitionsRequest([CreatePartitionsTopic(n, c) for n, c in counts.items()], TIMEOUT_MS)
-        return self._together(
-            counts, self._cluster.request(request), lambda a: {t.name: t for t in a.results}, _nothing
-        )
+        response = self._cluster.request_controller(request, lambda a: a.results)
+        return self._together(counts, response, lambda a: {t.name: t for t in a.results}, _nothing)
 
     def topic_configs(self, names: Iterable[str]) -> Futures[str, dict[str, ConfigEntry]]:
         """A future for each topic with its settings by name, as `Admin.topic_configs`, in one request."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from coterie.client.connection import Connection, answer_type
@@ -20,6 +20,7 @@ from coterie.wire.messages.find_coordinator import FindCoordinatorResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 M = TypeVar("M", bound=Message)
+NO_CONTROLLER_S = 0.1  # before metadata is requested again
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
 
 
@@ -98,6 +99,21 @@ class Cluster:
         """Sends to that broker, or to any. Raises KafkaError."""
         connection = await (self.any_connection() if node_id is None else self.connection(node_id))
         return await connection.request(request, answer_type(request), self.timeout_s)
+
+    async def request_controller(self, request: Message, results: Callable[[Any], Iterable[Any]]) -> Any:
+        """Sends what the controller alone carries out: to any broker, which may be it, and where one of the ``results`` of the
+        response is NOT_CONTROLLER to the one that metadata names, for as long as request.timeout.ms. Raises KafkaError."""
+        ends_s = time.monotonic() + self.timeout_s
+        response = await self.request(request)
+        while any(result.error_code == ErrorCode.NOT_CONTROLLER for result in results(response)):
+            if time.monotonic() > ends_s:
+                return response
+            controller = (await self.metadata([])).controller_id
+            if controller in self.known.node_ids():
+                response = await self.request(request, controller)
+            else:
+                await asyncio.sleep(NO_CONTROLLER_S)
+        return response
 
     async def request_unadvertised(self, request: Message, answer: type[M], node_id: int) -> M:
         """Sends version 0 of an API that brokers do not tell of, on a connection of its own, since a broker that does
