@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from coterie.broker.topic import Partition, Topic
 from coterie.coordinator.partitioning import partition_for
@@ -48,6 +47,7 @@ class ClusterView:
         self.node_id, self.is_alone = node_id, is_alone
         self.controller_id = node_id if is_alone else -1
         self.live: dict[int, LiveBroker] = {}
+        self._own = _of_one_broker(node_id, 0)  # of the partition that was described last
         self.states: dict[TopicPartition, PartitionState] = {}
         self.on_update: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
         self.on_forget: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
@@ -75,7 +75,10 @@ class ClusterView:
     def described(self, partition: Partition) -> PartitionDescription:
         """The partition for Metadata and DescribeTopicPartitions."""
         if self.is_alone:
-            return _of_one_broker(self.node_id, partition.leader_epoch)
+            leader_epoch = partition.log.leader_epoch
+            if leader_epoch != self._own.leader_epoch:
+                self._own = _of_one_broker(self.node_id, leader_epoch)
+            return self._own
         state = self.states.get((partition.topic, partition.index), _UNKNOWN)
         is_led = state.leader in self.live
         return PartitionDescription(
@@ -99,6 +102,5 @@ class ClusterView:
         raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-@lru_cache(maxsize=64)
 def _of_one_broker(node_id: int, leader_epoch: int) -> PartitionDescription:
     return PartitionDescription(ErrorCode.NONE, node_id, leader_epoch, [node_id], [node_id], [])
