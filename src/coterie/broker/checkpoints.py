@@ -1,4 +1,5 @@
-"""Checkpoints of logs for the next start: their start offsets, how far they are compacted, and how they were closed.
+"""Checkpoints of logs for the next start: their start offsets, their high watermarks, how far they are compacted, and how they
+were closed.
 
 Start and compaction are kept twice: in Kafka's own checkpoint files, which have no checksum, and in `log-checkpoint.json`.
 Where the two differ, the lower offset counts: no record is hidden or dropped for the sake of a damaged file.
@@ -17,6 +18,7 @@ from coterie.log.partition_log import PartitionLog
 FILE = "log-checkpoint.json"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 _CONTENT_DAMAGED = "it is damaged"
 
 
@@ -27,11 +29,14 @@ class LogCheckpoints:
         self._fs, self._report = fs, report
         self.starts: dict[str, int] = {}
         self.cleaned: dict[str, int] = {}
+        self.high_watermarks: dict[str, int] = {}
         self.closed: dict[str, ClosedLog] = {}
 
     def load(self, *, clean: bool) -> bool:
         """Reads the files; False where the logs have to be opened as after a crash."""
         own = self._read_own()
+        action = "replicas begin with high watermark 0, and learn it from their leaders"
+        self.high_watermarks = self._read_kafkas(HIGH_WATERMARKS, action, required=False) or {}
         kept = {} if own is None else own
         try:
             self.starts = self._agreed(START_OFFSETS, None if own is None else own["starts"])
@@ -54,7 +59,8 @@ class LogCheckpoints:
         return kept
 
     def _agreed(self, checkpoint: str, own: dict[str, int] | None) -> dict[str, int]:
-        kafkas = self._read_kafkas(checkpoint, required=bool(own))
+        action = f"{FILE} counts, or else the logs as they are: deleted records may come back"
+        kafkas = self._read_kafkas(checkpoint, action, required=bool(own))
         if kafkas is None or own is None:
             return kafkas or own or {}
         agreed = {}
@@ -66,7 +72,7 @@ class LogCheckpoints:
             agreed[directory] = min(one, other)
         return agreed
 
-    def _read_kafkas(self, checkpoint: str, *, required: bool) -> dict[str, int] | None:
+    def _read_kafkas(self, checkpoint: str, action: str, *, required: bool) -> dict[str, int] | None:
         """None where there is no such file, or none that can be read. Kafka makes the file empty and fills it later: an
         empty one is damaged only where it is ``required`` because ours has offsets."""
         if not self._fs.exists(checkpoint):
@@ -81,7 +87,6 @@ class LogCheckpoints:
                 raise ValueError(checkpoint)
             return {f"{topic}-{int(index)}": int(offset) for topic, index, offset in rows}
         except ValueError:
-            action = f"{FILE} counts, or else the logs as they are: deleted records may come back"
             self._report(Finding(checkpoint, None, _CONTENT_DAMAGED, action))
             return None
 
@@ -105,9 +110,16 @@ class LogCheckpoints:
         rows = [row for row in rows if row[2] > 0]
         offsets = {f"{topic}-{index}": offset for topic, index, offset in rows}
         self._write(self.starts if cleaned else offsets, offsets if cleaned else self.cleaned, {})
+        self._write_kafkas(checkpoint, rows)
+        return offsets
+
+    def _write_kafkas(self, checkpoint: str, rows: list[tuple[str, int, int]]) -> None:
         lines = "".join(f"{topic} {index} {offset}\n" for topic, index, offset in rows)
         self._fs.write_file(checkpoint, f"0\n{len(rows)}\n{lines}".encode())
-        return offsets
+
+    def save_high_watermarks(self, logs: Iterable[tuple[str, int, PartitionLog]]) -> None:
+        """Writes the high watermarks. Raises OSError."""
+        self._write_kafkas(HIGH_WATERMARKS, [(topic, index, log.high_watermark) for topic, index, log in logs])
 
     def save_closed(self, closed: dict[str, ClosedLog]) -> None:
         """Writes the state of logs that were closed cleanly. Raises OSError."""

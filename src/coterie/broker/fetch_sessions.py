@@ -65,7 +65,7 @@ class FetchedPartition:
         # After an error the partition is answered again, whatever its offsets.
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
-        return changed or bool(data.records) or bool(data.error_code)
+        return changed or bool(data.records) or bool(data.error_code) or data.diverging_epoch.end_offset >= 0
 
 
 Partitions = dict[PartitionKey, FetchedPartition]

@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 FETCHES_REMEMBERED = 10_000
 SOFTWARE_REMEMBERED = 10_000
 FLUSH_CHECK_MS = 250
+HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
 _META = "meta.properties"
 
 
@@ -201,6 +202,7 @@ class BrokerNode:
                 self.transactions.abort_timed_out,
             ),
             (FLUSH_CHECK_MS, self._flush_due),
+            (HIGH_WATERMARK_CHECKPOINT_MS, self.topics.save_high_watermarks),
         ]
 
     def _retain(self) -> None:

@@ -1,5 +1,8 @@
 """Topics on the disk: `topics.json`, the logs of their partitions, and the checkpoints beside them.
 
+`topics.json` has the leader epochs too, where they are not 0. Each start after an unclean end is a new election: the epochs
+rise, so that a client with a position behind a tail that was lost sees it (KIP-320).
+
 A folder without `topics.json` is one that Apache Kafka wrote: its topics are made of the directories of logs.
 """
 
@@ -9,6 +12,7 @@ import base64
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from coterie.broker.checkpoints import LogCheckpoints
 from coterie.broker.settings import BrokerSettings
@@ -41,36 +45,44 @@ class TopicStore:
         """Every topic, with its logs open. After a crash each log's last segment is read and its torn tail cut off. Raises
         OSError, or UnreadableFile for `topics.json` where it cannot be read."""
         clean = self._checkpoints.load(clean=self._fs.exists(_CLEAN))
-        topics = self._load_kept(clean) if self._fs.exists(_FILE) else self._adopt(clean)
+        is_kept = self._fs.exists(_FILE)
+        topics = self._load_kept(clean) if is_kept else self._adopt(clean)
+        if topics and not self._in_cluster and not (is_kept and clean):
+            for _, _, log in _logs(topics):
+                log.begin_epoch(log.leader_epoch + 1)
+            self.save(topics)
         if self._fs.exists(_CLEAN):
             self._fs.remove(_CLEAN)
         return topics
 
     def _load_kept(self, clean: bool) -> list[Topic]:
-        counts = self._read_file()
-        listed = {f"{topic.name}-{index}" for topic, count in counts for index in range(count)}
+        kept = self._read_file()
+        listed = {f"{topic.name}-{index}" for topic, epochs in kept for index in range(len(epochs))}
         for directory, _, _ in self._directories(listed):
             action = "it is left alone; move it away before a topic of that name is created"
             self._report(Finding(directory, None, f"no topic in {_FILE} has this partition", action))
-        for topic, count in counts:
-            self._open(topic, count, clean=clean)
-        return [topic for topic, _ in counts]
+        for topic, epochs in kept:
+            self._open(topic, epochs, clean=clean)
+        return [topic for topic, _ in kept]
 
-    def _read_file(self) -> list[tuple[Topic, int]]:
-        """Each topic, without its partitions, and the number of them. Raises UnreadableFile."""
+    def _read_file(self) -> list[tuple[Topic, list[int]]]:
+        """Each topic, without its partitions, and their leader epochs. Raises UnreadableFile."""
         try:
             kept = checked_files.read_json(self._fs, _FILE, _REMEDY)
-            counts = [
-                (Topic(name, base64.urlsafe_b64decode(t["id"]), dict(t["configs"])), int(t["partitions"]))
+            topics = [
+                (
+                    Topic(name, base64.urlsafe_b64decode(t["id"]), dict(t["configs"])),
+                    _epochs(int(t["partitions"]), t.get("leader_epochs", [])),
+                )
                 for name, t in kept.items()
             ]
-            for topic, _ in counts:
+            for topic, _ in topics:
                 self._settings.log_config(topic.configs)  # an invalid value is reported before a log is opened
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, UnreadableFile):
                 raise
             raise UnreadableFile(_FILE, "it does not hold topics", _REMEDY) from error
-        return counts
+        return topics
 
     def _directories(self, known: Collection[str] = ()) -> Iterator[tuple[str, str, int]]:
         """(directory, topic, partition) of every folder that holds a log, but for those ``known``."""
@@ -91,11 +103,10 @@ class TopicStore:
         topics = []
         for topic_name, count in counts.items():
             topic = Topic(topic_name, self._adopted_id(topic_name), internal_configs(topic_name, self._settings))
-            self._open(topic, count, clean=clean)
+            self._open(topic, [0] * count, clean=clean)
             topics.append(topic)
         if topics:
             logger.info("took over %d topics of a folder without topics.json", len(topics))
-            self.save(topics)
         return topics
 
     def _adopted_id(self, topic_name: str) -> bytes:
@@ -106,9 +117,9 @@ class TopicStore:
                 return base64.urlsafe_b64decode(lines["topic_id"] + "==")
         return uuid.uuid4().bytes
 
-    def _open(self, topic: Topic, count: int, *, clean: bool) -> None:
+    def _open(self, topic: Topic, epochs: list[int], *, clean: bool) -> None:
         config = self._settings.log_config(topic.configs)
-        for index in range(len(topic.partitions), count):
+        for index, leader_epoch in enumerate(epochs):
             directory = f"{topic.name}-{index}"
             log = PartitionLog.open(
                 self._fs,
@@ -116,6 +127,8 @@ class TopicStore:
                 config,
                 clean=clean,
                 start_offset=self._checkpoints.starts.get(directory, 0),
+                high_watermark=self._checkpoints.high_watermarks.get(directory, 0) if self._in_cluster else None,
+                leader_epoch=leader_epoch,
                 closed=self._checkpoints.closed.get(directory),
                 report=self._report,
                 sync_failed=self._sync_failed,
@@ -125,15 +138,18 @@ class TopicStore:
 
     def save(self, topics: Iterable[Topic]) -> None:
         """Writes `topics.json`. Raises OSError."""
-        kept = {
-            t.name: {
-                "id": base64.urlsafe_b64encode(t.topic_id).decode(),
-                "partitions": len(t.partitions),
-                "configs": t.configs,
-            }
-            for t in topics
-        }
+        kept = {}
+        for t in topics:
+            topic_id = base64.urlsafe_b64encode(t.topic_id).decode()
+            kept[t.name] = {"id": topic_id, "partitions": len(t.partitions), "configs": t.configs}
+            epochs = [partition.log.leader_epoch for partition in t.partitions]
+            if any(epochs):
+                kept[t.name]["leader_epochs"] = epochs
         self._fs.write_file(_FILE, checked_files.to_json(kept))
+
+    def save_high_watermarks(self, topics: Iterable[Topic]) -> None:
+        """Kafka's checkpoint of high watermarks. Raises OSError."""
+        self._checkpoints.save_high_watermarks(_logs(topics))
 
     def save_start_offsets(self, topics: Iterable[Topic]) -> None:
         """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention. Raises OSError."""
@@ -156,10 +172,17 @@ class TopicStore:
             if failed is not None:
                 raise failed
             self.save_start_offsets(topics)
+            self.save_high_watermarks(topics)
             self._checkpoints.save_closed(closed)
             self._fs.write_file(_CLEAN, b'{"version":0}')
         except OSError as error:
             logger.error("the logs were not closed cleanly: %s; the next start recovers them as after a crash", error)
+
+
+def _epochs(partitions: int, kept: list[Any]) -> list[int]:
+    """The leader epoch of each partition; 0 where none is kept. Raises ValueError."""
+    epochs = [int(epoch) for epoch in kept]
+    return (epochs + [0] * partitions)[:partitions]
 
 
 def _logs(topics: Iterable[Topic]) -> Iterator[tuple[str, int, PartitionLog]]:

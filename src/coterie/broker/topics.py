@@ -81,6 +81,11 @@ class Topics:
         """Kafka's checkpoint of how far each log is compacted. Raises OSError."""
         self._store.save_cleaned_offsets(self.by_name.values())
 
+    def save_high_watermarks(self) -> None:
+        """Kafka's checkpoint of high watermarks, where there are replicas elsewhere. Raises OSError."""
+        if any(log.replicas_high_watermark is not None for log in self.every_log()):
+            self._store.save_high_watermarks(self.by_name.values())
+
     def _register(self, topic: Topic) -> None:
         self.by_name[topic.name] = topic
         self.by_id[topic.topic_id] = topic
@@ -171,6 +176,7 @@ class Topics:
                             directory,
                             config,
                             clean=True,
+                            high_watermark=0 if self.in_cluster else None,
                             report=self.report,
                             sync_failed=self.sync_failed,
                         ),

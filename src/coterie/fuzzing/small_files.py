@@ -10,7 +10,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 
-from coterie.broker.checkpoints import CLEANED_OFFSETS, FILE, START_OFFSETS, LogCheckpoints
+from coterie.broker.checkpoints import CLEANED_OFFSETS, FILE, HIGH_WATERMARKS, START_OFFSETS, LogCheckpoints
 from coterie.broker.features import TRANSACTION_VERSION, Features
 from coterie.broker.kept_configs import KeptConfigs
 from coterie.broker.quotas import ClientQuotas
@@ -23,7 +23,8 @@ from coterie.log import checked_files
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.findings import UnreadableFile, unreported
 
-_TOPICS = {"t": {"id": "AAAAAAAAQACAAAAAAAAAAQ==", "partitions": 2, "configs": {"cleanup.policy": "compact"}}}
+_TOPIC = {"id": "AAAAAAAAQACAAAAAAAAAAQ==", "partitions": 2, "configs": {"cleanup.policy": "compact"}}
+_TOPICS = {"t": _TOPIC | {"leader_epochs": [1, 2]}}
 _OFFSETS = {"starts": {"t-0": 5}, "cleaned": {"t-1": 7}, "closed": {}}
 _LEVELS = {"epoch": 1, "levels": {TRANSACTION_VERSION: 0}}
 _CONFIGS = {"TOPIC": {"t": {"retention.ms": "5"}}, "BROKER": {"": {"log.retention.ms": "7"}}}
@@ -44,6 +45,7 @@ _READERS: tuple[tuple[str, str, Callable[[MemoryFileSystem], object], bytes], ..
     ("log-checkpoint", FILE, _checkpoints, checked_files.to_json(_OFFSETS)),
     ("start-offsets", START_OFFSETS, _checkpoints, b"0\n1\nt 0 5\n"),
     ("cleaned-offsets", CLEANED_OFFSETS, _checkpoints, b"0\n1\nt 1 7\n"),
+    ("high-watermarks", HIGH_WATERMARKS, _checkpoints, b"0\n1\nt 1 7\n"),
     ("configs", "altered-configs.json", KeptConfigs, checked_files.to_json(_CONFIGS)),
     ("quotas", "client_quotas.json", ClientQuotas, checked_files.to_json([])),
     ("features", "finalized-features.json", Features, checked_files.to_json(_LEVELS)),

@@ -36,7 +36,7 @@ class LogEpochs:
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self.cache = LeaderEpochCache()
-        self.is_stale = False
+        self.is_stale = self.is_damaged = False
         self._fs, self._directory = fs, directory
         self._written: list[EpochStart] | None = None
 
@@ -45,7 +45,8 @@ class LogEpochs:
         self._written = read_epochs(self._fs, self._directory, names)
         entries = self._written or []
         rises = all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
-        if self._written is None or not rises:
+        self.is_damaged = self._written is None or not rises
+        if self.is_damaged:
             return False
         self.cache.entries = list(entries)
         return closed is None or list(closed) == [(e.epoch, e.start_offset) for e in entries]
@@ -97,15 +98,15 @@ class EpochComparison:
     """Compares the entries of a file with the batches of its log, in order. A batch of an earlier epoch than the one before it
     says nothing: coterie up to 0.9 stamped 0 behind the batches of Apache Kafka."""
 
-    def __init__(self, entries: Sequence[EpochStart]) -> None:
-        self._entries = list(entries)
+    def __init__(self, epochs: LogEpochs) -> None:
+        self._entries, self._is_damaged = list(epochs.cache.entries), epochs.is_damaged
         self.begin()
 
     def begin(self) -> None:
         """The batches come from the first one on."""
         self._of_batches = LeaderEpochCache()
         self._slot = 0
-        self._fits = True
+        self._fits = not self._is_damaged
 
     def batch(self, epoch: int, base_offset: int) -> None:
         """The next batch of the log."""
@@ -124,5 +125,7 @@ class EpochComparison:
         """The epochs that hold; a contradiction is reported for the file at ``path``."""
         if self._fits:
             return self._entries
-        report(Finding(path, None, "it contradicts the batches", "leader epochs are read from the batches"))
+        report(
+            Finding(path, None, "it is damaged, or contradicts the batches", "leader epochs are read from the batches")
+        )
         return self._of_batches.entries

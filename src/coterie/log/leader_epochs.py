@@ -18,15 +18,28 @@ _NO_EPOCH = -1
 @dataclass(frozen=True, slots=True)
 class LeaderEpochs:
     """``recorded``: the epochs in the log's checkpoint; none where there is no file, None where it cannot be read. A recorded
-    epoch that fits between those beside it is not seen to be wrong."""
+    epoch that fits between those beside it is not seen to be wrong. ``highest``: the last one in which the partition was led,
+    so far as that is known apart from the log."""
 
     recorded: frozenset[int] | None = frozenset()
+    highest: int = OWN_EPOCH
 
     @classmethod
-    def of_log(cls, fs: FileSystem, directory: str, names: Container[str]) -> LeaderEpochs:
-        """``names``: of the files in the directory. Raises OSError."""
+    def of_log(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        names: Container[str],
+        highest: int = OWN_EPOCH,
+        *,
+        is_replica: bool = False,
+    ) -> LeaderEpochs:
+        """``names``: of the files in the directory. The batches of ``is_replica`` may have any epoch where there is no file.
+        Raises OSError."""
         entries = read_epochs(fs, directory, names)
-        return cls(None if entries is None else frozenset(entry.epoch for entry in entries))
+        if entries is None or (is_replica and not entries):
+            return cls(None, highest)
+        return cls(frozenset(entry.epoch for entry in entries), highest)
 
     def is_wrong(self, before: int | None, epoch: int, after: int | None) -> bool:
         """Whether a batch cannot have that epoch, or contradicts the batches beside it, which do not contradict each other."""
@@ -54,5 +67,5 @@ class LeaderEpochs:
         return {number: epoch for number, epoch in enumerate(right) if epoch != epochs[number]}
 
     def _is_known(self, epoch: int) -> bool:
-        recorded = epoch > OWN_EPOCH and (self.recorded is None or epoch in self.recorded)
+        recorded = epoch > OWN_EPOCH and (self.recorded is None or epoch in self.recorded or epoch <= self.highest)
         return epoch in (_NO_EPOCH, OWN_EPOCH) or recorded

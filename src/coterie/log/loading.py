@@ -76,6 +76,7 @@ class SegmentLoader:
     closed: ClosedLog | None = None
     contiguous: bool = False
     has_gaps: bool = False
+    leader_epoch: int = 0
     trusted: bool = True
     _names: list[str] = field(default_factory=list)
     _epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
@@ -83,7 +84,7 @@ class SegmentLoader:
     def load(self) -> list[Segment]:
         """The segments in order. Raises OSError, or UnreadableFile."""
         names = self._names = self._finish_what_was_begun()
-        self._epochs = LeaderEpochs.of_log(self.fs, self.directory, names)
+        self._epochs = LeaderEpochs.of_log(self.fs, self.directory, names, self.leader_epoch, is_replica=self.has_gaps)
         bases = sorted(int(n[:-4]) for n in names if n.endswith(".log") and n[:-4].isdigit())
         lost = self._drop_orphans(names, set(bases)) | self._report_missing(bases)
         segments: list[Segment] = []
@@ -122,6 +123,7 @@ class SegmentLoader:
             self.directory,
             base,
             self.report,
+            epochs=self._epochs,
             bound=bound,
             end_offset=self.closed.end_offset if self.closed is not None and bound is None and not is_cut else None,
             has_gaps=is_cut or self.has_gaps,

@@ -17,6 +17,7 @@ from coterie.log.epoch_checkpoint import EpochComparison, LogEpochs
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
 from coterie.log.flushing import Flushing
+from coterie.log.leader_epochs import LeaderEpochs
 from coterie.log.loading import ClosedLog, SegmentLoader, checksum_of_aborted
 from coterie.log.producer_files import drop_aborted, load_kept, write_aborted, write_snapshot
 from coterie.log.producers import Producers
@@ -69,20 +70,23 @@ class PartitionLog:
         clean: bool,
         start_offset: int = 0,
         high_watermark: int | None = None,
+        leader_epoch: int = 0,
         closed: ClosedLog | None = None,
         report: Report = unreported,
         sync_failed: SyncFailed = lambda error: None,
     ) -> PartitionLog:
-        """Opens or makes the log. ``high_watermark``: as it is known of a partition with several replicas. ``clean``: it was
-        closed in order; ``closed``: its files at that time; otherwise
-        the last segment is read whole and a torn tail is cut off. What does not fit is mended and goes to ``report``.
+        """Opens or makes the log. ``high_watermark``: as it is known of a partition with several replicas; ``leader_epoch``:
+        the last one in which the partition was led. ``clean``: it was closed in order; ``closed``: its files at that time;
+        otherwise the last segment is read whole and a torn tail is cut off. What does not fit is mended and goes to ``report``.
         ``sync_failed`` gets the error of a sync: nobody knows then what the disk holds. Raises OSError, or UnreadableFile."""
         log = cls(fs, directory, config, report, sync_failed)
         existed = fs.exists(directory)
         fs.make_directory(directory)
         has_gaps = high_watermark is not None
         contiguous = not (config.cleanup_compact or has_gaps)
-        loader = SegmentLoader(fs, directory, report, config.index_interval_bytes, clean, closed, contiguous, has_gaps)
+        loader = SegmentLoader(
+            fs, directory, report, config.index_interval_bytes, clean, closed, contiguous, has_gaps, leader_epoch
+        )
         log.segments = loader.load()
         if not log.segments:
             if existed:
@@ -95,6 +99,7 @@ class PartitionLog:
         log.log_start_offset = max(start_offset, log.segments[0].base_offset)
         if high_watermark is not None:
             log.replicas_high_watermark = max(min(high_watermark, log.end_offset), log.log_start_offset)
+        log.leader_epoch = leader_epoch
         log.load_state(loader.trusted, closed)
         if existed and not clean and config.flush_messages < NO_LIMIT:
             log.sync()  # what the process before wrote may not be on the disk, and a repeated batch is acknowledged at once
@@ -108,7 +113,7 @@ class PartitionLog:
         if kept is not None and epochs_fit:
             self.producers, self.transactions = kept
         else:
-            comparison = EpochComparison(self.epochs.cache.entries)
+            comparison = EpochComparison(self.epochs)
             self.replay(comparison)
             self.epochs.replace(comparison.result(f"{self.directory}/{EPOCHS_FILE}", self._report))
         self.epochs.cut(self.end_offset)
@@ -117,7 +122,7 @@ class PartitionLog:
             self.epochs.clear()
         elif not self.epochs.cache.entries:
             self.epochs.assign(0, self.log_start_offset)
-        self.leader_epoch = max(self.epochs.cache.latest, 0)
+        self.leader_epoch = max(self.epochs.cache.latest, self.leader_epoch)
         self.epoch_due = True
 
     def replay(self, comparison: EpochComparison | None = None) -> None:
@@ -340,14 +345,17 @@ class PartitionLog:
 
     def replace_segment(self, slot: int, problem: str | None) -> Segment:
         old, is_last = self.segments[slot], slot == len(self.segments) - 1
+        fs, is_replica = self.fs, self.replicas_high_watermark is not None
+        names = fs.names(self.directory)
         segment = recover(
-            self.fs,
+            fs,
             self.directory,
             old.base_offset,
             self._report,
+            epochs=LeaderEpochs.of_log(fs, self.directory, names, self.leader_epoch, is_replica=is_replica),
             bound=None if is_last else self.segments[slot + 1].base_offset,
             end_offset=old.next_offset if is_last else None,
-            has_gaps=self.replicas_high_watermark is not None,
+            has_gaps=is_replica,
             problem=problem or "its index does not fit its batches",
             index_interval_bytes=self.config.index_interval_bytes,
         )

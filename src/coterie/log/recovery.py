@@ -239,6 +239,7 @@ def recover(
     base_offset: int,
     report: Report,
     *,
+    epochs: LeaderEpochs,
     bound: int | None = None,
     end_offset: int | None = None,
     has_gaps: bool = False,
@@ -260,7 +261,6 @@ def recover(
     aside = segment.stem.rpartition("/")[2] + ".log" + SET_ASIDE
     names = fs.names(directory)
     has_gaps = has_gaps or any(name.startswith(aside) for name in names)
-    epochs = LeaderEpochs.of_log(fs, directory, names)
     result = survey(segment.file, segment.size, base_offset, bound, end_offset, has_gaps=has_gaps, epochs=epochs)
     if result.undamaged:
         if problem is not None:

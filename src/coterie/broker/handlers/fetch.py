@@ -11,11 +11,19 @@ from coterie.broker.pending import Pending
 from coterie.broker.services import FetchServices
 from coterie.broker.topic import NO_LEADER_EPOCH, Partition
 from coterie.broker.topics import Topics
+from coterie.log.epoch_cache import UNDEFINED_OFFSET
 from coterie.log.reading import cut_short, read_committed, read_message_set, read_visible
 from coterie.records.compression import ZSTD
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.fetch import AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 
 READ_COMMITTED = 1
 MESSAGE_FORMATS = {0: 0, 1: 0, 2: 1, 3: 1}  # of the versions before record batches
@@ -75,6 +83,7 @@ class _Fetching:
                 broker.log_lines.warning("%s cannot be read: %s", partition.log.directory, error)
                 data, failed = _refused(index, ErrorCode.KAFKA_STORAGE_ERROR), True
             read.append((key, fetched, data))
+            failed = failed or data.diverging_epoch.end_offset != UNDEFINED_OFFSET
             if data.records:
                 left -= len(data.records)
                 first = False
@@ -206,6 +215,19 @@ def _refused(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(index, code, aborted_transactions=None, records=b"")
 
 
+def _diverging_epoch(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
+    """Where the log has left that of a client whose last record was of ``last_fetched_epoch`` (KIP-595). Raises Refusal
+    OFFSET_OUT_OF_RANGE for an epoch that is not known."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    end = partition.end_of_epoch(wanted.last_fetched_epoch)
+    if end.end_offset == UNDEFINED_OFFSET:
+        raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if end.epoch == wanted.last_fetched_epoch and end.end_offset >= wanted.fetch_offset:
+        return None
+    return EpochEndOffset(end.epoch, end.end_offset)
+
+
 def _read_log(
     partition: Partition, fetched: FetchedPartition, version: int, left: int, *, committed: bool, first: bool
 ) -> PartitionData:
@@ -213,8 +235,12 @@ def _read_log(
     wanted, log = fetched.wanted, partition.log
     if wanted.current_leader_epoch >= 0 or partition.in_cluster:
         partition.check_leader(max(wanted.current_leader_epoch, NO_LEADER_EPOCH))
-    if wanted.last_fetched_epoch >= 0 and wanted.last_fetched_epoch > partition.leader_epoch:
-        raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)  # KIP-595: an epoch that no record has
+    watermarks = log.high_watermark, log.last_stable_offset, log.log_start_offset
+    diverging = _diverging_epoch(partition, wanted)
+    if diverging is not None:
+        data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
+        data.diverging_epoch, data.records = diverging, b""
+        return data
     if version < ZSTD_FROM and log.config.compression == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     offset, limit, aborted = wanted.fetch_offset, min(wanted.partition_max_bytes, left), None
@@ -229,7 +255,6 @@ def _read_log(
         aborted = [AbortedTransaction(t.producer_id, t.first_offset) for t in transactions]
     else:
         records = read_visible(log, offset, limit, at_least_one=first)
-    watermarks = log.high_watermark, log.last_stable_offset, log.log_start_offset
     data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
     data.records, data.aborted_transactions = records, aborted
     return data

@@ -28,6 +28,7 @@ from coterie.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.process import Answer, Network, ScriptDriver
 from coterie.laboratory.cluster.replica_fetcher import ReplicaFetcher, ReplicatingBroker
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
@@ -43,6 +44,7 @@ from coterie.replication.states import (
     PartitionState,
     ReplicaError,
     ReplicaFetch,
+    ReplicaLog,
     ReplicaRefusal,
     ReplicationConfig,
     TopicPartition,
@@ -56,8 +58,8 @@ WRITTEN_BACK_MS = 30_000
 
 
 class ClusterBroker(ReplicatingBroker):
-    """``logs`` and ``checkpointed`` are its disk. ``appended`` is called with partition, leader epoch and broker at each append
-    of a leader."""
+    """``logs`` and ``checkpointed`` are its disk; ``has_disk``: new logs are the broker's own, in files. ``appended`` is called
+    with partition, leader epoch and broker at each append of a leader."""
 
     def __init__(
         self, network: Network, number: int, server: ZooKeeperServer, config: ReplicationConfig, session_timeout_ms: int
@@ -65,7 +67,8 @@ class ClusterBroker(ReplicatingBroker):
         super().__init__(network, f"broker-{number}")
         self.number, self.server, self.config, self.session_timeout_ms = number, server, config, session_timeout_ms
         self.peers: dict[int, ClusterBroker] = {}
-        self.logs: dict[TopicPartition, MemoryReplicaLog] = {}
+        self.logs: dict[TopicPartition, MemoryReplicaLog | DiskReplicaLog] = {}
+        self.has_disk = False
         self.checkpointed: dict[TopicPartition, int] = {}
         self.lost_power = False  # since its last start
         self.appended: Callable[[TopicPartition, int, int], None] = lambda *_: None
@@ -99,8 +102,12 @@ class ClusterBroker(ReplicatingBroker):
         self._checkpoint()
         self._write_back()
 
-    def _open_log(self, partition: TopicPartition) -> tuple[MemoryReplicaLog, int]:
-        return self.logs.setdefault(partition, MemoryReplicaLog()), self.checkpointed.get(partition, 0)
+    def _open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
+        if partition not in self.logs:
+            self.logs[partition] = DiskReplicaLog(self.world) if self.has_disk else MemoryReplicaLog()
+        log, high_watermark = self.logs[partition], self.checkpointed.get(partition, 0)
+        log.open(high_watermark)
+        return log, high_watermark
 
     def _delete_log(self, partition: TopicPartition) -> None:
         self.logs.pop(partition, None)
@@ -148,8 +155,8 @@ class ClusterBroker(ReplicatingBroker):
 
     def _stop_orderly(self, stopped: Callable[[], None]) -> None:
         self.checkpointed.update(self.replicas.high_watermarks())
-        for log in self.logs.values():
-            log.sync()
+        for partition in self.replicas.partitions:
+            self.logs[partition].close()
         self.alive = False
         self.server.close(self._session)
         stopped()

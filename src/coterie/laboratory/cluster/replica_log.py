@@ -13,11 +13,12 @@ FETCHED_AT_MOST = 3  # batches: to catch up takes time
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One record, with the epoch of the leader that appended it."""
+    """One record, with the epoch of the leader that appended it; ``data``: the bytes of one on a disk."""
 
     offset: int
     leader_epoch: int
     value: str
+    data: bytes = b""
 
 
 class MemoryReplicaLog:
@@ -67,6 +68,14 @@ class MemoryReplicaLog:
 
     def advance_start(self, offset: int) -> None:
         assert offset == 0, "no record is ever removed from the start of a log here"
+
+    def open(self, high_watermark: int) -> None:
+        """A new process opens the log."""
+        self.high_watermark = high_watermark
+
+    def close(self) -> None:
+        """The process ends in order."""
+        self.sync()
 
     def sync(self) -> None:
         self.synced = len(self.batches)

@@ -20,6 +20,7 @@ from coterie.zookeeper.operations import Create, Read, Znode
 SESSION_TIMEOUT_MS = 6_000
 LAG_MS = 4_000
 PARTITIONS = 3
+ON_DISK_FROM = 100  # every second seed has the broker's own logs, on a disk in memory
 AT_REST_MS = 25_000  # after the last fault: sessions expire, the ISRs are whole
 ALL_READ_MS = 10_000  # after the last record
 
@@ -57,6 +58,7 @@ class ClusterStory:
         self._leaders: dict[tuple[TopicPartition, int], set[int]] = {}
         for broker in self.brokers.values():
             broker.peers, broker.appended = self.brokers, self._appended
+            broker.has_disk = seed >= ON_DISK_FROM and seed % 2 == 1
         self.producers = [
             ClusterProducer(self.network, f"p{i}", self.brokers, p) for i, p in enumerate(self.partitions)
         ]
