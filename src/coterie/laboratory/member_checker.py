@@ -17,7 +17,6 @@ class MemberChecker:
     def __init__(self) -> None:
         self.state = MemberState()
         self.stages: list[Stage] = []
-        self._checked: tuple[MemberState, MemberState] | None = None
 
     def observe(self, event: Event) -> None:
         before = self.state.stage
@@ -27,10 +26,10 @@ class MemberChecker:
 
     def check(self, machine: MemberMachine) -> None:
         """The machine's state is what its events come to, and its parts agree with each other."""
-        if self._checked is not None and self._checked[0] is self.state and self._checked[1] is machine.state:
-            return  # states are immutable
-        self._checked = self.state, machine.state
+        if self.state is machine.state:
+            return  # the same that was checked before: states are immutable
         assert machine.state == self.state, f"the events come to {self.state}, the member is {machine.state}"
+        self.state = machine.state  # equal, and what follows is compared part by part with what it has
         _check_parts(machine.state)
         if machine.rebalance_protocol == RebalanceProtocol.EAGER and machine.stage in IN_A_ROUND:
             assert not machine.owned, f"eager, and owns {machine.owned} in {machine.stage.name}"

@@ -9,7 +9,7 @@ from typing import Any
 from coterie.member import events as e
 from coterie.member.effects import TopicPartition
 from coterie.member.stages import IN_A_ROUND, LEGAL_SUCCESSORS, SETTLED, Stage
-from coterie.member.state import NO_GENERATION, UNKNOWN_MEMBER, MemberState
+from coterie.member.state import NO_GENERATION, UNKNOWN_MEMBER, HeartbeatState, MemberState
 
 
 def replay(state: MemberState, event: e.Event) -> MemberState:
@@ -34,8 +34,7 @@ def _coordinator(state: MemberState, **changes: Any) -> MemberState:
     return MemberState(state.stage, state.membership, part, state.heartbeat, state.round, state.ownership)
 
 
-def _heartbeat(state: MemberState, **changes: Any) -> MemberState:
-    part = replace(state.heartbeat, **changes)
+def _heartbeat(state: MemberState, part: HeartbeatState) -> MemberState:
     return MemberState(state.stage, state.membership, state.coordinator, part, state.round, state.ownership)
 
 
@@ -53,7 +52,9 @@ def _ownership(state: MemberState, **changes: Any) -> MemberState:
 
 
 def _polled(state: MemberState, event: e.Polled) -> MemberState:
-    return _heartbeat(state, last_poll_ms=event.now_ms)
+    before = state.heartbeat
+    part = HeartbeatState(before.in_flight, before.due_ms, before.session_deadline_ms, event.now_ms)
+    return _heartbeat(state, part)
 
 
 def _subscription_changed(state: MemberState, event: e.SubscriptionChanged) -> MemberState:
@@ -105,11 +106,14 @@ def _retry_scheduled(state: MemberState, event: e.RetryScheduled) -> MemberState
 
 
 def _heartbeat_sent(state: MemberState, event: e.HeartbeatSent) -> MemberState:
-    return _heartbeat(state, in_flight=True, due_ms=event.next_due_ms, session_deadline_ms=event.session_deadline_ms)
+    part = HeartbeatState(True, event.next_due_ms, event.session_deadline_ms, state.heartbeat.last_poll_ms)
+    return _heartbeat(state, part)
 
 
 def _heartbeat_ended(state: MemberState, event: e.HeartbeatEnded) -> MemberState:
-    state = _heartbeat(state, in_flight=False)
+    before = state.heartbeat
+    part = HeartbeatState(False, before.due_ms, before.session_deadline_ms, before.last_poll_ms)
+    state = _heartbeat(state, part)
     return _coordinator(state, failures=0) if event.successful and state.coordinator.failures else state
 
 
@@ -137,7 +141,8 @@ def _generation_joined(state: MemberState, event: e.GenerationJoined) -> MemberS
         state, member_id=event.member_id, generation=event.generation, leader=event.leader, protocol=event.protocol
     )
     state = _round(state, metadata_snapshot=None, withholds=event.withholds, unassigned_check_due_ms=None)
-    return _coordinator(_heartbeat(state, due_ms=event.heartbeat_due_ms), failures=0)
+    heartbeat = replace(state.heartbeat, due_ms=event.heartbeat_due_ms)
+    return _coordinator(_heartbeat(state, heartbeat), failures=0)
 
 
 def _subscribers_received(state: MemberState, event: e.SubscribersReceived) -> MemberState:
