@@ -288,6 +288,7 @@ def test_the_results_in_docs_are_what_the_code_gives() -> None:
         (1, "one joins", "eager"),
         (1, "one joins", "ZooKeeper"),
         (1, "one is killed", "RocketMQ, orderly"),
+        (2, "deployment", "consumer"),
         (4, "initial delay 3 s", "eager"),
     }
     points = [n for n, p in enumerate(study.points()) if (p.question, p.workload, p.setting.name) in wanted]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from coterie.console.growth_chart import Growth, growth_chart
 from coterie.console.study_answers import answer, text
 from coterie.console.svg import Spread, small_multiples
-from coterie.laboratory.study.questions import EVERY, SIZES
+from coterie.laboratory.study.questions import SIZES
 from coterie.laboratory.study.spread import Cell
 
 TITLES = {
@@ -55,7 +55,18 @@ COLUMNS = {
     6: ("agree_s", "unowned_s", "longest_unowned_s", "pause_s", "rebalances", "moved", "messages", "kilobytes"),
     7: ("rebalances", "unowned_s", "pause_s", "moved", "duplicates", "messages", "detection_s", "gave_up"),
 }
-COLOURED = tuple(setting.name for setting in EVERY)  # each has one colour in all pictures
+# Each has one colour in all pictures; yellow, which is faint as a line, is for one that is in no line chart.
+COLOURED = (
+    "eager",
+    "cooperative",
+    "static",
+    "static, cooperative",
+    "ZooKeeper",
+    "consumer",
+    "static, consumer",
+    "RocketMQ",
+    "RocketMQ, orderly",
+)
 # The steps of question 2 that come to a protocol of the other questions.
 STEPS = {
     "+ initial delay 3 s": "eager",

@@ -177,8 +177,9 @@ def published_comparison(seeds: int) -> Iterator[Point]:
         "rolling restart": w.rolling_restart(members, partitions),
     }
     for name, plan in plans.items():
+        many = 4 * seeds if "added" in name else seeds  # any moment of five minutes
         for setting in (EAGER, COOPERATIVE, CONSUMER):
-            yield Point(PUBLISHED, name, setting, members, _always(plan), seeds)
+            yield Point(PUBLISHED, name, setting, members, _always(plan), many)
 
 
 def traces(changes: dict[str, Sequence[MembershipChange]], seeds: int) -> Iterator[Point]:
