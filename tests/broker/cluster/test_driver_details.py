@@ -1,0 +1,113 @@
+"""What only shows when a request is lost, late, early or large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from coterie.broker.cluster.config import ClusterConfig
+from coterie.broker.cluster.peer_connection import PeerConnection
+from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
+from coterie.replication.states import PartitionState
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from tests.awaiting import quiet, until
+from tests.broker.cluster.harness import CONFIG, ORDERS, Cluster, RunningBroker, running
+
+LONG_WAIT = replace(CONFIG, replica_fetch_wait_max_ms=60_000)
+
+
+def run(story: Callable[[Cluster], Awaitable[None]], config: ClusterConfig = CONFIG) -> None:
+    async def with_cluster() -> None:
+        async with running(config) as cluster:
+            await story(cluster)
+
+    asyncio.run(with_cluster())
+
+
+def test_a_request_of_the_controller_is_repeated_until_it_arrives() -> None:
+    async def story(cluster: Cluster) -> None:
+        controller = await cluster.controller()
+        other = next(broker for broker in cluster.live() if broker is not controller)
+        cluster.network.separate(controller.number, other.number)
+        cluster.create_topic({0: (other.number,)})
+        await until(cluster.state, "the controller's decision")
+        await quiet()
+        assert not other.leads()
+        cluster.network.cut.clear()
+        await until(other.leads, "a leader")
+
+    run(story)
+
+
+def test_a_response_has_no_more_bytes_than_requested() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.create_topic(dict.fromkeys(range(3), (1, 2, 3)))
+        for number in range(3):
+            leader = await cluster.leader(("orders", number))
+            for _ in range(10):
+                await leader.append(b"v" * 84, ("orders", number))  # 100 bytes with its header
+        epoch = leader.member.manager.replicas.partitions[ORDERS].leader_epoch
+        wanted = [FetchPartition(number, epoch, 0, partition_max_bytes=400) for number in range(3)]
+        request = FetchRequest(
+            replica_id=2, max_bytes=500, min_bytes=1, topics=[FetchTopic("orders", partitions=wanted)]
+        )
+        view = leader.broker.cluster.live[leader.number]
+        connection = PeerConnection("test", 5_000)
+        response = await connection.request((view.host, view.port), request, FetchResponse, 11)
+        connection.close()
+        assert [len(row.records or b"") for row in response.responses[0].partitions] == [400, 100, 0]
+
+    run(story)
+
+
+def test_what_an_old_leader_still_sends_is_passed_over() -> None:
+    """The response to a fetch that waited comes when its follower leads itself."""
+
+    async def story(cluster: Cluster) -> None:
+        cluster.create_topic({0: (1, 2)})
+        old, new = await cluster.leader(), cluster.brokers[2]
+        await old.append(b"0")
+        await cluster.until_equal(1, 2)
+        await until(lambda: old.member.manager.watchers.get(ORDERS), "a fetch that waits")
+        replicas = new.member.manager.replicas
+        assert replicas.broker_epoch is not None
+        state = PartitionState(2, replicas.partitions[ORDERS].leader_epoch + 1, (2,), 1, 0, (1, 2))
+        new.member.manager.leader_and_isr(replicas.controller_epoch, replicas.broker_epoch, {ORDERS: state})
+        await old.append(b"late", acks_all=False)
+        await until(lambda: not new.member.fetchers._running, "the end of the fetcher")
+        assert new.log().values == [b"0"]
+
+    run(story, LONG_WAIT)
+
+
+class Hesitant(RunningBroker):
+    """Opens its session when it is let."""
+
+    may_register: asyncio.Event
+
+    async def _open_session(self, events: SessionEvents) -> ClusterSession:
+        await self.may_register.wait()
+        return await super()._open_session(events)
+
+
+def test_a_request_before_the_registration_waits_for_it() -> None:
+    async def story(cluster: Cluster) -> None:
+        late = cluster.brokers[4] = Hesitant(cluster, 4)
+        late.may_register = asyncio.Event()
+        starting = asyncio.ensure_future(late.start())
+        await until(lambda: late.is_running, "broker 4 to listen")
+        port = next(port for port, number in cluster.network.ids.items() if number == 4)
+        connection = PeerConnection("test", 30_000)
+        request = UpdateMetadataRequest(1, 0, 0)  # of a broker epoch before its own
+        early = asyncio.ensure_future(connection.request(("127.0.0.1", port), request, UpdateMetadataResponse, 6))
+        await quiet()
+        assert not early.done()
+        late.may_register.set()
+        await starting
+        assert (await early).error_code == ErrorCode.STALE_BROKER_EPOCH
+        connection.close()
+
+    run(story)
