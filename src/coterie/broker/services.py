@@ -123,6 +123,10 @@ class ClusterServices(TopicServices, Protocol):
         """Records the library that a client named in ApiVersions."""
 
 
+class ReplicaServices(TopicServices, ControlServices, Protocol):
+    """For elections and reassignments."""
+
+
 class ConfigServices(Protocol):
     """For the requests that describe and alter settings."""
 

@@ -13,7 +13,19 @@ from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peer_connection import Address, Dial
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper_session import ClusterSession, OpenSession
-from coterie.controller.commands import ReplicasStopped, ShutDown
+from coterie.controller.commands import (
+    AlterReassignments,
+    Command,
+    ElectLeaders,
+    LeadersElected,
+    ListReassignments,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    ReplicasStopped,
+    Response,
+    ShutDown,
+    refusal,
+)
 from coterie.controller.config import ControllerConfig
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
@@ -58,6 +70,7 @@ class ControllerDriver:
             config.broker_id, config.controller_socket_timeout_ms, self._address, self._answered, dial
         )
         self._shutdowns: dict[int, list[ShutdownDecided]] = {}
+        self._commands: dict[object, tuple[Command, Callable[[Response], None]]] = {}  # by token
         self._session: ClusterSession | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -114,6 +127,8 @@ class ControllerDriver:
                 self._in_office(controller_epoch)
             case ShutdownAllowed():
                 self._shutdown_decided(effect)
+            case LeadersElected() | ReassignmentsAltered() | ReassignmentsListed():
+                self._respond(effect.token, effect)
 
     def _in_office(self, controller_epoch: int) -> None:
         if controller_epoch:
@@ -121,6 +136,10 @@ class ControllerDriver:
             return
         for broker in list(self._shutdowns):
             self._shutdown_decided(ShutdownAllowed(broker, error=ErrorCode.NOT_CONTROLLER))
+        for token, (command, _) in list(self._commands.items()):  # one that was being carried out has no other response
+            response = refusal(command)
+            assert response is not None
+            self._respond(token, response)
 
     def _address(self, request: ControlRequest) -> Address | None:
         """Of the request's broker; None where the request is no longer to be sent."""
@@ -144,6 +163,19 @@ class ControllerDriver:
         self._shutdowns.setdefault(broker, []).append(decided)
         self.machine.submit(ShutDown(broker, broker_epoch))
         self._controller_task.wake()
+
+    def command(
+        self, command: ElectLeaders | AlterReassignments | ListReassignments, answered: Callable[[Response], None]
+    ) -> None:
+        """``answered`` is called once with the response, NOT_CONTROLLER where this broker is none or resigns meanwhile."""
+        self._commands[command.token] = command, answered
+        self.machine.submit(command)
+        self._controller_task.wake()
+
+    def _respond(self, token: object, response: Response) -> None:
+        _, answered = self._commands.pop(token, (None, None))
+        if answered is not None:
+            answered(response)
 
     def _shutdown_decided(self, allowed: ShutdownAllowed) -> None:
         for decided in self._shutdowns.pop(allowed.broker, []):

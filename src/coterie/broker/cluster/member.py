@@ -9,6 +9,7 @@ from typing import Any
 
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.control_requests import ControlRequests
+from coterie.broker.cluster.controller_commands import ControllerCommands
 from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.follower_fetches import FollowerFetches
 from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
@@ -42,6 +43,7 @@ class ClusterMember:
         self.manager.write_isr = self.driver.write_isr
         self.fetchers = ReplicaFetchers(config, self.manager, self._address, now_ms, dial)
         self.control = ControlRequests(self.manager, view, self.driver, self.fetchers.wake)
+        self.commands = ControllerCommands(self.driver)
         self.follower_fetches = FollowerFetches(self.manager, asyncio.get_running_loop())
         self._is_registered = asyncio.Event()
         self._upkeep: list[asyncio.Task[None]] = []

@@ -1,9 +1,10 @@
-"""Leaders and replicas of partitions: this broker is and remains the leader and only replica of each."""
+"""Leaders and replicas of partitions: a broker alone is and remains the leader and only replica of each."""
 
 from __future__ import annotations
 
 from coterie.broker.calls import Call
-from coterie.broker.services import TopicServices
+from coterie.broker.pending import Pending
+from coterie.broker.services import ReplicaServices, TopicServices
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -25,9 +26,13 @@ from coterie.wire.messages.list_partition_reassignments import (
 PREFERRED, UNCLEAN = 0, 1  # types of election
 
 
-def handle_elect_leaders(broker: TopicServices, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
-    """No partition needs an election. As in Kafka a request for all partitions gets a response without partitions."""
+def handle_elect_leaders(
+    broker: ReplicaServices, request: ElectLeadersRequest, call: Call
+) -> ElectLeadersResponse | Pending:
+    """A broker alone: no partition needs an election. As in Kafka a request for all gets a response without partitions."""
     known = request.election_type in (PREFERRED, UNCLEAN)
+    if broker.member is not None and known:
+        return broker.member.commands.elect_leaders(request)
     if request.topic_partitions is None:
         every = [ReplicaElectionResult(name) for name in broker.topics.by_name] if known else []
         return ElectLeadersResponse(
@@ -61,9 +66,11 @@ def _check_exists(broker: TopicServices, topic: str, index: int) -> None:
 
 
 def handle_alter_partition_reassignments(
-    broker: TopicServices, request: AlterPartitionReassignmentsRequest, call: Call
-) -> AlterPartitionReassignmentsResponse:
-    """The replicas that a partition has may be named again; any others are refused."""
+    broker: ReplicaServices, request: AlterPartitionReassignmentsRequest, call: Call
+) -> AlterPartitionReassignmentsResponse | Pending:
+    """A broker alone: the replicas that a partition has may be named again; any others are refused."""
+    if broker.member is not None:
+        return broker.member.commands.alter_reassignments(request)
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None if request.topics else "",
@@ -95,7 +102,9 @@ def _check_replicas(node_id: int, replicas: list[int] | None) -> None:
 
 
 def handle_list_partition_reassignments(
-    broker: TopicServices, request: ListPartitionReassignmentsRequest, call: Call
-) -> ListPartitionReassignmentsResponse:
-    """There are never any."""
+    broker: ReplicaServices, request: ListPartitionReassignmentsRequest, call: Call
+) -> ListPartitionReassignmentsResponse | Pending:
+    """A broker alone has none."""
+    if broker.member is not None:
+        return broker.member.commands.list_reassignments(request)
     return ListPartitionReassignmentsResponse()

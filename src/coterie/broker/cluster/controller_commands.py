@@ -1,0 +1,131 @@
+"""Elections and reassignments in a cluster: commands to the controller, and what it responds. Other brokers respond with
+NOT_CONTROLLER."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import TypeVar
+
+from coterie.broker.cluster.controller_driver import ControllerDriver
+from coterie.broker.pending import Pending
+from coterie.controller.assignment import ReplicaAssignment
+from coterie.controller.commands import (
+    AlterReassignments,
+    ElectionType,
+    ElectLeaders,
+    LeadersElected,
+    ListReassignments,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    Response,
+)
+from coterie.replication.states import TopicPartition
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from coterie.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from coterie.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+T = TypeVar("T")
+
+
+def _by_topic(rows: Mapping[TopicPartition, T]) -> Iterable[tuple[str, list[tuple[int, T]]]]:
+    for topic, group in groupby(sorted(rows.items(), key=lambda row: row[0]), lambda row: row[0][0]):
+        yield topic, [(number, value) for (_, number), value in group]
+
+
+def _text(code: ErrorCode) -> str | None:
+    return code.text if code else None
+
+
+class ControllerCommands:
+    """A broker's elections and reassignments, through its `ControllerDriver`."""
+
+    def __init__(self, driver: ControllerDriver) -> None:
+        self._driver = driver
+
+    def elect_leaders(self, request: ElectLeadersRequest) -> Pending:
+        """ElectLeadersResponse; each partition has the error of a broker that is not the controller, as in Kafka 2.6."""
+        topics, pending = request.topic_partitions, Pending()
+        asked = (
+            None if topics is None else tuple((topic.topic, number) for topic in topics for number in topic.partitions)
+        )
+
+        def answered(response: Response) -> None:
+            assert isinstance(response, LeadersElected)
+            results = dict.fromkeys(asked or (), response.error) if response.error else response.results
+            pending.answer(
+                ElectLeadersResponse(
+                    replica_election_results=[
+                        ReplicaElectionResult(
+                            topic, [PartitionResult(number, code, _text(code)) for number, code in rows]
+                        )
+                        for topic, rows in _by_topic(results)
+                    ]
+                )
+            )
+
+        self._driver.command(ElectLeaders(pending, ElectionType(request.election_type), asked), answered)
+        return pending
+
+    def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> Pending:
+        """AlterPartitionReassignmentsResponse."""
+        pending = Pending()
+        targets = {
+            (topic.name, row.partition_index): None if row.replicas is None else tuple(row.replicas)
+            for topic in request.topics
+            for row in topic.partitions
+        }
+
+        def answered(response: Response) -> None:
+            assert isinstance(response, ReassignmentsAltered)
+            rows = [
+                ReassignableTopicResponse(
+                    topic, [ReassignablePartitionResponse(number, code, _text(code)) for number, code in results]
+                )
+                for topic, results in _by_topic(response.results)
+            ]
+            answer = AlterPartitionReassignmentsResponse(error_code=response.error, error_message=_text(response.error))
+            answer.responses = rows
+            pending.answer(answer)
+
+        self._driver.command(AlterReassignments(pending, targets), answered)
+        return pending
+
+    def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> Pending:
+        """ListPartitionReassignmentsResponse."""
+        topics, pending = request.topics, Pending()
+        asked = None if topics is None else tuple((t.name, number) for t in topics for number in t.partition_indexes)
+
+        def answered(response: Response) -> None:
+            assert isinstance(response, ReassignmentsListed)
+            rows = [
+                OngoingTopicReassignment(topic, [_ongoing(number, assignment) for number, assignment in assignments])
+                for topic, assignments in _by_topic(response.assignments)
+            ]
+            answer = ListPartitionReassignmentsResponse(error_code=response.error, error_message=_text(response.error))
+            answer.topics = rows
+            pending.answer(answer)
+
+        self._driver.command(ListReassignments(pending, asked), answered)
+        return pending
+
+
+def _ongoing(number: int, assignment: ReplicaAssignment) -> OngoingPartitionReassignment:
+    parts = assignment.replicas, assignment.adding, assignment.removing
+    return OngoingPartitionReassignment(number, *(list(part) for part in parts))

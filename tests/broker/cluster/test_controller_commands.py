@@ -1,0 +1,128 @@
+"""Elections and reassignments over sockets, by the requests of Kafka's tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from coterie.broker.cluster.peer_connection import M, PeerConnection
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from coterie.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from coterie.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from tests.awaiting import until
+from tests.broker.cluster.harness import ORDERS, Cluster, RunningBroker, running
+
+
+def run(story: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def with_cluster() -> None:
+        async with running() as cluster:
+            await story(cluster)
+
+    asyncio.run(with_cluster())
+
+
+async def request(broker: RunningBroker, message: Message, response: type[M], version: int) -> M:
+    connection = PeerConnection("test", 10_000)
+    try:
+        live = broker.broker.cluster.live[broker.number]
+        return await connection.request((live.host, live.port), message, response, version)
+    finally:
+        connection.close()
+
+
+async def reassign(broker: RunningBroker, replicas: list[int] | None) -> AlterPartitionReassignmentsResponse:
+    topics = [ReassignableTopic("orders", [ReassignablePartition(0, replicas)])]
+    message = AlterPartitionReassignmentsRequest(topics=topics)
+    return await request(broker, message, AlterPartitionReassignmentsResponse, 0)
+
+
+def test_a_partition_moves_to_another_broker() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.create_topic({0: (1, 2)})
+        leader = await cluster.leader()
+        for value in range(10):
+            await leader.append(b"%d" % value)
+        controller = await cluster.controller()
+        response = await reassign(controller, [3, 2])
+        assert [row.error_code for row in response.responses[0].partitions] == [ErrorCode.NONE]
+        await until(lambda: cluster.isr() == {2, 3}, "the reassignment")
+        await until(lambda: cluster.brokers[3].leads(), "the new leader")
+        await cluster.until_equal(2, 3)
+        await until(lambda: ORDERS not in cluster.brokers[1].storage.logs, "the old replica to be removed")
+        listed = await request(controller, ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse, 0)
+        assert (listed.error_code, listed.topics) == (ErrorCode.NONE, [])
+
+    run(story)
+
+
+def test_a_reassignment_that_cannot_end_is_listed_and_cancelled() -> None:
+    """The new replica cannot reach its leader."""
+
+    async def story(cluster: Cluster) -> None:
+        controller = await cluster.controller()
+        one, other = (broker.number for broker in cluster.live() if broker is not controller)
+        cluster.create_topic({0: (one,)})
+        await cluster.leader()
+        cluster.network.separate(one, other)
+        assert (await reassign(controller, [other])).responses[0].partitions[0].error_code == ErrorCode.NONE
+        message = ListPartitionReassignmentsRequest()
+        listed = await request(controller, message, ListPartitionReassignmentsResponse, 0)
+        (row,) = listed.topics[0].partitions
+        assert (row.adding_replicas, row.removing_replicas) == ([other], [one])
+        assert (await reassign(controller, None)).responses[0].partitions[0].error_code == ErrorCode.NONE
+        assert (await request(controller, message, ListPartitionReassignmentsResponse, 0)).topics == []
+
+    run(story)
+
+
+def test_the_preferred_leader_is_elected() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.create_topic({0: (1, 2, 3)})
+        first = await cluster.leader()
+        await first.stop()
+        await cluster.leader()
+        await first.start()
+        controller = await cluster.controller()
+        asked = ElectLeadersRequest(0, [TopicPartitions("orders", [0, 7])])
+
+        async def elected() -> bool:
+            """Once the leader's change of the ISR has come to the controller."""
+            response = await request(controller, asked, ElectLeadersResponse, 2)
+            (topic,) = response.replica_election_results
+            codes = {row.partition_id: row.error_code for row in topic.partition_result}
+            assert codes[7] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert codes[0] in (ErrorCode.NONE, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+            return codes[0] == ErrorCode.NONE
+
+        await until(elected, "an election")
+        await until(first.leads, "the preferred leader")
+        again = await request(controller, ElectLeadersRequest(0, None), ElectLeadersResponse, 2)
+        assert again.replica_election_results == []
+
+    run(story)
+
+
+def test_other_brokers_are_not_the_controller() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.create_topic({0: (1, 2)})
+        await cluster.leader()
+        controller = await cluster.controller()
+        other = next(broker for broker in cluster.live() if broker is not controller)
+        assert (await reassign(other, [3])).error_code == ErrorCode.NOT_CONTROLLER
+        asked = ElectLeadersRequest(0, [TopicPartitions("orders", [0])])
+        elected = await request(other, asked, ElectLeadersResponse, 2)
+        assert elected.replica_election_results[0].partition_result[0].error_code == ErrorCode.NOT_CONTROLLER
+        listed = await request(other, ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse, 0)
+        assert listed.error_code == ErrorCode.NOT_CONTROLLER
+
+    run(story)
