@@ -170,14 +170,14 @@ DEFECTS: dict[Callable[[Patch], None], int] = {
     a_replaced_controller_goes_on: 10,
     logs_are_not_truncated: 0,
     logs_are_truncated_to_the_high_watermark: 0,
-    leader_epochs_are_not_checked: 0,
+    leader_epochs_are_not_checked: 30,
     the_high_watermark_waits_for_nobody: 0,
-    followers_join_before_they_have_caught_up: 10,
+    followers_join_before_they_have_caught_up: 30,
     any_replica_is_elected: 0,
     the_high_watermark_leaves_out_who_is_about_to_go: 0,
     a_broker_obeys_before_it_is_registered: 0,
     a_broker_that_lost_power_stays_in_its_isrs: 10,
-    a_lone_replica_may_be_left: 15,
+    a_lone_replica_may_be_left: 75,
 }
 
 
