@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import importlib
+import inspect
 import io
 import random
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import source
-from coterie.wire.declaration import Message
+from coterie.wire.declaration import Message, Struct, array, field, int32, string, struct
 from coterie.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -194,3 +197,33 @@ def test_the_generated_code_can_be_read() -> None:
     text = source(HeartbeatRequest, 4)
     assert "def decode_HeartbeatRequest_v4(data, at, room=" in text
     assert "def encode_HeartbeatRequest_v4(m, out):" in text
+
+
+def test_the_constructor_made_at_first_use_is_that_of_a_dataclass() -> None:
+    """By order and by name, with defaults, a list and a struct of its own for each; what is too much is refused."""
+
+    @struct
+    class Part(Struct):
+        number: int = field(int32, default=-1)
+
+    @struct
+    class Whole(Struct):
+        name: str = field(string)
+        parts: list[Part] = field(array(Part))
+        part: Part = field(Part)
+
+    @struct
+    class Nothing(Struct):
+        pass
+
+    first, second = Whole("a", part=Part(5)), Whole()
+    assert (first.name, first.parts, first.part) == ("a", [], Part(5))
+    assert (second.name, second.parts, second.part) == ("", [], Part(-1))
+    assert second.parts is not Whole().parts
+    assert second.part is not Whole().part
+    assert dataclasses.replace(first, name="b") == Whole("b", part=Part(5))
+    assert copy.deepcopy(first) == first
+    assert list(inspect.signature(Whole.__init__).parameters) == ["self", "name", "parts", "part"]
+    for wrong in (lambda: Whole("a", [], Part(), 4), lambda: Whole(unknown=1), lambda: Nothing(1)):  # type: ignore[call-arg]
+        with pytest.raises(TypeError):
+            wrong()

@@ -5,8 +5,9 @@
         group_id: str = field(string)
         group_instance_id: str | None = field(string, "3+", nullable="3+", default=None)
 
-The class becomes a dataclass with slots. Its codec for one version is straight-line Python, generated at first use
-(`codec.py`). A field that a version does not carry is left out when encoding and has its default when decoded.
+The class becomes a dataclass with slots. Its constructor (`fields.constructor`) and its codec for one version, straight-line
+Python (`codec.py`), are generated at first use. A field that a version does not carry is left out when encoding and has its
+default when decoded.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _declared_default(f: dataclasses.Field[Any]) -> Any:
 def _as_dataclass(cls: type[S]) -> type[S]:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # or dataclass writes the signature there, which takes a sixth of its time
-    made = dataclass(slots=True, repr=False, eq=False)(cls)
+    made = dataclass(init=False, slots=True, repr=False, eq=False)(cls)
     made.fields = tuple(
         FieldSpec(
             f.name,
