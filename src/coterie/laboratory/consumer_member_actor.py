@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from coterie.coordinator.consumer.state import TopicIdPartition
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker, check_member_settled
+from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
 from coterie.laboratory.group_member_actor import ActorEffect, GroupMemberActor
+from coterie.laboratory.member_checker import check_settled
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.consumer.config import ConsumerMemberConfig
@@ -88,7 +89,7 @@ class ConsumerMemberActor(GroupMemberActor):
 
     def _check_machine(self) -> None:
         self._checker.check(self.machine)
-        check_member_settled(self.machine, self.clock_ms())
+        check_settled(self.machine, self.clock_ms())
 
     def _takes_part(self) -> bool:
         return self.machine.stage in HEARTBEATS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.member.consumer.events import ConsumerMemberEvent
+from coterie.laboratory.member_checker import LoneMemberChecker
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.replay import replay_member
 from coterie.member.consumer.stages import ConsumerStage
@@ -11,36 +11,15 @@ from coterie.member.consumer.state import ConsumerMembershipState
 _OUTSIDE = frozenset({ConsumerStage.UNSUBSCRIBED, ConsumerStage.FENCED, ConsumerStage.STALE, ConsumerStage.FATAL})
 
 
-class ConsumerMemberChecker:
-    """Follows a member by its events alone: `observe` is the machine's observer. ``stages``: those passed since they were
-    last cleared, in order."""
+class ConsumerMemberChecker(LoneMemberChecker[ConsumerMemberMachine]):
+    """Of the consumer protocol."""
 
     def __init__(self) -> None:
-        self.state = ConsumerMembershipState()
-        self.stages: list[ConsumerStage] = []
-        self._checked: tuple[ConsumerMembershipState, ConsumerMembershipState] | None = None
+        super().__init__(ConsumerMembershipState(), replay_member)
 
-    def observe(self, event: ConsumerMemberEvent) -> None:
-        before = self.state.stage
-        self.state = replay_member(self.state, event)
-        if self.state.stage != before:
-            self.stages.append(self.state.stage)
-
-    def check(self, machine: ConsumerMemberMachine) -> None:
-        """The machine's state is what its events come to, and its parts agree with each other."""
-        if self._checked is not None and self._checked[0] is self.state and self._checked[1] is machine.state:
-            return  # states are immutable
-        self._checked = self.state, machine.state
-        assert machine.state == self.state, f"the events come to {self.state}, the member is {machine.state}"
+    def check_parts(self, machine: ConsumerMemberMachine) -> None:
         _check_membership(machine.state)
         _check_ownership(machine.state)
-
-
-def check_member_settled(machine: ConsumerMemberMachine, now_ms: int) -> None:
-    """After `next`, nothing is due at the same time: neither an effect nor a deadline, which would be a busy loop."""
-    effects, due_ms = machine.next(now_ms), machine.next_deadline_ms()
-    assert not effects, f"due at {now_ms} after everything due at {now_ms}: {effects}"
-    assert due_ms is None or due_ms > now_ms, f"a deadline of {due_ms} at {now_ms}"
 
 
 def _check_membership(state: ConsumerMembershipState) -> None:

@@ -20,18 +20,17 @@ these topics' ids; `topics` alone: the lookup failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Mapping
+from typing import Any
 
-from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker, check_member_settled
-from coterie.laboratory.member_scenario import operation_of
+from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
+from coterie.laboratory.lone_member_scenario import LoneMemberScenario, Options, callback_text, partitions_text
 from coterie.laboratory.scenario import ScenarioError
 from coterie.laboratory.scenario_requests import topic_id_of
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import Complain, ConsumerEffect, LookUpTopics
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.effects import Assigned, Failed, FindCoordinator, Revoke, Send, TopicPartition
-from coterie.wire.declaration import Message
+from coterie.member.effects import Assigned, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -41,116 +40,53 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 
 INTERVAL_MS = 5_000
-Options = dict[str, str]
 
 
-class ConsumerMemberScenario:
-    """One member and its virtual time. ``config`` comes before everything else."""
+class ConsumerMemberScenario(LoneMemberScenario[ConsumerMemberMachine]):
+    """One member of the consumer protocol. ``requests``: the heartbeats in flight."""
+
+    config_class = ConsumerMemberConfig
 
     def __init__(self) -> None:
-        self.now_ms = 0
-        self.trace: list[str] = []
-        self._in_flight: list[Message] = []
-        self._begin(ConsumerMemberConfig("g", "me"))
-        self._verbs: dict[str, Callable[[list[str], Options], None]] = {
-            "config": self._config,
+        super().__init__()
+        self.verbs |= {
             "subscribe": lambda words, options: self.machine.subscribe(
                 frozenset(words), self.now_ms, options.get("regex")
             ),
-            "poll": lambda *_: self.machine.polled(self.now_ms),
             "prepare-leave": lambda *_: self.machine.prepare_leave(),
-            "leave": lambda words, options: self.machine.leave(" ".join(words), operation_of(options)),
-            "coordinator": self._coordinator,
             "heartbeat": self._heartbeat,
-            "disconnect": lambda *_: self.machine.lost_connection(self._in_flight.pop(0), self.now_ms),
+            "disconnect": lambda *_: self.machine.lost_connection(self.requests.pop(0), self.now_ms),
             "topics": self._topics,
-            "revoked": lambda *_: self.machine.revoked(),
             "assigned": lambda *_: self.machine.assigned(),
             "raised": lambda *_: self.machine.callback_failed(),
             "elsewhere": self._elsewhere,
             "refused": lambda words, _: self.machine.membership_refused(ErrorCode[words[0]]),
             "failed": lambda words, _: self.machine.failed(ErrorCode[words[0]]),
-            "advance": self._advance,
-            "deadline": self._deadline,
-            "state": self._state,
         }
 
-    def _begin(self, config: ConsumerMemberConfig) -> None:
+    def begin(self, settings: Mapping[str, Any]) -> None:
         self.checker = ConsumerMemberChecker()
-        self.checker.stages = [self.checker.state.stage]
-        self.machine = ConsumerMemberMachine(config, self.checker.observe)
+        self.machine = ConsumerMemberMachine(ConsumerMemberConfig("g", "me", **settings), self.checker.observe)
 
-    def step(self, line: str) -> list[str]:
-        """Runs one step; returns its trace."""
-        self.trace = []
-        words = line.split()
-        if words[0] not in self._verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self._verbs))}")
-        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        self._verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
-        self._settle("")
-        return self.trace
+    def effect_text(self, effect: ConsumerEffect) -> str:
+        return describe_member_effect(effect)
 
-    def _settle(self, prefix: str) -> None:
-        """Everything that is due now, as lines."""
-        effects: list[ConsumerEffect] = []
-        while more := self.machine.next(self.now_ms):
-            effects += more
-        self.checker.check(self.machine)
-        check_member_settled(self.machine, self.now_ms)
-        stages = self.checker.stages
-        if len(stages) > 1:
-            self.trace.append(prefix + " -> ".join(stage.name for stage in stages))
-        self.checker.stages = stages[-1:]
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._in_flight.append(effect.request)
-            self.trace.append(prefix + describe_member_effect(effect))
-
-    # -- the user and the clock -------------------------------------------------------------------------------------------
-
-    def _config(self, words: list[str], options: Options) -> None:
-        """Settings by the names of `ConsumerMemberConfig`."""
-        known = {field.name for field in fields(ConsumerMemberConfig)}
-        if not options.keys() <= known:
-            raise ScenarioError(f"there is no setting {', '.join(sorted(options.keys() - known))}")
-        values = {name: int(value) if name.endswith("_ms") else value for name, value in options.items()}
-        self._begin(ConsumerMemberConfig("g", "me", **values))  # type: ignore[arg-type]
-
-    def _advance(self, words: list[str], options: Options) -> None:
-        until_ms = self.now_ms + int(words[0])
-        while (due_ms := self.machine.next_deadline_ms()) is not None and due_ms <= until_ms:
-            self.now_ms = due_ms
-            self._settle(f"@{due_ms} ")
-        self.now_ms = until_ms
-
-    def _deadline(self, words: list[str], options: Options) -> None:
-        due_ms = self.machine.next_deadline_ms()
-        self.trace.append("no deadline" if due_ms is None else f"due at {due_ms}")
-
-    def _state(self, words: list[str], options: Options) -> None:
+    def state_text(self) -> str:
         machine, state = self.machine, self.machine.state
         lost = " lost" if machine.lost else ""
         in_group = " in the group" if machine.is_in_group else ""
         reported = sorted((_name(topic), number) for topic, number in state.assignment.current.partitions)
-        self.trace.append(
-            f"{machine.stage.name} epoch={state.epochs.epoch} owned={_names(machine.owned)}{lost} "
-            f"reports={_names(tuple(reported))} poll by {machine.poll_deadline_ms}{in_group}"
+        return (
+            f"{machine.stage.name} epoch={state.epochs.epoch} owned={partitions_text(machine.owned)}{lost} "
+            f"reports={partitions_text(reported)} poll by {machine.poll_deadline_ms}{in_group}"
         )
 
     # -- the coordinator and the driver -----------------------------------------------------------------------------------
 
-    def _coordinator(self, words: list[str], options: Options) -> None:
-        """``coordinator found`` or ``coordinator unavailable``: the result of the lookup."""
-        if words == ["found"]:
-            self.machine.coordinator_found()
-        else:
-            self.machine.lookup_failed(self.now_ms)
-
     def _heartbeat(self, words: list[str], options: Options) -> None:
-        if not self._in_flight:
+        if not self.requests:
             raise ScenarioError("there is no heartbeat to respond to")
-        request = self._in_flight.pop(-1 if "newest" in words else 0)
+        request = self.requests.pop(-1 if "newest" in words else 0)
         assert isinstance(request, ConsumerGroupHeartbeatRequest)
         codes = [word for word in words if word.isupper()]
         response = ConsumerGroupHeartbeatResponse(
@@ -179,10 +115,6 @@ def _name(topic_id: bytes) -> str:
     return topic_id.decode().strip(".")
 
 
-def _names(partitions: tuple[TopicPartition, ...]) -> str:
-    return ",".join(f"{topic}-{number}" for topic, number in partitions) or "-"
-
-
 def describe_member_effect(effect: ConsumerEffect) -> str:
     """One line."""
     match effect:
@@ -191,10 +123,8 @@ def describe_member_effect(effect: ConsumerEffect) -> str:
         case Send(request):
             assert isinstance(request, ConsumerGroupHeartbeatRequest)
             return _describe_heartbeat(request)
-        case Revoke(partitions, lost):
-            return f"{'on_partitions_lost' if lost else 'on_partitions_revoked'} {_names(partitions)}"
-        case Assigned(partitions, epoch, added):
-            return f"on_partitions_assigned {_names(added)} of {_names(partitions)} epoch={epoch}"
+        case Revoke() | Assigned():
+            return callback_text(effect, "epoch")
         case LookUpTopics(topic_ids):
             return f"look up {','.join(sorted(map(_name, topic_ids)))}"
         case Complain(code, message):
@@ -220,5 +150,5 @@ def _describe_heartbeat(request: ConsumerGroupHeartbeatRequest) -> str:
         parts.append(f"regex={request.subscribed_topic_regex or '-'}")
     if request.topic_partitions is not None:
         owned = tuple((_name(t.topic_id), number) for t in request.topic_partitions for number in t.partitions)
-        parts.append(f"owns={_names(owned)}")
+        parts.append(f"owns={partitions_text(owned)}")
     return " ".join(parts)

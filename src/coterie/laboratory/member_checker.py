@@ -2,40 +2,60 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
 from coterie.assignors import RebalanceProtocol
-from coterie.member.events import Event
+from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.member.machine import MemberMachine
 from coterie.member.replay import replay
 from coterie.member.stages import AWAITS_RESPONSE, IN_A_ROUND, Stage
 from coterie.member.state import MemberState
 
+M = TypeVar("M", bound=GroupMachine)
 
-class MemberChecker:
-    """Follows a member by its events alone: `observe` is the machine's observer. ``stages``: those passed since they were
-    last cleared, in order."""
 
-    def __init__(self) -> None:
-        self.state = MemberState()
-        self.stages: list[Stage] = []
+class LoneMemberChecker(ABC, Generic[M]):
+    """Follows a member by its events alone, from ``state`` on: `observe` is the machine's observer, ``replay`` makes the next
+    state. ``stages``: the first, and each that followed; a driver may drop what it has shown."""
 
-    def observe(self, event: Event) -> None:
+    def __init__(self, state: Any, replay: Callable[[Any, Any], Any]) -> None:
+        self.state, self._replay = state, replay
+        self.stages: list[Any] = [state.stage]
+
+    def observe(self, event: object) -> None:
         before = self.state.stage
-        self.state = replay(self.state, event)
+        self.state = self._replay(self.state, event)
         if self.state.stage != before:
             self.stages.append(self.state.stage)
 
-    def check(self, machine: MemberMachine) -> None:
+    def check(self, machine: M) -> None:
         """The machine's state is what its events come to, and its parts agree with each other."""
         if self.state is machine.state:
             return  # the same that was checked before: states are immutable
         assert machine.state == self.state, f"the events come to {self.state}, the member is {machine.state}"
         self.state = machine.state  # equal, and what follows is compared part by part with what it has
+        self.check_parts(machine)
+
+    @abstractmethod
+    def check_parts(self, machine: M) -> None:
+        """By the protocol's rules."""
+
+
+class MemberChecker(LoneMemberChecker[MemberMachine]):
+    """Of the classic protocol."""
+
+    def __init__(self) -> None:
+        super().__init__(MemberState(), replay)
+
+    def check_parts(self, machine: MemberMachine) -> None:
         _check_parts(machine.state)
         if machine.rebalance_protocol == RebalanceProtocol.EAGER and machine.stage in IN_A_ROUND:
             assert not machine.owned, f"eager, and owns {machine.owned} in {machine.stage.name}"
 
 
-def check_settled(machine: MemberMachine, now_ms: int) -> None:
+def check_settled(machine: GroupMachine, now_ms: int) -> None:
     """After `next`, nothing is due at the same time: neither an effect nor a deadline, which would be a busy loop."""
     effects, due_ms = machine.next(now_ms), machine.next_deadline_ms()
     assert not effects, f"due at {now_ms} after everything due at {now_ms}: {effects}"
