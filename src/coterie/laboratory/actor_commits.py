@@ -12,19 +12,23 @@ from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import GroupMachine, Verdict
 from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, LookUpCoordinator, SendCommit
-from coterie.consuming.owned_offsets import OwnedOffsets, TopicPartition
-from coterie.coordinator.offsets.fetch import fetch_offsets
+from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, SendOffsetFetch
+from coterie.consuming.owned_offsets import OwnedOffsets
+from coterie.consuming.record import TopicPartition
 from coterie.laboratory.broker_actor import BrokerActor
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.offset_fetch import OffsetFetchResponse
 
 NODE_ID = 1
 METADATA_MAX_AGE_MS = 300_000
+LOOKUP = CommittedConfig(timeout_ms=60_000)  # default.api.timeout.ms
 
 
 class CommittingActor(Protocol):
@@ -66,7 +70,7 @@ class ActorCommits:
         self._schedule = AutoCommitSchedule(self._machine, interval_ms)
         self._schedule.restart(actor.clock_ms())
         self._blocking: dict[int, Callable[[], None]] = {}  # what follows the end of a synchronous commit
-        self._is_looking_up = False
+        self._lookup: CommittedLookup | None = None
 
     @property
     def is_blocking(self) -> bool:
@@ -77,7 +81,7 @@ class ActorCommits:
         """Begins the automatic commit that is due."""
         self._schedule.poll(self.consumed, self._actor.clock_ms())
 
-    def consumed(self) -> dict[TopicPartition, int]:
+    def consumed(self) -> dict[tuple[str, int], int]:
         """The positions."""
         return dict(sorted(self.offsets.positions.items()))
 
@@ -107,20 +111,24 @@ class ActorCommits:
         effects = self._machine.next(self._actor.clock_ms())
         for effect in effects:
             self._carry_out(effect)
-        return bool(effects)
+        return self._pump_lookup() or bool(effects)
 
     def check(self) -> None:
         """After `pump`, nothing is due at the same time: neither an effect nor a deadline, which would be a busy loop; and no
         synchronous commit is open that nothing would end."""
         now_ms = self._actor.clock_ms()
-        effects, due_ms = self._machine.next(now_ms), self._machine.next_deadline_ms()
+        effects, due_ms = self._machine.next(now_ms), self.next_deadline_ms()
         assert not effects, f"due at {now_ms} after everything due at {now_ms}: {effects}"
         assert due_ms is None or due_ms > now_ms, f"a deadline of {due_ms} at {now_ms}"
-        assert due_ms is not None or not self._blocking, f"nothing ends the commits {list(self._blocking)}"
+        assert self._machine.next_deadline_ms() is not None or not self._blocking, (
+            f"nothing ends the commits {list(self._blocking)}"
+        )
 
     def next_deadline_ms(self) -> float | None:
         """By the process's clock."""
-        return self._machine.next_deadline_ms()
+        of_lookup = None if self._lookup is None else self._lookup.next_deadline_ms()
+        deadlines_ms = [ms for ms in (self._machine.next_deadline_ms(), of_lookup) if ms is not None]
+        return min(deadlines_ms, default=None)
 
     def _carry_out(self, effect: CommitEffect) -> None:
         match effect:
@@ -129,7 +137,7 @@ class ActorCommits:
                     request, lambda response: self._received(token, response), lambda: self._lost_connection(token)
                 )
             case LookUpCoordinator():
-                self._actor.later(self._look_up_coordinator)
+                self._actor.later(lambda: self._look_up_coordinator(self._machine))
             case CommitEnded(token=token):
                 self.accepted += effect.verdict == Verdict.DONE
                 self._schedule.ended(effect, self._actor.clock_ms(), 0)
@@ -145,12 +153,12 @@ class ActorCommits:
     def _jitter(self) -> float:
         return self._actor.world.random.uniform(-1, 1)
 
-    def _look_up_coordinator(self) -> None:
+    def _look_up_coordinator(self, machine: Commits | CommittedLookup) -> None:
         is_there = self._actor.broker.up and not self._actor.cut_off()
         if is_there:
             self.coordinator_found()
         code = ErrorCode.NONE if is_there else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        self._machine.coordinator_looked_up(code, self._actor.clock_ms(), self._jitter())
+        machine.coordinator_looked_up(code, self._actor.clock_ms(), self._jitter())
 
     def coordinator_found(self) -> None:
         """By this part or by the membership: a client's parts share what they know."""
@@ -160,26 +168,38 @@ class ActorCommits:
     # -- positions ------------------------------------------------------------------------------------------------------
 
     def look_up_positions(self) -> None:
-        """OffsetFetch for the partitions without a position, one request at a time; tried again with a later poll."""
+        """Begins the lookup of the committed offsets that are missing, unless one is under way; one that fails is begun again
+        with a later poll."""
         unknown = self.offsets.unknown()
-        if unknown and not self._is_looking_up:
-            self._is_looking_up = True
-            self._actor.later(lambda: self._positions_requested(unknown))
+        if unknown and self._lookup is None:
+            machine, now_ms = self._actor.machine, self._actor.clock_ms()
+            member = machine if isinstance(machine, ConsumerMemberMachine) and machine.is_in_group else None
+            partitions = [TopicPartition(*partition) for partition in unknown]
+            self._lookup = CommittedLookup(self._group_id, partitions, LOOKUP, self._known, now_ms, member)
 
-    def _positions_requested(self, partitions: list[TopicPartition]) -> None:
-        actor = self._actor
-        self._is_looking_up = False
-        if not actor.broker.up or actor.cut_off():
-            return
-        requested: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            requested.setdefault(topic, []).append(partition)
-        response = fetch_offsets(actor.broker.shard.group(self._group_id), requested)
-        committed = {(topic, p.partition_index): p.committed_offset for topic, ps in response.items() for p in ps}
-        self._is_looking_up = True
-        actor.later(lambda: self._positions_received(committed))
-
-    def _positions_received(self, committed: dict[TopicPartition, int]) -> None:
-        self._is_looking_up = False
-        if not self._actor.cut_off():
+    def _pump_lookup(self) -> bool:
+        """As `pump`."""
+        lookup = self._lookup
+        if lookup is None:
+            return False
+        effect = lookup.next(self._actor.clock_ms())
+        match effect:
+            case SendOffsetFetch(request=request):
+                self._actor.send(
+                    request,
+                    lambda response: self._offsets_received(lookup, effect, response),
+                    lambda: lookup.failed(effect, ErrorCode.NETWORK_EXCEPTION, self._actor.clock_ms(), self._jitter()),
+                )
+            case LookUpCoordinator():
+                self._actor.later(lambda: self._look_up_coordinator(lookup))
+        if lookup.is_done:
+            self._lookup = None
+            committed: dict[tuple[str, int], int] = {
+                partition: position.offset for partition, position in lookup.offsets.items()
+            }
             self.offsets.looked_up(committed, dict.fromkeys(committed, 0))
+        return effect is not None or lookup.is_done
+
+    def _offsets_received(self, lookup: CommittedLookup, sent: SendOffsetFetch, response: Message) -> None:
+        assert isinstance(response, OffsetFetchResponse)
+        lookup.answered(sent, response, self._actor.clock_ms(), self._jitter())

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from coterie.coordinator.commands import Command
+from coterie.coordinator.consumer.commits import check_fetch
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.dispatch import AnyGroup
+from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
@@ -28,8 +31,15 @@ from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseTopics,
+)
 
 Answer = Callable[[Message], None]
+BrokerCommand = Command | OffsetFetchRequest
 TORN_BYTES = 200
 MESSAGE_BYTES = 1_048_588  # message.max.bytes: the record of a group of some 4,500 members
 SMALL_SEGMENT_BYTES = 16_000  # so that logs roll and are compacted; the record of a group must fit in
@@ -140,7 +150,10 @@ class BrokerActor:
         """The circumstances of a command of the broker's own."""
         return Context(self.now_ms())
 
-    def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
+    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
+        if isinstance(command, OffsetFetchRequest):
+            answer(self._fetch_offsets(command))
+            return
         self._tokens += 1
         self.requests += 1
         token = self._tokens
@@ -155,6 +168,24 @@ class BrokerActor:
             alive = self._carry_out(lambda: self.queue.submit(command, ctx), self._write_later)
         if alive:
             self._arm()
+
+    def _fetch_offsets(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        """Of the one group that a consumer asks for, as broker/handlers/offsets."""
+        wanted = request.groups[0]
+        group = self.shard.group(wanted.group_id)
+        response = OffsetFetchResponseGroup(wanted.group_id)
+        try:
+            if isinstance(group, ConsumerGroup):
+                check_fetch(group, wanted.member_id, wanted.member_epoch)
+        except Refusal as refusal:
+            response.error_code = refusal.code
+        else:
+            topics = {topic.name: topic.partition_indexes for topic in wanted.topics or ()}
+            fetched = fetch_offsets(group, topics, require_stable=request.require_stable)
+            response.topics = [
+                OffsetFetchResponseTopics(name, partitions=committed) for name, committed in fetched.items()
+            ]
+        return OffsetFetchResponse(groups=[response])
 
     def _submit_alone(self, command: Command, ctx: Context) -> bool:
         """A command that shares no write with others."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.dispatch import AnyGroup
@@ -13,7 +12,7 @@ from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
-from coterie.laboratory.broker_actor import Answer, BrokerActor, Durability
+from coterie.laboratory.broker_actor import Answer, BrokerActor, BrokerCommand, Durability
 from coterie.laboratory.consumer_group_checker import EpochChecker, check_loaded
 from coterie.laboratory.scenario_requests import topic_id_of
 from coterie.laboratory.world import World
@@ -78,7 +77,7 @@ class ConsumerBrokerActor(BrokerActor):
     def context(self) -> Context:
         return Context(self.now_ms(), topics=self.topics)
 
-    def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
+    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
         ctx.topics = self.topics
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = self.world.fresh_id()
@@ -111,14 +110,10 @@ class ConsumerBrokerActor(BrokerActor):
         return name == "GroupEpochRemoved" and "GroupStored" not in names
 
     def _check_commit(self, decision: Decision, group: ConsumerGroup) -> None:
-        """A commit that is accepted is never one of a partition that another member has. A member of the classic protocol may
-        send an old commit again in its new generation, and Kafka takes that."""
+        """A commit that is accepted is never one of a partition that another member has."""
         if self._commit is None:
             return
         request, _ = self._commit
-        member = group.members.get(request.member_id)
-        if member is not None and member.subscription.classic is not None:
-            return
         for event in decision.outcome.events:
             if isinstance(event, OffsetStored):
                 partition = (topic_id_of(event.topic), event.partition)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.coordinator.commands import Command
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
@@ -16,7 +15,7 @@ from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
 from coterie.coordinator.transactions.steps import END_TXN_V2_FROM, Claim
-from coterie.laboratory.broker_actor import Answer, BrokerActor, Died, Durability
+from coterie.laboratory.broker_actor import Answer, BrokerActor, BrokerCommand, Died, Durability
 from coterie.laboratory.scenario_transactions import verify_or_add
 from coterie.laboratory.transaction_checker import OFFSETS_PARTITION, TransactionChecker
 from coterie.laboratory.world import World
@@ -106,7 +105,7 @@ class TransactionalBroker(BrokerActor):
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
+    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
         """Offsets of version 2 write to the transaction coordinator's log before they are decided about."""
         try:
             super().submit(command, ctx, answer)

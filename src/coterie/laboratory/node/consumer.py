@@ -32,11 +32,16 @@ from coterie.wire.messages.list_offsets import (
 )
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest
 
 METADATA_MAX_AGE_MS = 300_000
 EARLIEST = -2
 # Beyond these versions topics go by their ids.
-LAST_VERSIONS = {FetchRequest.api_key: topic_names.FETCH, OffsetCommitRequest.api_key: topic_names.OFFSET_COMMIT}
+LAST_VERSIONS = {
+    FetchRequest.api_key: topic_names.FETCH,
+    OffsetCommitRequest.api_key: topic_names.OFFSET_COMMIT,
+    OffsetFetchRequest.api_key: topic_names.OFFSET_FETCH,
+}
 AT_THE_LEADER = frozenset({FetchRequest.api_key, ListOffsetsRequest.api_key, MetadataRequest.api_key})
 POLLED_AT_MOST = 50
 

@@ -8,9 +8,8 @@ from functools import partial
 from typing import TypeVar
 
 from coterie.assignors import AssignableTopics
-from coterie.coordinator.commands import Command
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.laboratory.broker_actor import Answer
+from coterie.laboratory.broker_actor import Answer, BrokerCommand
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.group_member_actor import GROUP
 from coterie.laboratory.reading_member import TOPIC, ReadingActor, ReadingConsumer, ReadingMember, Workload
@@ -44,7 +43,7 @@ class CountingBroker(WatchingBroker):
         self._sizes: dict[tuple[type[Message], int], int] = {}
         super().__init__(world, config, partitions, checks=checks)
 
-    def submit(self, command: Command, ctx: Context, answer: Answer) -> None:
+    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
         if not isinstance(command, Message):
             super().submit(command, ctx, answer)
             return
