@@ -52,7 +52,7 @@ def test_partitions_that_are_not_free_are_noticed(monkeypatch: pytest.MonkeyPatc
 def test_commits_of_stale_members_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "check_commit", lambda *arguments: any_partition)
     with pytest.raises(FuzzFailure, match="committed"):
-        _several(20)
+        _several(25)
 
 
 def _several(seeds: int) -> None:
