@@ -74,7 +74,7 @@ class FuzzedSenders(TypedDict):
 
 class FuzzedClusters(TypedDict):
     """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
-    appended."""
+    appended; ``deletions`` of topics that were requested, ``reassignments`` of partitions that were accepted."""
 
     seeds: int
     failed: int
@@ -84,6 +84,9 @@ class FuzzedClusters(TypedDict):
     elections: int
     broker_crashes: int
     power_cuts: int
+    topics: int
+    deletions: int
+    reassignments: int
     seconds: float
     seeds_per_hour: int
 

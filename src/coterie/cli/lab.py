@@ -57,7 +57,17 @@ STORIES = {
     "senders": ("events", "given", "duplicates", "splits", "broker_crashes"),
     "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
     "clients": ("events", "acknowledged", "delivered", "disk_failures", "broker_crashes"),
-    "clusters": ("events", "acknowledged", "delivered", "elections", "broker_crashes", "power_cuts"),
+    "clusters": (
+        "events",
+        "acknowledged",
+        "delivered",
+        "elections",
+        "broker_crashes",
+        "power_cuts",
+        "topics",
+        "deletions",
+        "reassignments",
+    ),
 }
 ALL = "all"  # one seed of each subject after the other
 STORIES[ALL] = ("events", "broker_crashes", *STORIES)

@@ -32,7 +32,7 @@ class DeletionPhase(Enum):
 
 
 class TopicDeletion:
-    """``ineligible``: topics that wait for a broker or for a reassignment. Queued topics are in the view."""
+    """``ineligible``: topics that wait for a broker. Queued topics are in the view; a reassignment has them wait, too."""
 
     def __init__(self, session: OfficeSession) -> None:
         self._session, self._view = session, session.view
@@ -49,15 +49,17 @@ class TopicDeletion:
             view.deleting.add(topic)
             offline = [r for r in self._replicas(topic) if not view.is_online(r[1])] if is_start else []
             self.phases |= dict.fromkeys(offline, DeletionPhase.INELIGIBLE)
-            if offline or any(partition[0] == topic for partition in view.reassigning):
+            if offline:
                 self.ineligible.add(topic)
         if not is_start:
             yield from self.resume()
 
-    def hold(self, topic: str) -> None:
-        """A reassignment is in progress."""
-        if topic in self._view.deleting:
-            self.ineligible.add(topic)
+    def is_deleted(self, replica: Replica) -> bool:
+        """Whether its broker has removed it; it must not be made again."""
+        return self.phases.get(replica) is DeletionPhase.SUCCESSFUL
+
+    def _is_started(self, replica: Replica) -> bool:
+        return self.phases.get(replica) is DeletionPhase.STARTED
 
     def resume_for(self, topics: Collection[str]) -> Steps[None]:
         """What they waited for is over."""
@@ -79,7 +81,7 @@ class TopicDeletion:
         replicas = [
             (partition, request.broker)
             for partition, one in request.stopped.items()
-            if one.delete and self.phases.get((partition, request.broker)) is DeletionPhase.STARTED
+            if one.delete and self._is_started((partition, request.broker))
         ]
         failed = [r for r in replicas if response.errors.get(r[0], ErrorCode.NONE) is not ErrorCode.NONE]
         if failed:
@@ -90,13 +92,15 @@ class TopicDeletion:
             yield from self.resume()
 
     def resume(self) -> Steps[None]:
-        """Topics whose replicas are all deleted go, and deletion starts where nothing is in its way."""
+        """Topics whose replicas are all deleted go, and deletion starts where nothing is in its way. In Kafka 2.6 the start of
+        a broker lets a deletion begin beside a reassignment, which then makes replicas anew."""
         eligible: list[str] = []
+        reassigned = {partition[0] for partition in self._view.reassigning}
         for topic in sorted(self._view.deleting):
-            phases = [self.phases.get(replica) for replica in self._replicas(topic)]
-            if all(phase is DeletionPhase.SUCCESSFUL for phase in phases):
+            replicas = self._replicas(topic)
+            if all(map(self.is_deleted, replicas)):
                 yield from self._complete(topic)
-            elif DeletionPhase.STARTED not in phases and topic not in self.ineligible:
+            elif topic not in self.ineligible | reassigned and not any(map(self._is_started, replicas)):
                 eligible.append(topic)
         if eligible:
             yield from self._start(eligible)
@@ -109,7 +113,7 @@ class TopicDeletion:
         replicas: list[Replica] = []
         for topic in topics:
             batch.metadata |= {p: view.states.get(p, _NO_STATE) for p in view.partitions_of(topic)}
-            remaining = [r for r in self._replicas(topic) if self.phases.get(r) is not DeletionPhase.SUCCESSFUL]
+            remaining = [r for r in self._replicas(topic) if not self.is_deleted(r)]
             offline = [r for r in remaining if not view.is_online(r[1])]
             self.phases |= dict.fromkeys(offline, DeletionPhase.INELIGIBLE)
             if offline:
@@ -120,7 +124,7 @@ class TopicDeletion:
         yield from session.remove_replicas(replicas)
 
     def _failed(self, replicas: Iterable[Replica]) -> Steps[None]:
-        replicas = [r for r in replicas if self.phases.get(r) is not DeletionPhase.SUCCESSFUL]
+        replicas = [r for r in replicas if not self.is_deleted(r)]
         self.phases |= dict.fromkeys(replicas, DeletionPhase.INELIGIBLE)
         self.ineligible |= {topic for (topic, _), _ in replicas}
         if replicas:

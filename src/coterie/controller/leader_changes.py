@@ -20,7 +20,7 @@ UNAVAILABLE = {
 
 
 class LeaderElections:
-    """No partition of a topic that is deleted gets another leader."""
+    """After failures, on request, and by itself."""
 
     def __init__(self, session: OfficeSession) -> None:
         self._session, self._view = session, session.view
@@ -29,7 +29,7 @@ class LeaderElections:
         """Every partition gets the leader and the ISR that the living brokers allow, new partitions their first state."""
         batch = RequestBatch()
         for partition in list(self._view.states):
-            if partition[0] not in self._view.deleting:
+            if self._view.needs_leaders(partition[0]):
                 yield from self._elect(partition, batch)
         yield from self._session.create_states(batch)
         yield from self._session.send(batch)

@@ -87,6 +87,7 @@ class Office:
                 yield from self._shut_down(command)
             case ReplicasStopped():
                 if command.request.controller_epoch == self.epoch:
+                    yield from self._reassignments.stopped(command)
                     yield from self._deletion.stopped(command)
             case ElectLeaders():
                 yield from self._elections.elect(command)
@@ -150,6 +151,7 @@ class Office:
             view.live = {b: epoch for b, epoch in view.live.items() if b not in failed}
             yield from self._session.send_brokers()
             yield from self._elections.after_failures()
+            yield from self._reassignments.brokers_failed(failed)
             yield from self._deletion.brokers_failed(failed)
         if new:
             yield from self._brokers_started(new)
@@ -162,7 +164,7 @@ class Office:
         yield from self._session.send_brokers(new)
         for partition, state in view.states.items():
             for broker in new:
-                if broker in state.replicas:
+                if broker in state.replicas and not self._deletion.is_deleted((partition, broker)):
                     batch.role(broker, partition, state)
                     batch.metadata[partition] = state
         yield from self._session.send(batch)

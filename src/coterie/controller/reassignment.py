@@ -2,7 +2,7 @@
 
 Phase A: the partition has the replicas of both, in a new leader epoch, and the new ones catch up. Phase B, once the target's
 are all in the ISR: the others leave the ISR and the leadership, in one write of the partition's state; they are stopped and
-deleted; the topic's node has the target alone. Kafka 2.6 takes them out of the ISR one by one, even if nobody is left in it.
+deleted; then the topic's node has the target alone. Kafka 2.6 takes them out of the ISR one by one, whatever is left of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from collections.abc import Callable, Collection, Mapping
 
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
-from coterie.controller.commands import AlterReassignments, ListReassignments, ReassignmentsAltered, ReassignmentsListed
+from coterie.controller.commands import (
+    AlterReassignments,
+    ListReassignments,
+    ReassignmentsAltered,
+    ReassignmentsListed,
+    ReplicasStopped,
+)
 from coterie.controller.deletion import TopicDeletion
 from coterie.controller.election import narrowed, renewed
 from coterie.controller.requests import RequestBatch
@@ -31,6 +37,7 @@ class Reassignments:
 
     def __init__(self, session: OfficeSession, deletion: TopicDeletion) -> None:
         self._session, self._view, self._deletion = session, session.view, deletion
+        self._stopping: dict[TopicPartition, set[int]] = {}  # brokers that have yet to delete their replica
 
     def begin(self) -> Steps[None]:
         """At the start of an office: the legacy node's, and the ones that a former controller has begun."""
@@ -54,9 +61,9 @@ class Reassignments:
         yield ReassignmentsAltered(command.token, results)
 
     def list(self, command: ListReassignments) -> Steps[None]:
-        view = self._view
-        partitions = view.reassigning if command.partitions is None else view.reassigning & set(command.partitions)
-        yield ReassignmentsListed(command.token, {p: view.assigned[p] for p in sorted(partitions)})
+        asked = self._view.reassigning if command.partitions is None else set(command.partitions)
+        assigned = {p: self._view.assigned[p] for p in sorted(self._view.reassigning & asked)}
+        yield ReassignmentsListed(command.token, {p: a for p, a in assigned.items() if a.is_reassigned})
 
     def legacy_changed(self) -> Steps[set[TopicPartition]]:
         """/admin/reassign_partitions; returns the partitions whose reassignment has begun."""
@@ -76,14 +83,27 @@ class Reassignments:
 
     def state_changed(self, partition: TopicPartition) -> Steps[None]:
         """The partition's ISR may have changed (PartitionReassignmentIsrChange)."""
-        if partition in self._view.reassigning and (yield from self._is_caught_up(partition)):
+        if partition not in self._view.reassigning or partition in self._stopping:
+            return
+        if (yield from self._is_caught_up(partition)):
             yield from self._advance(partition, self._view.assigned[partition])
 
     def brokers_started(self, brokers: Collection[int]) -> Steps[None]:
         for partition in sorted(self._view.reassigning):
             assignment = self._view.assigned[partition]
-            if set(assignment.target) & set(brokers):
+            if partition not in self._stopping and set(assignment.target) & set(brokers):
                 yield from self._advance(partition, assignment)
+
+    def brokers_failed(self, brokers: Collection[int]) -> Steps[None]:
+        """Their replicas are not waited for."""
+        for partition in list(self._stopping):
+            yield from self._stopped(partition, brokers)
+
+    def stopped(self, response: ReplicasStopped) -> Steps[None]:
+        """The response of a broker that has deleted replicas."""
+        for partition, one in response.request.stopped.items():
+            if one.delete and partition in self._stopping:
+                yield from self._stopped(partition, {response.request.broker})
 
     # -- what is wanted -------------------------------------------------------------------------------------------------
 
@@ -108,11 +128,15 @@ class Reassignments:
     def _advance(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[ErrorCode]:
         """Begins a reassignment, or goes on with it, or completes it."""
         view = self._view
-        self._deletion.hold(partition[0])
+        if partition in self._stopping:
+            yield from self._stopped(partition, view.live)
         unneeded = [r for r in view.assigned[partition].replicas if r not in assignment.replicas]
         if unneeded:  # of a reassignment that this one replaces
             if not (yield from self._remove(partition, assignment, unneeded, in_sync=())):
                 return ErrorCode.NOT_ENOUGH_REPLICAS
+            if not assignment.is_reassigned:
+                return ErrorCode.NONE
+            yield from self._session.write_assignment(partition, assignment)
         elif view.assigned[partition] != assignment:
             if not (yield from self._session.write_assignment(partition, assignment)):
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -122,8 +146,7 @@ class Reassignments:
             yield from self._ended(partition)
         elif (yield from self._is_caught_up(partition)):
             completed = ReplicaAssignment(assignment.target)
-            if (yield from self._remove(partition, completed, assignment.removing, in_sync=assignment.target)):
-                yield from self._ended(partition)
+            yield from self._remove(partition, completed, assignment.removing, in_sync=assignment.target)
         else:
             yield from self._renew(partition)
         return ErrorCode.NONE
@@ -167,15 +190,26 @@ class Reassignments:
         view.assign(partition, assignment)
         yield from session.send(batch)
         yield from session.remove_replicas([(partition, replica) for replica in removed])
-        return (yield from session.write_assignment(partition, assignment))
+        if not assignment.is_reassigned:
+            self._stopping[partition] = set(removed)
+            yield from self._stopped(partition, set(removed) - set(view.live))
+        return True
+
+    def _stopped(self, partition: TopicPartition, brokers: Collection[int]) -> Steps[None]:
+        """These are not waited for any more. The topic's node has the removed replicas until they are deleted, or their brokers
+        are down: the next controller stops them again. In Kafka 2.6 the requests are lost with the controller."""
+        self._stopping[partition] -= set(brokers)
+        if not self._stopping[partition]:
+            del self._stopping[partition]
+            yield from self._session.write_assignment(partition, self._view.assigned[partition])
+            yield from self._ended(partition)
 
     def _ended(self, partition: TopicPartition) -> Steps[None]:
         view = self._view
         view.reassigning.discard(partition)
         replicas = view.assigned[partition].replicas
         yield from self._forget(lambda other, target: (other, target) == (partition, replicas))
-        if not any(other[0] == partition[0] for other in view.reassigning):
-            yield from self._deletion.resume_for({partition[0]})
+        yield from self._deletion.resume_for({partition[0]})
 
     # -- the legacy node ------------------------------------------------------------------------------------------------
 

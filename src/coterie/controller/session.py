@@ -130,7 +130,7 @@ class OfficeSession:
         """Of the partitions that have none yet."""
         view = self.view
         for partition, assignment in list(view.assigned.items()):
-            if partition in view.states or partition[0] in view.deleting:
+            if partition in view.states or not view.needs_leaders(partition[0]):
                 continue
             state = first_state(assignment.replicas, view.live, self.epoch)
             if state is not None:

@@ -33,6 +33,10 @@ class ControllerView:
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         return sorted(partition for partition in self.assigned if partition[0] == topic)
 
+    def needs_leaders(self, topic: str) -> bool:
+        """Whether its partitions get leaders: not while it is deleted, but for a reassignment that the deletion waits for."""
+        return topic not in self.deleting or any(partition[0] == topic for partition in self.reassigning)
+
     def is_online(self, broker: int) -> bool:
         return broker in self.live and broker not in self.leaving
 

@@ -36,6 +36,13 @@ class Replicas:
         self.controller_epoch = 0
         self.partitions: dict[TopicPartition, Replica] = {}
 
+    def registered(self, broker_epoch: int) -> list[Effect]:
+        """The broker is registered. Where it was before, its session had expired: the controller has counted it as failed, and
+        may have moved replicas that it could not stop. They have no role until a controller gives them one; in Kafka 2.6 they
+        keep it. Requests for this epoch are to be held back until then."""
+        is_again, self.broker_epoch = self.broker_epoch is not None, broker_epoch
+        return [effect for replica in self.partitions.values() for effect in replica.stop()] if is_again else []
+
     def leader_and_isr(
         self,
         controller_epoch: int,
@@ -52,8 +59,8 @@ class Replicas:
         effects: list[Effect] = []
         for partition, state in states.items():
             try:
-                if partition in new and state.leader_epoch == 0 and partition not in self.partitions:
-                    self._delete_log(partition)
+                if partition in new and state.leader_epoch == 0:
+                    self._begin_anew(partition)
                 effects += self._replica(partition).assume(state, now_ms)
             except ReplicaRefusal as refusal:
                 refused[partition] = refusal.error
@@ -86,6 +93,13 @@ class Replicas:
         if controller_epoch < self.controller_epoch:
             raise ReplicaRefusal(ReplicaError.STALE_CONTROLLER_EPOCH)
         self.controller_epoch = controller_epoch
+
+    def _begin_anew(self, partition: TopicPartition) -> None:
+        """Not a replica that has a role: the request is a repeated one then."""
+        replica = self.partitions.get(partition)
+        if replica is None or replica.role is None:
+            self.partitions.pop(partition, None)
+            self._delete_log(partition)
 
     def _replica(self, partition: TopicPartition) -> Replica:
         if partition not in self.partitions:

@@ -200,12 +200,16 @@ class ClusterBroker(ReplicatingBroker):
             answer = error
         return answer, self.server.ready_ms()
 
+    def with_role(self) -> set[TopicPartition]:
+        """The partitions that this broker leads or follows."""
+        return {p for p, replica in self.replicas.partitions.items() if replica.role is not None}
+
     # -- as the controller ----------------------------------------------------------------------------------------------
 
     def _controller_effect(self, effect: Any) -> None:
         match effect:
             case Registered(broker_epoch):
-                self.replicas.broker_epoch = broker_epoch
+                self._act(self.replicas.registered(broker_epoch))
                 early, self._early = self._early, []
                 for request, answer in early:
                     self._from_controller(request, answer)
@@ -256,7 +260,8 @@ class ClusterBroker(ReplicatingBroker):
     # -- requests of the controller --------------------------------------------------------------------------------------
 
     def _from_controller(self, request: Request, answer: Answer) -> None:
-        if self.replicas.broker_epoch is None:  # Kafka's connections are served from the registration on
+        own = self.replicas.broker_epoch
+        if own is None or request.broker_epoch > own:  # Kafka's connections are served from the registration on
             self._early.append((request, answer))
             return
         answer(self._carry_out(request))

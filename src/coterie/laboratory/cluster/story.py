@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from coterie.controller import nodes
+from coterie.controller.assignment import ReplicaAssignment
+from coterie.laboratory.cluster.administrator import Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
 from coterie.laboratory.cluster.process import ZOOKEEPER, Network
@@ -19,6 +21,7 @@ from coterie.zookeeper.operations import Create, Read, Znode
 
 SESSION_TIMEOUT_MS = 6_000
 LAG_MS = 4_000
+ORDERS = "orders"  # the topic that stays
 PARTITIONS = 3
 ON_DISK_FROM = 100  # every second seed has the broker's own logs, on a disk in memory
 AT_REST_MS = 25_000  # after the last fault: sessions expire, the ISRs are whole
@@ -28,7 +31,7 @@ ALL_READ_MS = 10_000  # after the last record
 @dataclass(slots=True)
 class ClusterReport:
     """What one seed did. ``elections``: leader epochs in which something was appended; ``controllers``: the last one's
-    epoch."""
+    epoch; ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted."""
 
     seed: int
     events: int = 0
@@ -38,6 +41,9 @@ class ClusterReport:
     controllers: int = 0
     broker_crashes: int = 0
     power_cuts: int = 0
+    topics: int = 0
+    deletions: int = 0
+    reassignments: int = 0
 
 
 class ClusterStory:
@@ -49,22 +55,34 @@ class ClusterStory:
         config = ReplicationConfig(min_insync_replicas=2, replica_lag_time_max_ms=LAG_MS, replica_fetch_backoff_ms=300)
         numbers = range(1, world.between(3, 5) + 1)
         self.brokers = {n: ClusterBroker(self.network, n, self.server, config, SESSION_TIMEOUT_MS) for n in numbers}
-        self.partitions: dict[TopicPartition, tuple[int, ...]] = {
-            ("orders", p): tuple(world.random.sample(list(numbers), 3)) for p in range(PARTITIONS)
-        }
         self.report, self.failures = ClusterReport(seed), list[str]()
-        self._onlooker = self.server.connect(SESSION_TIMEOUT_MS, lambda _: None)
         self._uncertain: set[int] = set()  # their machine lost power, until they are in all their ISRs again
         self._leaders: dict[tuple[TopicPartition, int], set[int]] = {}
         for broker in self.brokers.values():
             broker.peers, broker.appended = self.brokers, self._appended
             broker.has_disk = seed >= ON_DISK_FROM and seed % 2 == 1
-        self.producers = [
-            ClusterProducer(self.network, f"p{i}", self.brokers, p) for i, p in enumerate(self.partitions)
-        ]
-        self.consumers = [
-            ClusterConsumer(self.network, f"c{i}", self.brokers, p) for i, p in enumerate(self.partitions)
-        ]
+        self.producers: list[ClusterProducer] = []
+        self.former_producers: list[ClusterProducer] = []  # of topics that were deleted
+        self.consumers: dict[TopicPartition, ClusterConsumer] = {}
+        self.administrator = Administrator(self.network, self.brokers, self.server)
+        self.administrator.made, self.administrator.deleted = self._made, self._deleted
+
+    def _made(self, partition: TopicPartition) -> None:
+        """A new partition gets a producer, and one of a topic that stays a consumer."""
+        self._leaders = {key: leaders for key, leaders in self._leaders.items() if key[0] != partition}
+        number = len(self.producers) + len(self.former_producers)
+        producer = ClusterProducer(self.network, f"p{number}", self.brokers, partition)
+        self.producers.append(producer)
+        producer.start()
+        if partition[0] == ORDERS:
+            self.consumers[partition] = ClusterConsumer(self.network, f"c{number}", self.brokers, partition)
+            self.consumers[partition].start()
+
+    def _deleted(self, topic: str) -> None:
+        for producer in [p for p in self.producers if p.partition[0] == topic]:
+            producer.stopped = True
+            self.producers.remove(producer)
+            self.former_producers.append(producer)
 
     def _appended(self, partition: TopicPartition, leader_epoch: int, broker: int) -> None:
         self._leaders.setdefault((partition, leader_epoch), set()).add(broker)
@@ -76,12 +94,11 @@ class ClusterStory:
         self._create_topic()
         for broker in self.brokers.values():
             broker.start()
-        for client in (*self.producers, *self.consumers):
-            client.start()
         world.run_until(world.now_ms + 5_000)
         world.faults.break_probability = world.random.choice((0.0, 0.01, 0.05))
         end_ms = world.now_ms + length_ms
         world.strike_until(end_ms, 15_000, self._strike)
+        world.strike_until(end_ms, 6_000, self.administrator.act)
         world.run_until(end_ms + 20_000)  # the longest fault is over
         self._mend()
         world.run_until(world.now_ms + AT_REST_MS)
@@ -92,13 +109,11 @@ class ClusterStory:
         return self._summed_up()
 
     def _create_topic(self) -> None:
-        replicas = {number: ids for (_, number), ids in self.partitions.items()}
-        for path, data in (
-            (paths.topic("orders"), nodes.topic(replicas)),
-            (paths.BROKERS, ""),
-            (nodes.ISR_CHANGES, ""),
-        ):
-            self.server.apply(self._onlooker, Create(path, data, ephemeral=False))
+        administrator = self.administrator
+        administrator.started()
+        for path in (paths.BROKERS, nodes.ISR_CHANGES, nodes.DELETED_TOPICS):
+            administrator.apply(Create(path, "", ephemeral=False))
+        administrator.create(ORDERS, {p: administrator.some(3) for p in range(PARTITIONS)})
 
     # -- faults ---------------------------------------------------------------------------------------------------------
 
@@ -130,7 +145,7 @@ class ClusterStory:
     def _power_cut(self) -> None:
         """Not where all that is in sync would have lost power: then nothing can hold."""
         victim = self._victim()
-        if victim is not None and all(self._others_are_whole(victim, p) for p in self.partitions):
+        if victim is not None and all(self._others_are_whole(victim, p) for p in self.administrator.partitions()):
             self.report.power_cuts += 1
             self._uncertain.add(victim.number)
             self.report.broker_crashes += 1
@@ -156,10 +171,10 @@ class ClusterStory:
         return number in self._uncertain
 
     def _replicated_by(self, number: int) -> list[TopicPartition]:
-        return [partition for partition, replicas in self.partitions.items() if number in replicas]
+        return [p for p, assignment in self.administrator.partitions().items() if number in assignment.target]
 
     def _isr(self, partition: TopicPartition) -> tuple[int, ...]:
-        node = self.server.apply(self._onlooker, Read(paths.partition_state(*partition)))
+        node = self.administrator.apply(Read(paths.partition_state(*partition)))
         return nodes.state_of(node, ()).isr if isinstance(node, Znode) else ()
 
     def _pause(self) -> None:
@@ -174,7 +189,7 @@ class ClusterStory:
 
     def _cut(self) -> None:
         """Two brokers, or a broker and all others, or a client and a broker."""
-        names = [b.name for b in self.brokers.values()] + [c.name for c in (*self.producers, *self.consumers)]
+        names = [b.name for b in self.brokers.values()] + [c.name for c in (*self.producers, *self.consumers.values())]
         one = self.world.random.choice(list(self.brokers.values())).name
         others = [n for n in names if n != one] if self.world.chance(0.4) else [self.world.random.choice(names)]
         pairs = {frozenset((one, other)) for other in others if other != one}
@@ -216,15 +231,46 @@ class ClusterStory:
         for (partition, epoch), leaders in self._leaders.items():
             if len(leaders) > 1:
                 failures.append(f"{partition} had leaders {sorted(leaders)} in epoch {epoch}")
-        for producer, consumer in zip(self.producers, self.consumers, strict=True):
-            self._check_partition(producer, consumer)
-        for consumer in self.consumers:
-            failures += [f"{consumer.partition}: {change}" for change in consumer.changed]
+        partitions = self.administrator.partitions()
+        for producer in self.producers:
+            assignment = partitions.get(producer.partition)
+            if assignment is None:
+                failures.append(f"{producer.partition} is gone, and nobody has deleted it")
+            else:
+                self._check_assignment(producer.partition, assignment)
+                self._check_partition(producer, assignment.replicas)
+        self._check_deletions(partitions)
+        for partition, consumer in self.consumers.items():
+            failures += [f"{partition}: {change}" for change in consumer.changed]
         assert not failures, "; ".join(failures)
 
-    def _check_partition(self, producer: ClusterProducer, consumer: ClusterConsumer) -> None:
+    def _check_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """A reassignment ends, with exactly its target; no other broker has a role."""
+        targets = self.administrator.targets.get(partition)
+        if assignment.is_reassigned:
+            self.failures.append(f"the reassignment of {partition} has not ended: {assignment}")
+        elif targets is not None and assignment.replicas not in targets:
+            self.failures.append(f"{partition} is on {assignment.replicas}, and should be on one of {sorted(targets)}")
+        held = [n for n, broker in self.brokers.items() if partition in broker.with_role()]
+        if not set(held) <= set(assignment.replicas):
+            self.failures.append(f"{partition} is assigned to {assignment.replicas}, and {held} have it")
+
+    def _check_deletions(self, partitions: Collection[TopicPartition]) -> None:
+        """A deleted topic is gone everywhere; what it held does not come back in one of its name."""
+        if deleting := self.administrator.deleting():
+            self.failures.append(f"{sorted(deleting)} are not deleted")
+        for number, broker in self.brokers.items():
+            for partition in broker.with_role() - set(partitions):
+                self.failures.append(f"broker {number} has {partition}, which was deleted")
+        for producer in self.former_producers:
+            values = set(producer.acknowledged)
+            for number, broker in self.brokers.items():
+                log = broker.logs.get(producer.partition)
+                if log is not None and producer.partition in partitions and values & {b.value for b in log.batches}:
+                    self.failures.append(f"{producer.partition} of broker {number} has records of a deleted topic")
+
+    def _check_partition(self, producer: ClusterProducer, replicas: tuple[int, ...]) -> None:
         partition, failures = producer.partition, self.failures
-        replicas = self.partitions[partition]
         held = [self.brokers[n].replicas.partitions.get(partition) for n in replicas]
         leaders = [r.role for r in held if r is not None and isinstance(r.role, Leader)]
         if len(leaders) != 1:
@@ -242,14 +288,18 @@ class ClusterStory:
         lost = set(producer.acknowledged) - set(kept)
         if lost:
             failures.append(f"{partition} lost {len(lost)} acknowledged records, {min(lost)} among them")
-        if [consumer.read.get(offset) for offset in range(len(kept))] != kept:
+        consumer = self.consumers.get(partition)
+        if consumer is not None and [consumer.read.get(offset) for offset in range(len(kept))] != kept:
             failures.append(f"{partition}: the consumer has not read what the log holds")
 
     def _summed_up(self) -> ClusterReport:
         report = self.report
         report.events = self.world.events
         report.acknowledged = sum(len(p.acknowledged) for p in self.producers)
-        report.delivered = sum(len(c.read) for c in self.consumers)
+        report.delivered = sum(len(c.read) for c in self.consumers.values())
+        administrator = self.administrator
+        report.topics, report.deletions = administrator.topics, administrator.deletions
+        report.reassignments = administrator.reassignments
         report.elections = len(self._leaders)
         report.controllers = max(b.replicas.controller_epoch for b in self.brokers.values())
         return report
