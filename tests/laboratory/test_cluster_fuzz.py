@@ -14,7 +14,7 @@ from coterie.laboratory.fuzz import FuzzFailure
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
-from coterie.replication.states import PartitionState, ReplicaError, ReplicaRefusal, TopicPartition
+from coterie.replication.states import PartitionState, TopicPartition
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import ANY_VERSION, Multi, MultiRefused, Read, Write
 
@@ -130,15 +130,6 @@ def the_high_watermark_leaves_out_who_is_about_to_go(patch: Patch) -> None:
     patch.setattr(Leader, "_maximal_isr", isr)
 
 
-def a_broker_obeys_before_it_is_registered(patch: Patch) -> None:
-    def check(replicas: Replicas, controller_epoch: int, broker_epoch: int) -> None:
-        if controller_epoch < replicas.controller_epoch:
-            raise ReplicaRefusal(ReplicaError.STALE_CONTROLLER_EPOCH)
-        replicas.controller_epoch = controller_epoch
-
-    patch.setattr(Replicas, "check_controller", check)
-
-
 def a_broker_that_lost_power_stays_in_its_isrs(patch: Patch) -> None:
     """As in Apache Kafka 2.6."""
     patch.setattr(machine.ControllerMachine, "_leave_isr", lambda self, path, replicas: iter(()))
@@ -197,16 +188,6 @@ def a_deletion_waits_for_no_broker(patch: Patch) -> None:
     patch.setattr(deletion.TopicDeletion, "is_deleted", completed)
 
 
-def removed_replicas_are_not_waited_for(patch: Patch) -> None:
-    """As in Apache Kafka 2.6: the requests that stop them are lost with their controller."""
-    stopped = reassignment.Reassignments._stopped
-
-    def at_once(self: reassignment.Reassignments, partition: TopicPartition, brokers: Any) -> Iterator[Any]:
-        yield from stopped(self, partition, set(self._stopping[partition]))
-
-    patch.setattr(reassignment.Reassignments, "_stopped", at_once)
-
-
 def run_seeds(seeds: range) -> None:
     for seed in seeds:
         run_cluster_seed(seed, minutes=2)
@@ -224,13 +205,11 @@ DEFECTS: dict[Callable[[Patch], None], int] = {
     followers_join_before_they_have_caught_up: 0,
     any_replica_is_elected: 0,
     the_high_watermark_leaves_out_who_is_about_to_go: 0,
-    a_broker_obeys_before_it_is_registered: 0,
     a_broker_that_lost_power_stays_in_its_isrs: 0,
     a_lone_replica_may_be_left: 0,
     a_reassignment_ends_before_its_target_has_caught_up: 0,
     a_deletion_begins_beside_a_reassignment: 0,
     a_deletion_waits_for_no_broker: 0,
-    removed_replicas_are_not_waited_for: 0,
 }
 
 
