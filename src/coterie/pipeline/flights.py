@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 # What the demo's producer writes as JSON; delays in minutes, null when a flight was cancelled.
 FLIGHT = "carrier string, flight int, tailnum string, origin string, dest string, time_hour string, dep_delay double"
@@ -11,7 +14,7 @@ FLIGHT = "carrier string, flight int, tailnum string, origin string, dest string
 DELAYS = "carrier string, hour timestamp, flights bigint, departed bigint, dep_delay_sum double"
 
 
-def flights(records: Any) -> Any:
+def flights(records: DataFrame) -> DataFrame:
     """The source's records -> flights, with the record's topic, partition and offset."""
     from pyspark.sql import functions as f
 
@@ -21,7 +24,7 @@ def flights(records: Any) -> Any:
     )
 
 
-def delays(rows: Any) -> Any:
+def delays(rows: DataFrame) -> DataFrame:
     """Flights -> DELAYS."""
     from pyspark.sql import functions as f
 
@@ -33,7 +36,7 @@ def delays(rows: Any) -> Any:
     )
 
 
-def added_up(partial: Any) -> Any:
+def added_up(partial: DataFrame) -> DataFrame:
     """DELAYS of several batches -> DELAYS of all of them."""
     from pyspark.sql import functions as f
 

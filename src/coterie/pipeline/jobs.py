@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from coterie.pipeline import flights, keys
 from coterie.pipeline.columns import COLUMNS
 from coterie.pipeline.options import SourceOptions, source_options
 from coterie.pipeline.queries import follow, raise_failure, stop_gracefully
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class JobSource:
     def parsed(self) -> SourceOptions:
         return source_options(self.options(), streaming=True)
 
-    def load(self, spark: Any) -> Any:
+    def load(self, spark: SparkSession) -> DataFrame:
         return spark.readStream.format("coterie").options(**self.options()).load()
 
 
@@ -58,8 +62,8 @@ TO_THE_END = Control()
 class Aggregation:
     """A table kept by micro-batches: ``partial`` makes a batch's part of it from records, ``combine`` adds parts up."""
 
-    partial: Callable[[Any], Any]
-    combine: Callable[[Any], Any]
+    partial: Callable[[DataFrame], DataFrame]
+    combine: Callable[[DataFrame], DataFrame]
 
 
 DELAYS = Aggregation(lambda records: flights.delays(flights.flights(records)), flights.added_up)
@@ -67,7 +71,7 @@ KEYS = Aggregation(keys.counts, keys.added_up)
 
 
 def run_aggregation(
-    spark: Any, aggregation: Aggregation, source: JobSource, out: Path, control: Control = TO_THE_END
+    spark: SparkSession, aggregation: Aggregation, source: JobSource, out: Path, control: Control = TO_THE_END
 ) -> int:
     """Keeps OUT/table up to date with a topic; returns its number of rows.
 
@@ -75,7 +79,7 @@ def run_aggregation(
     crash counts once."""
     parts = out / "batches"
 
-    def write(frame: Any, batch_id: int) -> None:
+    def write(frame: DataFrame, batch_id: int) -> None:
         aggregation.partial(frame).coalesce(1).write.mode("overwrite").parquet(str(parts / f"batch_id={batch_id}"))
 
     _run(source.load(spark).writeStream.foreachBatch(write), source, out, control)
@@ -88,14 +92,14 @@ def run_aggregation(
     return int(totals.count())
 
 
-def run_table(spark: Any, source: JobSource, out: Path, control: Control = TO_THE_END) -> int:
+def run_table(spark: SparkSession, source: JobSource, out: Path, control: Control = TO_THE_END) -> int:
     """The topic's records as they are, appended to OUT/table as Parquet; returns its number of rows."""
     writer = source.load(spark).writeStream.format("parquet").option("path", str(out / "table"))
     _run(writer, source, out, control)
     return int(spark.read.parquet(str(out / "table")).count())
 
 
-def _run(writer: Any, source: JobSource, out: Path, control: Control) -> None:
+def _run(writer: DataStreamWriter, source: JobSource, out: Path, control: Control) -> None:
     """Reads to the topic's present end, or follows the topic; ends early at a stop."""
     writer = writer.option("checkpointLocation", str(checkpoint(out)))
     trigger = {"processingTime": "500 milliseconds"} if control.follow else {"availableNow": True}
@@ -111,7 +115,7 @@ def checkpoint(out: Path) -> Path:
     return out / "checkpoint"
 
 
-JOBS: dict[str, Callable[[Any, JobSource, Path, Control], int]] = {
+JOBS: dict[str, Callable[[SparkSession, JobSource, Path, Control], int]] = {
     "table": run_table,
     "delays": lambda spark, *rest: run_aggregation(spark, DELAYS, *rest),
     "keys": lambda spark, *rest: run_aggregation(spark, KEYS, *rest),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 # One row per key; records without a key count under null.
 COUNTS = "key string, records bigint"
 
 
-def counts(records: Any) -> Any:
+def counts(records: DataFrame) -> DataFrame:
     """The source's records -> COUNTS."""
     from pyspark.sql import functions as f
 
     return records.groupBy(f.col("key").cast("string").alias("key")).agg(f.count("*").alias("records"))
 
 
-def added_up(partial: Any) -> Any:
+def added_up(partial: DataFrame) -> DataFrame:
     """COUNTS of several batches -> COUNTS of all of them."""
     from pyspark.sql import functions as f
 

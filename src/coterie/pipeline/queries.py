@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline.group_stream import ranges_of
@@ -13,6 +13,9 @@ from coterie.pipeline.offsets import TopicPartition, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.topics import TopicReader
 from coterie.quantity import quantity
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 PATIENCE_S = 20.0
 FARTHEST = 3  # partitions that a line of progress names
@@ -48,7 +51,7 @@ def progress_line(progress: Any) -> str:
     return line
 
 
-def follow(query: Any, stop: Callable[[], bool], report: Callable[[str], None] | None = None) -> None:
+def follow(query: StreamingQuery, stop: Callable[[], bool], report: Callable[[str], None] | None = None) -> None:
     """Waits until ``stop`` returns True or the query ends, reporting each batch once. Raises what the query failed of."""
     reported = -1
     while query.isActive and not stop():
@@ -60,14 +63,16 @@ def follow(query: Any, stop: Callable[[], bool], report: Callable[[str], None] |
     raise_failure(query)
 
 
-def raise_failure(query: Any) -> None:
+def raise_failure(query: StreamingQuery) -> None:
     """Raises the StreamingQueryException with which a query ended; returns where it ended without one."""
     failure = query.exception()
     if failure is not None:
         raise failure
 
 
-def stop_gracefully(query: Any, options: SourceOptions | None = None, patience_s: float = PATIENCE_S) -> None:
+def stop_gracefully(
+    query: StreamingQuery, options: SourceOptions | None = None, patience_s: float = PATIENCE_S
+) -> None:
     """Stops between two batches. With the options of a source in group mode, the last batch is committed first, in the
     member's name; otherwise a member that takes over would read it again."""
     deadline_s = time.monotonic() + patience_s

@@ -10,7 +10,10 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # The JVM's default output on stderr; errors reach Python as exceptions anyway.
 _LOG4J2 = """\
@@ -55,7 +58,7 @@ def make_session(
     *,
     short: bool = False,
     more: Mapping[str, str] | None = None,
-) -> Any:
+) -> SparkSession:
     """A session on that master; sc://HOST:PORT is a Spark Connect server, on which this package must be installed.
     ``short`` suits jobs of seconds: JVMs, the executors' too, that start fast rather than run fast. ``more``: Spark's own
     settings.
@@ -108,7 +111,7 @@ def make_session(
     return session
 
 
-def _connect(remote: str, app_name: str) -> Any:
+def _connect(remote: str, app_name: str) -> SparkSession:
     """Settings that a session may still change; the others are the server's."""
     from pyspark.sql import SparkSession
 
@@ -119,7 +122,7 @@ def _connect(remote: str, app_name: str) -> Any:
     return session
 
 
-def _register(session: Any) -> None:
+def _register(session: SparkSession) -> None:
     from coterie.pipeline.source import CoterieDataSource
 
     session.dataSource.register(CoterieDataSource)

@@ -55,7 +55,7 @@ class WriteAborted(Exception):
 
 
 @dataclass
-class Written(WriterCommitMessage):  # type: ignore[misc]
+class Written(WriterCommitMessage):
     """A task's result; ``left``: its transaction, for the driver to end."""
 
     records: int
@@ -116,6 +116,7 @@ def _task_id(write_id: str) -> TaskId:
     from pyspark import TaskContext
 
     context = TaskContext.get()
+    assert context is not None, "a task has a context"
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch_id = context.getLocalProperty("streaming.sql.batchId")
     if query_id is None or batch_id is None:
@@ -271,7 +272,7 @@ class _Writer:
             asyncio.run(end_transactions(self.target, messages, committed=committed))
 
 
-class CoterieWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
+class CoterieWriter(_Writer, DataSourceArrowWriter):
     """`df.write.format("coterie")`."""
 
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
@@ -287,7 +288,7 @@ class CoterieWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
             asyncio.run(abort_write(self.target, messages, self.target.write_id))
 
 
-class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
+class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("coterie")`."""
 
     def commit(self, messages: list[Any], batchId: int) -> None:

@@ -47,7 +47,7 @@ from coterie.records.columnar import decode_columns
 quiet_planner()
 
 
-class CoterieDataSource(DataSource):  # type: ignore[misc]
+class CoterieDataSource(DataSource):
     """`format("coterie")`."""
 
     @classmethod
@@ -78,7 +78,7 @@ class CoterieDataSource(DataSource):  # type: ignore[misc]
         return CoterieStreamWriter(dict(self.options), schema)
 
 
-class Task(InputPartition):  # type: ignore[misc]
+class Task(InputPartition):
     """The range that one task reads."""
 
     def __init__(self, offsets: OffsetRange) -> None:
@@ -104,7 +104,7 @@ def _read(options: SourceOptions, schema: StructType, partition: InputPartition)
         yield to_arrow(columns, r.topic, r.partition, wanted)
 
 
-class CoterieReader(DataSourceReader):  # type: ignore[misc]
+class CoterieReader(DataSourceReader):
     """A batch read: from startingOffsets to endingOffsets as of now."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -129,7 +129,7 @@ class CoterieReader(DataSourceReader):  # type: ignore[misc]
         return _read(self.options, self.schema, partition)
 
 
-class Files(InputPartition):  # type: ignore[misc]
+class Files(InputPartition):
     """The range of a log folder that one task reads."""
 
     def __init__(self, topic: str, partition: int, ranges: list[FileRange], first: int, end: int) -> None:
@@ -137,7 +137,7 @@ class Files(InputPartition):  # type: ignore[misc]
         self.topic, self.partition, self.ranges, self.first, self.end = topic, partition, ranges, first, end
 
 
-class FolderReader(DataSourceReader):  # type: ignore[misc]
+class FolderReader(DataSourceReader):
     """A batch read of topics' files (`logFolder`), between startingOffsets and endingOffsets where those are numbers."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -182,7 +182,7 @@ class FilteringReader(CoterieReader):
         return filters  # Spark evaluates all of them once more
 
 
-class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read. Lives in one process for the whole query; connects at the first call, since a second reader is
     made elsewhere only to be pickled. Options are checked then as well: where a reader cannot be made, Spark 4.3 reports an
     UnboundLocalError of its own instead of the reason."""
@@ -197,11 +197,9 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         """Raises OptionError."""
         return source_options(self.given, streaming=True)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"given": self.given, "schema": self.schema}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["given"], state["schema"])  # type: ignore[misc]
+    def __reduce__(self) -> tuple[object, ...]:
+        """Executors get it as it was made; the stream belongs to the driver."""
+        return type(self), (self.given, self.schema)
 
     def _connected(self) -> QueryStream:
         if self._stream is None:

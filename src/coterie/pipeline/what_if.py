@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.configuration import SettingError, unknown_setting, with_values
 from coterie.laboratory.churn import MembershipChange
@@ -20,6 +20,9 @@ from coterie.laboratory.reading_member import Workload
 from coterie.laboratory.what_if import GRID_SETTINGS, Costs, WhatIfSetting, run
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.table_files import rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 # One row per setting and seed; `setting` counts the settings, the first is what the others are compared with.
 RUNS = (
@@ -60,13 +63,13 @@ def _known(wanted: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, Sequence[
 
 
 def run_grid(
-    spark: Any,
+    spark: SparkSession,
     changes: Sequence[MembershipChange],
     load: Workload,
     settings: Sequence[WhatIfSetting],
     seeds: Sequence[int],
     slices: int,
-) -> Any:
+) -> DataFrame:
     """-> RUNS, in any order: sorting here would run everything twice, to sample it."""
     jobs = [(index, json.dumps(asdict(s)), seed) for index, s in enumerate(settings) for seed in seeds]
     # Long runs beside short ones: seeds of a setting are far apart, so that no task gets all of the slow ones.
@@ -97,7 +100,7 @@ def run_row(
 MEASURES = ("rebalances", "unowned_ms", "moved", "duplicates", "mean_detection_ms", "false_alarms", "requests")
 
 
-def by_setting(runs: Any) -> Any:
+def by_setting(runs: DataFrame) -> DataFrame:
     """RUNS -> one row per setting: mean, low and high of each measure over the seeds, and `rebalances_avoided`, how many
     fewer than under the first setting (mean of the differences, seed by seed)."""
     from pyspark.sql import functions as f
@@ -130,7 +133,7 @@ def changes_of_history(out: Path, group: str) -> list[MembershipChange]:
 
 
 def run_what_if(
-    spark: Any,
+    spark: SparkSession,
     changes: Sequence[MembershipChange],
     load: Workload,
     settings: Sequence[WhatIfSetting],

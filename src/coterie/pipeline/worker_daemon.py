@@ -17,10 +17,10 @@ from pyspark import daemon
 _worker = daemon.worker
 
 
-def worker(connection: socket.socket, authenticated: bool) -> int:
+def worker(sock: socket.socket, authenticated: bool) -> int:
     """An exit code: 1 has the daemon end this process."""
     try:
-        return int(_worker(connection, authenticated))
+        return int(_worker(sock, authenticated))
     except BrokenPipeError:
         return 1
 

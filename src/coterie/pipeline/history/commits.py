@@ -4,16 +4,19 @@ DataFrame."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.tables import CADENCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 STALL_FACTOR = 10  # a pause is a stall when it is so many times the median interval
 STALL_AT_LEAST_MS = 30_000
 
 
-def counting(commits: Any, group_log: Any) -> Any:
+def counting(commits: DataFrame, group_log: DataFrame) -> DataFrame:
     """COMMITS, GROUP_LOG -> COMMITS: without those of transactions that were aborted or are still open. A commit within a
     transaction counts if the next marker of its producer in the same log partition is a commit."""
     from pyspark.sql import functions as f
@@ -47,7 +50,7 @@ PROGRESS = (
 )
 
 
-def progress(commits: Any) -> Any:
+def progress(commits: DataFrame) -> DataFrame:
     """COMMITS -> PROGRESS. A group's commits all stand in one log partition, so that the log's offset alone is their order.
     A partition's commits come to one task together, 24 bytes each; grouped by a number in place of three strings, which is
     what most of the time would go to."""
@@ -102,12 +105,12 @@ def _progress(commit_ms: Any, offset: Any) -> dict[str, Any]:
     }
 
 
-def cadence(progress: Any) -> Any:
+def cadence(progress: DataFrame) -> DataFrame:
     """PROGRESS -> CADENCE."""
     return progress.select(*column_names(CADENCE))
 
 
-def stalls(progress: Any) -> Any:
+def stalls(progress: DataFrame) -> DataFrame:
     """PROGRESS -> STALLS: pauses of at least half a minute and ten times the partition's median."""
     from pyspark.sql import functions as f
 
@@ -131,7 +134,7 @@ class Grid:
         return [self.first_ms + n * self.step_ms for n in range(self.count)]
 
 
-def committed_by_time(commits: Any, grid: Grid) -> Any:
+def committed_by_time(commits: DataFrame, grid: Grid) -> DataFrame:
     """COMMITS -> group, topic, partition, time_ms, committed: the newest offset at each time of the grid; null once it was
     deleted; no row before the first."""
     from pyspark.sql import Window
@@ -154,7 +157,7 @@ def committed_by_time(commits: Any, grid: Grid) -> Any:
     return filled.where("newest is not null").select(*KEYS, time_ms, f.col("newest.offset").alias("committed"))
 
 
-def lag(committed: Any, ends: Any) -> Any:
+def lag(committed: DataFrame, ends: DataFrame) -> DataFrame:
     """The result of `committed_by_time`, ends (topic, partition, time_ms, end_offset) -> LAG."""
     from pyspark.sql import functions as f
 

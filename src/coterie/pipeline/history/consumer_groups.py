@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssignment, TopicIdPartition
@@ -28,6 +28,9 @@ from coterie.pipeline.history.tables import (
 from coterie.pipeline.history.topic_ids import id_text
 from coterie.wire.primitives import WireError
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 Row = dict[str, Any]
 CONSUMER = "consumer"
 SCHEMAS = {
@@ -44,7 +47,7 @@ ROWS = ", ".join({"table string": 0} | {column: 0 for schema in SCHEMAS.values()
 _POSITION = ("time_ms", "log_partition", "log_offset")
 
 
-def rows_of_consumer_groups(group_log: Any, topic_names: Mapping[str, str]) -> Any:
+def rows_of_consumer_groups(group_log: DataFrame, topic_names: Mapping[str, str]) -> DataFrame:
     """GROUP_LOG -> ROWS: those of all tables. ``topic_names``: by id as Kafka prints it; of a topic that is not in it the id
     stands for the name."""
     names = dict(topic_names)
@@ -60,7 +63,7 @@ def rows_of_consumer_groups(group_log: Any, topic_names: Mapping[str, str]) -> A
     return group_log.where(f"kind = '{CONSUMER_GROUP}'").groupBy("group").applyInArrow(run, ROWS)
 
 
-def rows_of_table(rows: Any, name: str) -> Any:
+def rows_of_table(rows: DataFrame, name: str) -> DataFrame:
     """ROWS -> those of one table."""
     return rows.where(f"table = '{name}'").select(*column_names(SCHEMAS[name]))
 

@@ -6,13 +6,16 @@ import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline.offsets import LATEST
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.topics import TopicReader
 from coterie.records.batch import HEADER_BYTES, read_header
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 ENDS = "topic string, partition int, time_ms bigint, end_offset bigint"
 TopicPartition = tuple[str, int]
@@ -72,6 +75,6 @@ def _reached(folder: Path) -> Iterator[tuple[int, int]]:
                 at += header.size
 
 
-def as_frame(spark: Any, rows: Iterable[Row]) -> Any:
+def as_frame(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
     """A DataFrame of ENDS."""
     return spark.createDataFrame(list(rows), ENDS)

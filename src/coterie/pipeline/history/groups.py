@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.pipeline.ddl import arrow_schema
@@ -11,21 +11,24 @@ from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie.wire.primitives import WireError
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 Row = tuple[Any, ...]
 LogPosition = tuple[int, int, int]  # time_ms, log_partition, log_offset
 
 
-def generations(group_log: Any) -> Any:
+def generations(group_log: DataFrame) -> DataFrame:
     """GROUP_LOG -> GENERATIONS."""
     return _rows(group_log, GENERATIONS, _generation_rows)
 
 
-def members(group_log: Any) -> Any:
+def members(group_log: DataFrame) -> DataFrame:
     """GROUP_LOG -> MEMBERS."""
     return _rows(group_log, MEMBERS, _member_rows)
 
 
-def assignments(group_log: Any) -> Any:
+def assignments(group_log: DataFrame) -> DataFrame:
     """GROUP_LOG -> ASSIGNMENTS."""
     return _rows(group_log, ASSIGNMENTS, _assignment_rows)
 
@@ -38,7 +41,9 @@ def stored_value(value: bytes | None) -> GroupMetadataValue | None:
         return None
 
 
-def _rows(group_log: Any, schema: str, make: Callable[[str, bytes | None, LogPosition], Iterator[Row]]) -> Any:
+def _rows(
+    group_log: DataFrame, schema: str, make: Callable[[str, bytes | None, LogPosition], Iterator[Row]]
+) -> DataFrame:
     """Maps each record of a group to any number of rows, in Arrow batches."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from coterie.client.errors import KafkaError
 from coterie.journal import TOPIC as JOURNAL_TOPIC
@@ -36,6 +36,9 @@ from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, LAG
 from coterie.pipeline.options import SourceOptions
 from coterie.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 LAG_TIMES = 100
 JOURNAL = "value binary, offset bigint"
@@ -74,7 +77,7 @@ class HistoryProgress:
         os.replace(part, out / topic_ids.PROGRESS)
 
 
-def run_history(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
+def run_history(spark: SparkSession, sources: Sources, out: Path) -> dict[str, int]:
     """Reads what is new since the last run and makes the tables anew; returns their row counts. Raises KafkaError,
     NothingToRead."""
     out.mkdir(parents=True, exist_ok=True)
@@ -88,7 +91,7 @@ def run_history(spark: Any, sources: Sources, out: Path) -> dict[str, int]:
 # -- facts --------------------------------------------------------------------------------------------------------------------
 
 
-def _add_facts(spark: Any, sources: Sources, out: Path, progress: HistoryProgress) -> None:
+def _add_facts(spark: SparkSession, sources: Sources, out: Path, progress: HistoryProgress) -> None:
     run = f"run={progress.runs}"
     for name in ("commits", "group_log", "journal"):
         shutil.rmtree(out / name / run, ignore_errors=True)
@@ -103,7 +106,7 @@ def _add_facts(spark: Any, sources: Sources, out: Path, progress: HistoryProgres
         lines = _journal(spark, sources.client, progress.journal)
         if lines is not None:
             lines.write.parquet(str(out / "journal" / run))
-            newest = spark.read.parquet(str(out / "journal" / run)).agg({"offset": "max"}).first()[0]
+            [[newest]] = spark.read.parquet(str(out / "journal" / run)).agg({"offset": "max"}).collect()
             progress.journal = progress.journal if newest is None else newest + 1
     progress.topic_names |= _topic_names(sources)
     progress.runs += 1
@@ -129,12 +132,12 @@ def _ranges(sources: Sources, progress: HistoryProgress) -> list[reading.LogRang
         raise
 
 
-def _advance(facts: Any, progress: HistoryProgress) -> None:
+def _advance(facts: DataFrame, progress: HistoryProgress) -> None:
     for row in facts.groupBy("log_partition").max("log_offset").collect():
         progress.offsets[row[0]] = max(progress.offsets.get(row[0], 0), row[1] + 1)
 
 
-def _journal(spark: Any, client: Mapping[str, str], since: int) -> Any:
+def _journal(spark: SparkSession, client: Mapping[str, str], since: int) -> DataFrame | None:
     """JOURNAL; None where the broker keeps none (Apache Kafka does not)."""
     from coterie.pipeline.offsets import LATEST
     from coterie.pipeline.topics import TopicReader
@@ -157,22 +160,22 @@ def _journal(spark: Any, client: Mapping[str, str], since: int) -> Any:
 # -- tables -------------------------------------------------------------------------------------------------------------------
 
 
-def facts(spark: Any, out: Path) -> tuple[Any, Any]:
+def facts(spark: SparkSession, out: Path) -> tuple[DataFrame, DataFrame]:
     """COMMITS and GROUP_LOG of all runs so far."""
     return _read(spark, out / "commits", COMMITS), _read(spark, out / "group_log", GROUP_LOG)
 
 
-def _read(spark: Any, path: Path, schema: str) -> Any:
+def _read(spark: SparkSession, path: Path, schema: str) -> DataFrame:
     if not path.exists():
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(str(path))
 
 
-def _make_tables(spark: Any, sources: Sources, out: Path, topic_names: Mapping[str, str]) -> dict[str, int]:
+def _make_tables(spark: SparkSession, sources: Sources, out: Path, topic_names: Mapping[str, str]) -> dict[str, int]:
     commits, group_log = facts(spark, out)
     counts = {"commits": commits.count(), "group_log": group_log.count()}
 
-    def write(name: str, frame: Any, files: int = 1) -> Any:
+    def write(name: str, frame: DataFrame, files: int = 1) -> DataFrame:
         frame.coalesce(files).write.mode("overwrite").parquet(str(out / name))
         written = spark.read.parquet(str(out / name))
         counts[name] = written.count()
@@ -180,7 +183,7 @@ def _make_tables(spark: Any, sources: Sources, out: Path, topic_names: Mapping[s
 
     of_consumer_groups = _consumer_group_rows(spark, group_log, out, topic_names)
 
-    def of_both_kinds(name: str, frame: Any) -> Any:
+    def of_both_kinds(name: str, frame: DataFrame) -> DataFrame:
         return frame.unionByName(consumer_groups.rows_of_table(of_consumer_groups, name))
 
     generations = write("generations", of_both_kinds("generations", groups.generations(group_log)))
@@ -206,7 +209,9 @@ def _make_tables(spark: Any, sources: Sources, out: Path, topic_names: Mapping[s
     return counts
 
 
-def _consumer_group_rows(spark: Any, group_log: Any, out: Path, topic_names: Mapping[str, str]) -> Any:
+def _consumer_group_rows(
+    spark: SparkSession, group_log: DataFrame, out: Path, topic_names: Mapping[str, str]
+) -> DataFrame:
     """The rows of consumer groups in all tables, made once."""
     if group_log.where(f"kind = '{CONSUMER_GROUP}'").isEmpty():
         return spark.createDataFrame([], consumer_groups.ROWS)
@@ -215,7 +220,7 @@ def _consumer_group_rows(spark: Any, group_log: Any, out: Path, topic_names: Map
     return spark.read.schema(consumer_groups.ROWS).parquet(path)
 
 
-def _rebalances(spark: Any, sources: Sources, out: Path, group_log: Any) -> Any:
+def _rebalances(spark: SparkSession, sources: Sources, out: Path, group_log: DataFrame) -> DataFrame:
     events = rebalances.from_generations(group_log)
     events = events.unionByName(rebalances.from_journal(_read(spark, out / "journal", JOURNAL)))
     lines = out / "server_lines"
@@ -227,8 +232,8 @@ def _rebalances(spark: Any, sources: Sources, out: Path, group_log: Any) -> Any:
     return events
 
 
-def _lag(spark: Any, sources: Sources, counting: Any, cadence: Any) -> Any:
-    bounds = cadence.agg({"first_ms": "min", "last_ms": "max"}).first()
+def _lag(spark: SparkSession, sources: Sources, counting: DataFrame, cadence: DataFrame) -> DataFrame:
+    [bounds] = cadence.agg({"first_ms": "min", "last_ms": "max"}).collect()
     first_ms, last_ms = bounds["min(first_ms)"], bounds["max(last_ms)"]
     if first_ms is None:
         return spark.createDataFrame([], LAG)

@@ -5,13 +5,16 @@ From the offsets alone: a generation begins when its assignment is stored. What 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 SHORT_LIFE_MS = 5 * 60 * 1000
 FLAPPING_LIVES = 3
 
 
-def _with_ordinals(generations: Any) -> Any:
+def _with_ordinals(generations: DataFrame) -> DataFrame:
     """Each stored state with its ordinal among its group's, and when the next one begins. Of a group that changed its protocol
     (KIP-848) the tombstone is not a state: the members go on in the next one, stored with it."""
     from pyspark.sql import Window
@@ -29,7 +32,7 @@ def _with_ordinals(generations: Any) -> Any:
     )
 
 
-def _runs(rows: Any, generations: Any, keys: list[str], more: list[Any]) -> Any:
+def _runs(rows: DataFrame, generations: DataFrame, keys: list[str], more: list[Any]) -> DataFrame:
     """Islands: stretches of neighbouring states in which the same keys occur, with when they begin and end."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -45,7 +48,7 @@ def _runs(rows: Any, generations: Any, keys: list[str], more: list[Any]) -> Any:
     )
 
 
-def ownership(assignments: Any, generations: Any) -> Any:
+def ownership(assignments: DataFrame, generations: DataFrame) -> DataFrame:
     """ASSIGNMENTS, GENERATIONS -> OWNERSHIP."""
     from pyspark.sql import functions as f
 
@@ -56,7 +59,7 @@ def ownership(assignments: Any, generations: Any) -> Any:
     )
 
 
-def tenures(members: Any, generations: Any) -> Any:
+def tenures(members: DataFrame, generations: DataFrame) -> DataFrame:
     """MEMBERS, GENERATIONS -> TENURES."""
     from pyspark.sql import functions as f
 
@@ -67,7 +70,7 @@ def tenures(members: Any, generations: Any) -> Any:
     )
 
 
-def flapping(tenures: Any) -> Any:
+def flapping(tenures: DataFrame) -> DataFrame:
     """TENURES -> FLAPPING: clients of which three or more member ids lived shorter than five minutes."""
     from pyspark.sql import functions as f
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.client.settings import ClientSettings, client_settings
 from coterie.pipeline.ddl import arrow_schema
@@ -21,6 +21,9 @@ from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
 from coterie.records.batch import read_header
 from coterie.records.columnar import Columns, unfold
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 TOPIC = "__consumer_offsets"
 RANGE_RECORDS = 1_000_000
@@ -92,7 +95,7 @@ def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogR
     return pieces
 
 
-def as_frame(spark: Any, ranges: list[LogRange]) -> Any:
+def as_frame(spark: SparkSession, ranges: list[LogRange]) -> DataFrame:
     """RANGES, spread out so that each task has about as many as any other."""
     frame = spark.createDataFrame([r.row() for r in ranges], RANGES)
     return frame.repartition(max(1, min(len(ranges), 64)))
@@ -114,12 +117,12 @@ def pieces(r: LogRange, settings: ClientSettings | None) -> Iterator[bytes]:
     yield from fetched(OffsetRange(TOPIC, r.log_partition, r.first, r.last, r.host, r.port), settings)
 
 
-def commits(ranges: Any, client: Mapping[str, str] | None) -> Any:
+def commits(ranges: DataFrame, client: Mapping[str, str] | None) -> DataFrame:
     """RANGES -> COMMITS."""
     return ranges.mapInArrow(_task(client, _commit_batches), COMMITS)
 
 
-def group_log(ranges: Any, client: Mapping[str, str] | None) -> Any:
+def group_log(ranges: DataFrame, client: Mapping[str, str] | None) -> DataFrame:
     """RANGES -> GROUP_LOG."""
     return ranges.mapInArrow(_task(client, _group_log_batches), GROUP_LOG)
 

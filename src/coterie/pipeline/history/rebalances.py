@@ -7,7 +7,7 @@ alone know who came and went and what moved, and no more of the time than when t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.assignors import is_cooperative
 from coterie.journal import JournalLine
@@ -16,6 +16,9 @@ from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.groups import assigned, stored_value
 from coterie.pipeline.history.tables import REBALANCES
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Row = dict[str, Any]
 SOURCES = ("journal", "server_log", "offsets")  # the better one first
@@ -28,7 +31,7 @@ SAME_MS = 60_000  # two tellings of a generation no further apart are of the sam
 # -- the journal ------------------------------------------------------------------------------------------------------------
 
 
-def from_journal(records: Any) -> Any:
+def from_journal(records: DataFrame) -> DataFrame:
     """Records of the journal (value, offset) -> REBALANCES: the lines that end a rebalance."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -90,7 +93,7 @@ def _unowned_ms(line: JournalLine) -> int | None:
 # -- the stored generations ---------------------------------------------------------------------------------------------------
 
 
-def from_generations(group_log: Any) -> Any:
+def from_generations(group_log: DataFrame) -> DataFrame:
     """GROUP_LOG -> REBALANCES, by what changed from one stored state of a group to the next."""
 
     def run(table: Any) -> Any:
@@ -168,7 +171,7 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
 # -- together -----------------------------------------------------------------------------------------------------------------
 
 
-def from_best_source(rebalances: Any) -> Any:
+def from_best_source(rebalances: DataFrame) -> DataFrame:
     """REBALANCES of several sources -> one row per rebalance, from the best source; what only another one knows (moved,
     members, the assignor) is taken from there."""
     from pyspark.sql import Window

@@ -12,10 +12,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.tables import REBALANCES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[.,](\d{3})")
@@ -141,7 +144,7 @@ def coordinator_lines(path: Path) -> Iterator[tuple[int, str, str]]:
 LINES = "group string, time_ms bigint, number bigint, line string"
 
 
-def lines_of(spark: Any, paths: list[Path]) -> Any:
+def lines_of(spark: SparkSession, paths: list[Path]) -> DataFrame:
     """Files -> LINES: a task per file; rotated and several brokers' files may come in any order."""
     frame = spark.createDataFrame([(str(p.resolve()),) for p in paths], "path string").repartition(max(len(paths), 1))
 
@@ -159,7 +162,7 @@ def lines_of(spark: Any, paths: list[Path]) -> Any:
     return frame.mapInArrow(run, LINES)
 
 
-def from_lines(lines: Any) -> Any:
+def from_lines(lines: DataFrame) -> DataFrame:
     """LINES -> REBALANCES: each group's story, in the order of time."""
 
     def run(table: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.events import OffsetRemoved, OffsetStored
@@ -24,6 +24,9 @@ from coterie.pipeline.history import topic_ids
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
 from coterie.pipeline.table_files import rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 # A record of the log again: kind commit, group, consumer_group or marker, and what its row in `commits` or `group_log` holds.
 ENTRIES = (
@@ -41,7 +44,7 @@ class Moment:
     log_offset: int | None = None
 
 
-def entries(commits: Any, group_log: Any) -> Any:
+def entries(commits: DataFrame, group_log: DataFrame) -> DataFrame:
     """COMMITS, GROUP_LOG -> ENTRIES."""
     from pyspark.sql import functions as f
 
@@ -50,7 +53,7 @@ def entries(commits: Any, group_log: Any) -> Any:
     return log.select(*column_names(ENTRIES))
 
 
-def newest(log: Any) -> Any:
+def newest(log: DataFrame) -> DataFrame:
     """ENTRIES -> ENTRIES: of plain records the newest of each key; all of those in transactions."""
     from pyspark.sql import functions as f
 
@@ -93,7 +96,7 @@ def _record(row: dict[str, Any]) -> StoredRecord:
     return made
 
 
-def groups(log: Any) -> Any:
+def groups(log: DataFrame) -> DataFrame:
     """ENTRIES -> GROUPS. Each log partition is replayed by one task."""
 
     def run(table: Any) -> Any:
