@@ -51,6 +51,7 @@ SLEEPS = {
     "coordinator/kafka_records.py": 1,  # recorded from Apache Kafka
     "docs/page_runner.py": 2,  # commands of a page
     "rocketmq/server.py": 1,  # the long poll of a RocketMQ broker
+    "testing/test_cluster_history.py": 1,  # a broker is away for longer than its session
     "zookeeper/worker.py": 1,  # how often a process reports
 }
 

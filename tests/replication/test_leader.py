@@ -76,6 +76,16 @@ def test_an_append_is_acknowledged_when_the_isr_has_it() -> None:
     assert decided(made.fetch(fetch(3, 2), NOW)[1]) == [AppendDecided("token")]
 
 
+def test_an_append_that_adds_nothing_is_acknowledged_where_the_isr_has_everything() -> None:
+    """A repeated batch: its first response was lost, and nothing else may ever move the high watermark."""
+    log = log_of([0] * 5)
+    made = leader(log, high_watermark=5)
+    log.append_as_leader = lambda batch, leader_epoch: None  # type: ignore[method-assign]
+    assert decided(made.append("again", "token", NOW, acks_all=True)) == [AppendDecided("token")]
+    made = leader(log, high_watermark=3)
+    assert decided(made.append("again", "token", NOW, acks_all=True)) == []
+
+
 def test_an_append_without_acks_all_is_acknowledged_at_once() -> None:
     made = leader(log_of([]))
     assert decided(made.append("a", "token", NOW, acks_all=False)) == [AppendDecided("token")]

@@ -113,9 +113,9 @@ class Leader:
             raise ReplicaRefusal(ReplicaError.NOT_ENOUGH_REPLICAS)
         self.log.append_as_leader(batch, self.state.leader_epoch)
         effects: list[Effect] = []
-        if acks_all:
+        if acks_all and self.log.end_offset > self.high_watermark:
             self._waiting.append(_Waiting(self.log.end_offset, token))
-        else:
+        else:  # also a repeated batch that all in sync have: the high watermark may never move again
             effects.append(AppendDecided(token))
         return effects + self._advance(now_ms)
 
