@@ -35,6 +35,7 @@ from coterie.client.admin_types import (
     MemberSubscription,
     Node,
     PartitionLag,
+    PartitionReassignment,
     TopicDescription,
     TopicPartitionInfo,
 )
@@ -156,6 +157,7 @@ __all__ = [
     "OffsetOutOfRangeError",
     "PartitionLag",
     "PartitionProgress",
+    "PartitionReassignment",
     "Producer",
     "ProducerFencedError",
     "ProducerSettings",

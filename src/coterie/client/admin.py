@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coterie.client import admin_older, arguments
+from coterie.client import admin_older, admin_replicas, arguments
 from coterie.client.admin_each import Each, NewTopic, only
 from coterie.client.admin_results import (
     cluster_description,
@@ -24,6 +24,7 @@ from coterie.client.admin_types import (
     GroupState,
     Node,
     PartitionLag,
+    PartitionReassignment,
     TopicDescription,
 )
 from coterie.client.advice import Advice
@@ -32,23 +33,21 @@ from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.group_explanation import GroupExplanation, group_explanation
 from coterie.client.lint import lint_group
-from coterie.client.offsets import commit_offsets, committed_offsets, list_offsets
+from coterie.client.offsets import commit_offsets, committed_offsets, delete_records, lags, list_offsets
 from coterie.client.protocol_support import protocol_support
 from coterie.client.settings import client_settings
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -59,7 +58,6 @@ from coterie.wire.messages.offset_delete import (
 
 TOPIC_RESOURCE = 2
 STATES_FROM = 4  # the version of ListGroups that tells states (KIP-518)
-BATCHES_FROM = 3  # the version of LeaveGroup that takes several members (KIP-345)
 
 
 class Admin:
@@ -122,16 +120,26 @@ class Admin:
             await self._cluster.metadata(None if names is None else arguments.names(names, "names"))
         )
 
-    async def create_topic(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
-        """Creates a topic with the broker's default.replication.factor. ``partitions`` -1: the broker's num.partitions.
-        ``configs``: topic settings by Kafka's names, as text. Raises KafkaError TOPIC_ALREADY_EXISTS,
-        INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG.
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication_factor: int = -1,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
+        """Creates a topic. ``partitions``, ``replication_factor`` -1: the broker's num.partitions, default.replication.factor.
+        ``configs``: topic settings by Kafka's names, as text. ``assignments``: as in `NewTopic`. Raises KafkaError
+        TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+        INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG.
 
-        >>> await admin.create_topic("payments", 6, {"retention.ms": "86400000"})
+        >>> await admin.create_topic("payments", 6, {"retention.ms": "86400000"}, replication_factor=1)
         >>> len(await admin.partitions(["payments"]))
         6
         """
-        await self.each.create_topics([NewTopic(name, partitions, configs or {})])[name]
+        topic = NewTopic(name, partitions, configs or {}, replication_factor, assignments or {})
+        await self.each.create_topics([topic])[name]
 
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic with its records and the offsets committed for it. Raises KafkaError
@@ -183,22 +191,7 @@ class Admin:
         >>> await admin.delete_records({("orders", 0): 2})
         {TopicPartition(topic='orders', partition=0): 2}
         """
-        checked = arguments.log_starts(before)
-        infos = await self._cluster.topics({t for t, _ in checked})
-        starts: dict[TopicPartition, int] = {}
-        for (topic, partition), offset in checked.items():
-            asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])
-            node = self._cluster.leader(topic, partition)
-            if node is None:
-                code = infos[topic].error if topic in infos else ErrorCode.NONE
-                raise KafkaError(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
-            for answered in (await self._cluster.request(DeleteRecordsRequest([asked], 30_000), node)).topics:
-                for p in answered.partitions:
-                    check(p.error_code, f"{topic}-{partition}")
-                    starts[TopicPartition(topic, p.partition_index)] = p.low_watermark
-        for topic, partition in checked.keys() - starts.keys():
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name {topic}-{partition}")
-        return starts
+        return await delete_records(self._cluster, arguments.log_starts(before))
 
     async def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
         """The offset of the first record of each partition that is at or after a timestamp, in ms since 1970; -1 for the end of
@@ -218,6 +211,42 @@ class Admin:
         """
         infos = await self._cluster.refresh(arguments.names(topics, "topics"))
         return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in sorted(info.leaders)]
+
+    # -- replicas -----------------------------------------------------------------------------------------------------
+
+    async def elect_leaders(
+        self, partitions: Iterable[PartitionLike] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Has the controller elect the preferred leader of each partition; with ``unclean``, of each partition without a leader
+        any replica that is there, which loses the records that it lacks. None for all partitions; then the result has only
+        those with an election or an error.
+
+        >>> await admin.elect_leaders([("orders", 0)])
+        {TopicPartition(topic='orders', partition=0): <ErrorCode.ELECTION_NOT_NEEDED: 84>}
+        """
+        checked = None if partitions is None else arguments.partitions(partitions)
+        return await admin_replicas.elect_leaders(self._cluster, checked, unclean=unclean)
+
+    async def alter_partition_reassignments(self, reassignments: ByPartition[Sequence[int] | None]) -> None:
+        """Begins to move partitions to these brokers, the preferred leader first; None cancels. Returns when it has begun:
+        `list_partition_reassignments` has it until its end. Raises KafkaError INVALID_REPLICA_ASSIGNMENT,
+        NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION of the first partition with one; the others have begun.
+
+        >>> await admin.alter_partition_reassignments({("orders", 0): [1], ("orders", 1): [1]})
+        """
+        for future in self.each.alter_partition_reassignments(reassignments).values():
+            await future
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[PartitionLike] | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """The reassignments in progress, of these partitions or of all.
+
+        >>> await admin.list_partition_reassignments()
+        {}
+        """
+        checked = None if partitions is None else arguments.partitions(partitions)
+        return await admin_replicas.list_partition_reassignments(self._cluster, checked)
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -317,20 +346,7 @@ class Admin:
         KafkaError GROUP_ID_NOT_FOUND."""
         wanted = arguments.names(members, "members")
         group = await self.describe_group(group_id)
-        node = group.coordinator.id
-        static = {m.group_instance_id for m in group.members if m.group_instance_id}
-        identities = [
-            MemberIdentity("", m, reason or None) if m in static else MemberIdentity(m, None, reason or None)
-            for m in wanted
-        ]
-        if (await self._cluster.connection(node)).version_of(LeaveGroupRequest) < BATCHES_FROM:
-            response = await admin_older.leave_one_by_one(self._cluster, node, group_id, identities)
-        else:
-            response = await self._cluster.request(LeaveGroupRequest(group_id, "", identities), node)
-        check(response.error_code, group_id)
-        if len(response.members) != len(wanted):
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name each of {wanted}")
-        return {m: error_of(r.error_code) for m, r in zip(wanted, response.members, strict=True)}
+        return await admin_older.remove_members(self._cluster, group, wanted, reason or None)
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
         """All committed offsets of a group; of a group that does not exist none.
@@ -379,13 +395,4 @@ class Admin:
         1
         """
         committed = await self.group_offsets(group_id)
-        ends: dict[TopicPartition, int] = {}
-        try:
-            ends = await list_offsets(self._cluster, dict.fromkeys(committed, -1), wait=False)
-        except KafkaError:
-            for partition in committed:  # a topic that is gone must not hide the others
-                try:
-                    ends.update(await list_offsets(self._cluster, {partition: -1}, wait=False))
-                except KafkaError:
-                    continue
-        return {tp: PartitionLag(offset, ends[tp]) for tp, offset in committed.items() if tp in ends}
+        return await lags(self._cluster, committed)

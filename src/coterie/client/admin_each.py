@@ -13,11 +13,18 @@ from coterie.client.admin_older import replace_topic_configs, with_broker_defaul
 from coterie.client.admin_results import config_entries
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.cluster import Cluster
-from coterie.client.errors import KafkaError, unexpected
+from coterie.client.errors import KafkaError, check, unexpected
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -44,23 +51,28 @@ Futures = dict[K, asyncio.Future[V]]
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to create. ``partitions`` -1: the broker's num.partitions; ``replication_factor`` -1: its
-    default.replication.factor. ``configs``: topic settings by Kafka's names, as text."""
+    default.replication.factor. ``configs``: topic settings by Kafka's names, as text. ``assignments``: in the stead of these
+    two numbers, the broker ids of each partition's replicas by its number, the preferred leader first."""
 
     name: str
     partitions: int = -1
     configs: Mapping[str, str] = field(default_factory=dict)
     replication_factor: int = -1
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
     """Raises TypeError, ValueError."""
     if not isinstance(topic, NewTopic):
         raise TypeError(f"a topic to create must be a NewTopic, not {topic!r}")
+    assignments = arguments.replica_assignments(topic.assignments)
+    if assignments and (topic.partitions, topic.replication_factor) != (-1, -1):
+        raise ValueError("a topic has either assignments or partitions and replication_factor, not both")
     return CreatableTopic(
         arguments.text(topic.name, "name"),
         arguments.whole_number(topic.partitions, "partitions", *arguments.INT32),
         arguments.whole_number(topic.replication_factor, "replication_factor", -1, 2**15 - 1),
-        [],
+        [CreatableReplicaAssignment(partition, ids) for partition, ids in assignments.items()],
         [CreatableTopicConfig(k, v) for k, v in arguments.settings(topic.configs).items()],
     )
 
@@ -177,6 +189,37 @@ class Each:
             for name, configs in changes.items()
         ]
         return await self._cluster.request(IncrementalAlterConfigsRequest(resources))
+
+    # -- replicas -----------------------------------------------------------------------------------------------------
+
+    def alter_partition_reassignments(
+        self, reassignments: ByPartition[Sequence[int] | None]
+    ) -> Futures[TopicPartition, None]:
+        """A future for each partition, as `Admin.alter_partition_reassignments`, in one request.
+
+        >>> futures = admin.each.alter_partition_reassignments({("orders", 0): [1], ("orders", 1): [7]})
+        >>> await futures["orders", 0]
+        >>> futures["orders", 1].exception().code
+        <ErrorCode.INVALID_REPLICA_ASSIGNMENT: 39>
+        """
+        checked = arguments.reassignments(reassignments)
+        topics: dict[str, ReassignableTopic] = {}
+        for (topic, partition), replicas in checked.items():
+            entry = topics.setdefault(topic, ReassignableTopic(topic))
+            entry.partitions.append(ReassignablePartition(partition, replicas))
+
+        async def ask() -> AlterPartitionReassignmentsResponse:
+            request = AlterPartitionReassignmentsRequest(TIMEOUT_MS, topics=list(topics.values()))
+            response: AlterPartitionReassignmentsResponse = await self._cluster.request_controller(
+                request, lambda a: [a]
+            )
+            check(response.error_code, response.error_message)
+            return response
+
+        def parts(response: AlterPartitionReassignmentsResponse) -> dict[TopicPartition, Any]:
+            return {TopicPartition(t.name, p.partition_index): p for t in response.responses for p in t.partitions}
+
+        return self._together(checked, ask(), parts, _nothing)
 
     # -- groups -------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from coterie.client.admin_types import ConsumerGroupDescription
 from coterie.client.cluster import Cluster
-from coterie.client.errors import check
+from coterie.client.errors import KafkaError, check
+from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -30,6 +32,7 @@ from coterie.wire.messages.list_groups import ListedGroup
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+BATCHES_FROM = 3  # the version of LeaveGroup that takes several members (KIP-345)
 SOURCES_FROM = 1  # the version of DescribeConfigs that tells where a value comes from (KIP-226)
 OF_TOPIC = 1  # such a source: the topic itself
 NO_CLUSTER_ID = ""
@@ -51,7 +54,7 @@ async def with_broker_defaults(cluster: Cluster, topics: Sequence[CreatableTopic
     """The topics with -1 partitions or replicas replaced by the broker's own settings (CreateTopics version 4: Kafka 2.4).
     Raises KafkaError."""
     connection = await cluster.any_connection()
-    is_complete = all(t.num_partitions >= 0 and t.replication_factor >= 0 for t in topics)
+    is_complete = all(t.assignments or (t.num_partitions >= 0 and t.replication_factor >= 0) for t in topics)
     if is_complete or connection.version_of(CreateTopicsRequest) >= 4:
         return list(topics)
     await cluster.refresh([])
@@ -64,7 +67,9 @@ async def with_broker_defaults(cluster: Cluster, topics: Sequence[CreatableTopic
     values = {c.name: int(c.value) for c in result.configs if c.value}
     partitions, replicas = (values.get(name, 1) for name in names)
     return [
-        replace(
+        t
+        if t.assignments
+        else replace(
             t,
             num_partitions=partitions if t.num_partitions < 0 else t.num_partitions,
             replication_factor=replicas if t.replication_factor < 0 else t.replication_factor,
@@ -112,7 +117,24 @@ async def with_states(cluster: Cluster, node: int, groups: Sequence[ListedGroup]
     return [replace(g, group_state=states[g.group_id]) for g in groups]
 
 
-async def leave_one_by_one(
+async def remove_members(
+    cluster: Cluster, group: ConsumerGroupDescription, members: Sequence[str], reason: str | None
+) -> dict[str, ErrorCode]:
+    """By group.instance.id or by member id; a code for each. Raises KafkaError."""
+    node, static = group.coordinator.id, {m.group_instance_id for m in group.members if m.group_instance_id}
+    identities = [MemberIdentity("", m, reason) if m in static else MemberIdentity(m, None, reason) for m in members]
+    response: LeaveGroupResponse
+    if (await cluster.connection(node)).version_of(LeaveGroupRequest) < BATCHES_FROM:
+        response = await _leave_one_by_one(cluster, node, group.group_id, identities)
+    else:
+        response = await cluster.request(LeaveGroupRequest(group.group_id, "", identities), node)
+    check(response.error_code, group.group_id)
+    if len(response.members) != len(members):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name each of {members}")
+    return {m: error_of(r.error_code) for m, r in zip(members, response.members, strict=True)}
+
+
+async def _leave_one_by_one(
     cluster: Cluster, node: int, group_id: str, members: Iterable[MemberIdentity]
 ) -> LeaveGroupResponse:
     """Removes members by member id, one request each (LeaveGroup version 3: Kafka 2.4). Raises KafkaError."""

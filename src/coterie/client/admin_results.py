@@ -18,6 +18,7 @@ from coterie.client.admin_types import (
     MemberDescription,
     MemberSubscription,
     Node,
+    PartitionReassignment,
     TopicDescription,
     TopicPartitionInfo,
 )
@@ -28,6 +29,7 @@ from coterie.wire.messages.describe_cluster import DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from coterie.wire.messages.list_groups import ListedGroup
+from coterie.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
 from coterie.wire.messages.metadata import MetadataResponse
 from coterie.wire.primitives import WireError
 
@@ -60,6 +62,7 @@ def topic_descriptions(response: MetadataResponse) -> dict[str, TopicDescription
                     named(p.replica_nodes),
                     named(p.isr_nodes),
                     p.leader_epoch,
+                    named(p.offline_replicas),
                 )
                 for p in sorted(t.partitions, key=lambda p: p.partition_index)
             ),
@@ -68,6 +71,20 @@ def topic_descriptions(response: MetadataResponse) -> dict[str, TopicDescription
         )
         for t in response.topics
     }
+
+
+def partition_reassignments(
+    response: ListPartitionReassignmentsResponse,
+) -> dict[TopicPartition, PartitionReassignment]:
+    """By partition, sorted."""
+    listed = {
+        TopicPartition(topic.name, p.partition_index): PartitionReassignment(
+            tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
+        )
+        for topic in response.topics
+        for p in topic.partitions
+    }
+    return dict(sorted(listed.items()))
 
 
 def config_entries(result: DescribeConfigsResult) -> dict[str, ConfigEntry]:

@@ -86,14 +86,31 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitionInfo:
-    """A partition: its leader (None while it has none), all replicas and those in sync, and the leader's epoch (-1 where the
-    broker does not report it: before Kafka 2.3)."""
+    """A partition: its leader (None while it has none), all replicas, the preferred leader first, those in sync, the leader's
+    epoch (-1 where the broker does not report it: before Kafka 2.3), and the replicas whose broker or disk is offline (before
+    Kafka 1.0 none)."""
 
     partition: int
     leader: Node | None
     replicas: tuple[Node, ...]
     isr: tuple[Node, ...]
     leader_epoch: int = -1
+    offline_replicas: tuple[Node, ...] = ()
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica is not in sync."""
+        return len(self.isr) < len(self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """A reassignment in progress, in ids of brokers. ``replicas``: all that there are now; the removed replicas go when the
+    added ones are in sync."""
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

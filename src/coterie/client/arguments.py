@@ -135,6 +135,34 @@ def timestamps(given: Any) -> dict[TopicPartition, int]:
     }
 
 
+def broker_ids(given: Any, what: str) -> list[int]:
+    """At least one. Raises TypeError, ValueError."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"{what} must be a list of broker ids, not {given!r}")
+    ids = [whole_number(broker_id, "a broker id", 0, INT32[1]) for broker_id in given]
+    if not ids:
+        raise ValueError(f"{what} must name at least one broker")
+    return ids
+
+
+def reassignments(given: Any) -> dict[TopicPartition, list[int] | None]:
+    """Partition -> its replicas, None to cancel. Raises TypeError, ValueError."""
+    return {
+        tp: None if value is None else broker_ids(value, "the replicas of a partition")
+        for tp, value in _items(given, "lists of broker ids")
+    }
+
+
+def replica_assignments(given: Any) -> dict[int, list[int]]:
+    """Number of a partition -> its replicas, the preferred leader first. Raises TypeError, ValueError."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"assignments must map each partition's number to a list of broker ids, not {given!r}")
+    assigned = {partition_number(p): broker_ids(ids, "the replicas of a partition") for p, ids in given.items()}
+    if sorted(assigned) != list(range(len(assigned))):
+        raise ValueError(f"assignments must name the partitions from 0 on without a gap, not {sorted(assigned)}")
+    return assigned
+
+
 def offsets_to_commit(given: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     """Raises TypeError, and ValueError for a negative offset (Java's OffsetAndMetadata)."""
     checked: dict[TopicPartition, OffsetAndMetadata] = {}

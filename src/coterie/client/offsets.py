@@ -1,4 +1,5 @@
-"""Offsets asked for and committed: ListOffsets at the leaders, OffsetFetch and OffsetCommit at the coordinator."""
+"""Offsets asked for and committed: ListOffsets and DeleteRecords at the leaders, OffsetFetch and OffsetCommit at the
+coordinator."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from coterie.client.admin_types import PartitionLag
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
@@ -27,6 +29,7 @@ from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -178,3 +181,36 @@ def check_committed(response: OffsetCommitResponse, where: str = "") -> None:
     """Raises KafkaError with the first partition's error; ``where`` comes before the partition's name."""
     code, partition = first_error(response)
     check(code, where + partition)
+
+
+async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Deletes the records before these offsets; returns the new first offsets. Raises KafkaError."""
+    infos = await cluster.topics({t for t, _ in before})
+    starts: dict[TopicPartition, int] = {}
+    for (topic, partition), offset in before.items():
+        asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])
+        node = cluster.leader(topic, partition)
+        if node is None:
+            code = infos[topic].error if topic in infos else ErrorCode.NONE
+            raise KafkaError(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
+        for answered in (await cluster.request(DeleteRecordsRequest([asked], 30_000), node)).topics:
+            for p in answered.partitions:
+                check(p.error_code, f"{topic}-{partition}")
+                starts[TopicPartition(topic, p.partition_index)] = p.low_watermark
+    for topic, partition in before.keys() - starts.keys():
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name {topic}-{partition}")
+    return starts
+
+
+async def lags(cluster: Cluster, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, PartitionLag]:
+    """Of these committed offsets; a partition that is gone is left out. Raises KafkaError."""
+    ends: dict[TopicPartition, int] = {}
+    try:
+        ends = await list_offsets(cluster, dict.fromkeys(committed, -1), wait=False)
+    except KafkaError:
+        for partition in committed:  # a topic that is gone must not hide the others
+            try:
+                ends.update(await list_offsets(cluster, {partition: -1}, wait=False))
+            except KafkaError:
+                continue
+    return {tp: PartitionLag(offset, ends[tp]) for tp, offset in committed.items() if tp in ends}

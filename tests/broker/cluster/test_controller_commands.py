@@ -122,6 +122,10 @@ def test_other_brokers_are_not_the_controller() -> None:
         asked = ElectLeadersRequest(0, [TopicPartitions("orders", [0])])
         elected = await request(other, asked, ElectLeadersResponse, 2)
         assert elected.replica_election_results[0].partition_result[0].error_code == ErrorCode.NOT_CONTROLLER
+        every = await request(other, ElectLeadersRequest(0, None), ElectLeadersResponse, 2)
+        assert [row.error_code for row in every.replica_election_results[0].partition_result] == [
+            ErrorCode.NOT_CONTROLLER
+        ]
         listed = await request(other, ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse, 0)
         assert listed.error_code == ErrorCode.NOT_CONTROLLER
 

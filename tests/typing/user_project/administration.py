@@ -25,6 +25,7 @@ from coterie.client import (
     Node,
     OffsetAndMetadata,
     PartitionLag,
+    PartitionReassignment,
     TopicDescription,
     TopicPartition,
     TopicPartitionInfo,
@@ -40,6 +41,8 @@ async def topics(admin: Admin) -> None:
         assert_type(partition, TopicPartitionInfo)
         assert_type(partition.leader, Node | None)
         assert_type(partition.isr, tuple[Node, ...])
+        assert_type(partition.offline_replicas, tuple[Node, ...])
+        assert_type(partition.is_under_replicated, bool)
     assert_type(described["orders"].error, ErrorCode)
     configs = await admin.topic_configs("orders")
     assert_type(configs, dict[str, ConfigEntry])
@@ -51,6 +54,16 @@ async def topics(admin: Admin) -> None:
     assert_type(await admin.delete_records({("orders", 0): 5}), dict[TopicPartition, int])
     assert_type(await admin.offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
     assert_type(await admin.delete_topic("orders"), None)
+
+
+async def replicas(admin: Admin) -> None:
+    assert_type(await admin.create_topic("orders", 6, replication_factor=3), None)
+    assert_type(await admin.create_topic("orders", assignments={0: [1, 2], 1: (2, 1)}), None)
+    assert_type(await admin.elect_leaders([("orders", 0)], unclean=True), dict[TopicPartition, ErrorCode])
+    assert_type(await admin.alter_partition_reassignments({("orders", 0): [1, 2], ("orders", 1): None}), None)
+    listed = await admin.list_partition_reassignments()
+    assert_type(listed, dict[TopicPartition, PartitionReassignment])
+    assert_type([moving.adding_replicas for moving in listed.values()], list[tuple[int, ...]])
 
 
 async def cluster(admin: Admin) -> str:
@@ -106,6 +119,8 @@ async def many(admin: Admin) -> None:
     assert_type(ends, dict[TopicPartition, asyncio.Future[int]])
     assert_type(admin.each.create_partitions({"a": 4}), dict[str, asyncio.Future[None]])
     assert_type(admin.each.alter_topic_configs({"a": {"retention.ms": None}}), dict[str, asyncio.Future[None]])
+    moved = admin.each.alter_partition_reassignments({("a", 0): [1, 2]})
+    assert_type(moved, dict[TopicPartition, asyncio.Future[None]])
     assert_type(admin.each.delete_records({("a", 0): 1}), dict[TopicPartition, asyncio.Future[int]])
     assert_type(admin.each.delete_topics(["a"]), dict[str, asyncio.Future[None]])
     assert_type(await admin.each.group_offsets(["billing"])["billing"], dict[TopicPartition, int])
@@ -123,6 +138,7 @@ async def main() -> None:
     async with Admin({"bootstrap.servers": "127.0.0.1:9092", "request.timeout.ms": 5000}) as admin:
         assert_type(admin, Admin)
         await topics(admin)
+        await replicas(admin)
         await groups(admin)
         assert_type(admin.close(), None)
 

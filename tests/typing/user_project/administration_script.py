@@ -23,6 +23,7 @@ from coterie.client import (
     Node,
     OffsetAndMetadata,
     PartitionLag,
+    PartitionReassignment,
     TopicDescription,
     TopicPartition,
     TopicPartitionInfo,
@@ -39,6 +40,8 @@ def topics(admin: BlockingAdmin) -> None:
         assert_type(partition, TopicPartitionInfo)
         assert_type(partition.leader, Node | None)
         assert_type(partition.isr, tuple[Node, ...])
+        assert_type(partition.offline_replicas, tuple[Node, ...])
+        assert_type(partition.is_under_replicated, bool)
     assert_type(described["orders"].error, ErrorCode)
     configs = admin.topic_configs("orders")
     assert_type(configs, dict[str, ConfigEntry])
@@ -50,6 +53,16 @@ def topics(admin: BlockingAdmin) -> None:
     assert_type(admin.delete_records({("orders", 0): 5}), dict[TopicPartition, int])
     assert_type(admin.offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
     assert_type(admin.delete_topic("orders"), None)
+
+
+def replicas(admin: BlockingAdmin) -> None:
+    assert_type(admin.create_topic("orders", 6, replication_factor=3), None)
+    assert_type(admin.create_topic("orders", assignments={0: [1, 2], 1: (2, 1)}), None)
+    assert_type(admin.elect_leaders([("orders", 0)], unclean=True), dict[TopicPartition, ErrorCode])
+    assert_type(admin.alter_partition_reassignments({("orders", 0): [1, 2], ("orders", 1): None}), None)
+    listed = admin.list_partition_reassignments()
+    assert_type(listed, dict[TopicPartition, PartitionReassignment])
+    assert_type([moving.adding_replicas for moving in listed.values()], list[tuple[int, ...]])
 
 
 def cluster(admin: BlockingAdmin) -> str:
@@ -105,6 +118,8 @@ def many(admin: BlockingAdmin) -> None:
     assert_type(ends, dict[TopicPartition, Future[int]])
     assert_type(admin.each.create_partitions({"a": 4}), dict[str, Future[None]])
     assert_type(admin.each.alter_topic_configs({"a": {"retention.ms": None}}), dict[str, Future[None]])
+    moved = admin.each.alter_partition_reassignments({("a", 0): [1, 2]})
+    assert_type(moved, dict[TopicPartition, Future[None]])
     assert_type(admin.each.delete_records({("a", 0): 1}), dict[TopicPartition, Future[int]])
     assert_type(admin.each.delete_topics(["a"]), dict[str, Future[None]])
     assert_type(admin.each.group_offsets(["billing"])["billing"].result(), dict[TopicPartition, int])
@@ -120,6 +135,7 @@ def main() -> None:
     with BlockingAdmin({"bootstrap.servers": "127.0.0.1:9092"}) as admin:
         assert_type(admin, BlockingAdmin)
         topics(admin)
+        replicas(admin)
         groups(admin)
         many(admin)
     assert_type(admin.close(), None)

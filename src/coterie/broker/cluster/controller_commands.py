@@ -59,8 +59,9 @@ class ControllerCommands:
     def __init__(self, driver: ControllerDriver) -> None:
         self._driver = driver
 
-    def elect_leaders(self, request: ElectLeadersRequest) -> Pending:
-        """ElectLeadersResponse; each partition has the error of a broker that is not the controller, as in Kafka 2.6."""
+    def elect_leaders(self, request: ElectLeadersRequest, every: Iterable[TopicPartition]) -> Pending:
+        """ElectLeadersResponse. A broker that is not the controller reports that for each partition, as in Kafka 2.6;
+        ``every``: the partitions that it knows, where the request is for all."""
         topics, pending = request.topic_partitions, Pending()
         asked = (
             None if topics is None else tuple((topic.topic, number) for topic in topics for number in topic.partitions)
@@ -68,7 +69,9 @@ class ControllerCommands:
 
         def answered(response: Response) -> None:
             assert isinstance(response, LeadersElected)
-            results = dict.fromkeys(asked or (), response.error) if response.error else response.results
+            results = (
+                dict.fromkeys(every if asked is None else asked, response.error) if response.error else response.results
+            )
             pending.answer(
                 ElectLeadersResponse(
                     replica_election_results=[

@@ -32,7 +32,7 @@ def handle_elect_leaders(
     """A broker alone: no partition needs an election. As in Kafka a request for all gets a response without partitions."""
     known = request.election_type in (PREFERRED, UNCLEAN)
     if broker.member is not None and known:
-        return broker.member.commands.elect_leaders(request)
+        return broker.member.commands.elect_leaders(request, tuple(broker.cluster.states))
     if request.topic_partitions is None:
         every = [ReplicaElectionResult(name) for name in broker.topics.by_name] if known else []
         return ElectLeadersResponse(

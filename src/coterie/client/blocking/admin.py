@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from coterie.client.admin import Admin
@@ -12,6 +12,7 @@ from coterie.client.admin_types import (
     ConsumerGroupDescription,
     GroupListing,
     PartitionLag,
+    PartitionReassignment,
     TopicDescription,
 )
 from coterie.client.advice import Advice
@@ -49,11 +50,27 @@ class BlockingAdmin(BlockingClient[Admin]):
         error; it raises none."""
         return self._await(self._client.topics, names)
 
-    def create_topic(self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None) -> None:
-        """Creates a topic with the broker's default.replication.factor. ``partitions`` -1: the broker's num.partitions.
-        ``configs``: topic settings by Kafka's names, as text. Raises KafkaError TOPIC_ALREADY_EXISTS,
-        INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG."""
-        self._await(self._client.create_topic, name, partitions, configs)
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication_factor: int = -1,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
+        """Creates a topic. ``partitions``, ``replication_factor`` -1: the broker's num.partitions, default.replication.factor.
+        ``configs``: topic settings by Kafka's names, as text. ``assignments``: as in `NewTopic`. Raises KafkaError
+        TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+        INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG."""
+        self._await(
+            self._client.create_topic,
+            name,
+            partitions,
+            configs,
+            replication_factor=replication_factor,
+            assignments=assignments,
+        )
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic with its records and the offsets committed for it. Raises KafkaError
@@ -88,6 +105,26 @@ class BlockingAdmin(BlockingClient[Admin]):
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Every partition of these topics, sorted; a topic that does not exist has none."""
         return self._await(self._client.partitions, topics)
+
+    def elect_leaders(
+        self, partitions: Iterable[PartitionLike] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Has the controller elect the preferred leader of each partition; with ``unclean``, of each partition without a leader
+        any replica that is there, which loses the records that it lacks. None for all partitions; then the result has only
+        those with an election or an error."""
+        return self._await(self._client.elect_leaders, partitions, unclean=unclean)
+
+    def alter_partition_reassignments(self, reassignments: ByPartition[Sequence[int] | None]) -> None:
+        """Begins to move partitions to these brokers, the preferred leader first; None cancels. Returns when it has begun:
+        `list_partition_reassignments` has it until its end. Raises KafkaError INVALID_REPLICA_ASSIGNMENT,
+        NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION of the first partition with one; the others have begun."""
+        self._await(self._client.alter_partition_reassignments, reassignments)
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[PartitionLike] | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """The reassignments in progress, of these partitions or of all."""
+        return self._await(self._client.list_partition_reassignments, partitions)
 
     def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
         """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text)."""

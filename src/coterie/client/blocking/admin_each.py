@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from coterie.client.admin import Admin
@@ -40,6 +40,12 @@ class BlockingEach:
     def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, Future[None]]:
         """A future for each topic, whose settings are then set, as `Admin.alter_topic_configs`, in one request."""
         return self._admin._futures(self._each.alter_topic_configs, changes)
+
+    def alter_partition_reassignments(
+        self, reassignments: ByPartition[Sequence[int] | None]
+    ) -> dict[TopicPartition, Future[None]]:
+        """A future for each partition, as `Admin.alter_partition_reassignments`, in one request."""
+        return self._admin._futures(self._each.alter_partition_reassignments, reassignments)
 
     def describe_groups(self, group_ids: Iterable[str]) -> dict[str, Future[ConsumerGroupDescription]]:
         """A future for each group, as `Admin.describe_group`."""
