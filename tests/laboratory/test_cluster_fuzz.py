@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from coterie.controller import deletion, election, isr_writer, machine, nodes, office, reassignment, session
+from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.story import run_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
-from coterie.replication.states import PartitionState, TopicPartition
+from coterie.replication.states import PartitionState, ReplicaError, ReplicaRefusal, TopicPartition
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import ANY_VERSION, Multi, MultiRefused, Read, Write
 
@@ -130,6 +131,18 @@ def the_high_watermark_leaves_out_who_is_about_to_go(patch: Patch) -> None:
     patch.setattr(Leader, "_maximal_isr", isr)
 
 
+def a_broker_obeys_before_it_is_registered(patch: Patch) -> None:
+    """It holds no request back, and obeys one for its former process."""
+
+    def check(replicas: Replicas, controller_epoch: int, broker_epoch: int) -> None:
+        if controller_epoch < replicas.controller_epoch:
+            raise ReplicaRefusal(ReplicaError.STALE_CONTROLLER_EPOCH)
+        replicas.controller_epoch = controller_epoch
+
+    patch.setattr(Replicas, "check_controller", check)
+    patch.setattr(ClusterBroker, "_from_controller", lambda self, request, answer: answer(self._carry_out(request)))
+
+
 def a_broker_that_lost_power_stays_in_its_isrs(patch: Patch) -> None:
     """As in Apache Kafka 2.6."""
     patch.setattr(machine.ControllerMachine, "_leave_isr", lambda self, path, replicas: iter(()))
@@ -205,6 +218,7 @@ DEFECTS: dict[Callable[[Patch], None], int] = {
     followers_join_before_they_have_caught_up: 0,
     any_replica_is_elected: 0,
     the_high_watermark_leaves_out_who_is_about_to_go: 0,
+    a_broker_obeys_before_it_is_registered: 0,
     a_broker_that_lost_power_stays_in_its_isrs: 0,
     a_lone_replica_may_be_left: 0,
     a_reassignment_ends_before_its_target_has_caught_up: 0,

@@ -52,14 +52,15 @@ class StoredFile(MemoryFile):
 class Disk:
     """The files, which outlive the processes that `mount` them, and the faults that are due.
 
-    ``full``: every write fails. ``failing_writes`` and ``failing_syncs``: how many of the next fail. ``dies_in``: the
-    process ends in that operation from now on; 0 for none."""
+    ``full``: every write fails. ``failing_writes`` and ``failing_syncs``: how many of the next fail. ``fails_overlapping``: the
+    next sync of a file in which another is under way fails. ``dies_in``: the process ends in that operation from now on; 0 for
+    none."""
 
     def __init__(self, rng: random.Random, now_ms: Callable[[], int]) -> None:
         self.rng, self.now_ms = rng, now_ms
         self.files: dict[str, MemoryFile] = {}
         self.directories: set[str] = set()
-        self.full = False
+        self.full = self.fails_overlapping = False
         self.failing_writes = self.failing_syncs = self.dies_in = 0
         self.failures = 0
 
@@ -73,7 +74,7 @@ class Disk:
 
     def mend(self) -> None:
         """Ends every fault."""
-        self.full = False
+        self.full = self.fails_overlapping = False
         self.failing_writes = self.failing_syncs = self.dies_in = 0
 
     def before(self, path: str, *, writes: bool) -> None:
@@ -88,9 +89,11 @@ class Disk:
             code = errno.ENOSPC if self.full else errno.EIO
             raise OSError(code, strerror(code), path)
 
-    def sync_fails(self) -> bool:
+    def sync_fails(self, *, overlaps: bool) -> bool:
         fails = self.failing_syncs > 0
         self.failing_syncs -= fails
+        if overlaps and self.fails_overlapping:
+            fails, self.fails_overlapping = True, False
         self.failures += fails
         return fails
 
@@ -101,6 +104,7 @@ class OpenFile:
     def __init__(self, mounted: MountedDisk, path: str, file: StoredFile) -> None:
         self._mounted, self._disk, self._path, self._file = mounted, mounted.disk, path, file
         self._end = file.size()
+        self._under_way = 0  # syncs
 
     def size(self) -> int:
         return self._end
@@ -145,11 +149,13 @@ class OpenFile:
     def begin_sync(self) -> int:
         """Returns the size that `end_sync` will have on the disk."""
         self._mounted.before(self._path, writes=False)
+        self._under_way += 1
         return len(self._file.data)
 
     def end_sync(self, size: int) -> None:
         """Raises OSError where the sync fails."""
-        if self._disk.sync_fails():
+        self._under_way -= 1
+        if self._disk.sync_fails(overlaps=self._under_way > 0):
             self._file.sync_failed()
             raise OSError(errno.EIO, strerror(errno.EIO), self._path)
         self._file.synced = max(self._file.synced, min(size, len(self._file.data)))

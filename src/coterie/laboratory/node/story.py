@@ -144,6 +144,7 @@ class RecordsStory:
                 broker.disk.failing_syncs = 1
             case "slow":
                 broker.slow_sync_ms = rng.choice([0, 50, 1_500])
+                broker.disk.fails_overlapping = broker.slow_sync_ms > 0  # of a segment that is full meanwhile
             case "dies":
                 broker.disk.dies_in = rng.randint(1, 30)
             case "crash":
