@@ -33,7 +33,7 @@ WORK_AT_ONCE = {
 ANY_INTEGER = {"seed", "first"}  # a seed may be negative
 # The first word of a help text: a verb.
 VERBS = frozenset(
-    """Add Check Compare Copy Count Create Delete Explain Export Feed Kill List Make Measure Move Print Read
+    """Add Check Compare Copy Count Create Delete Elect Explain Export Feed Kill List Make Measure Move Print Read
     Replay Run See Set Show Take Test Turn Watch Write""".replace("\n", " ").split(" ")
 )
 
@@ -238,6 +238,7 @@ MORE = {
     "groups migrate": ["--zookeeper", AWAY],
     "consume": ["--timeout-ms", "1000"],
     "groups watch": ["--times", "1"],
+    "topics reassign": ["--list"],
 }
 
 

@@ -208,7 +208,7 @@ def test_a_dump_leaves_out_what_an_empty_group_lacks(outputs: dict[str, str]) ->
 
 def test_a_topic_shows_the_settings_that_differ(outputs: dict[str, str]) -> None:
     table, _, settings = outputs["describe topic"].partition("\n\n")
-    assert table.split()[:4] == ["PARTITION", "LEADER", "START", "END"]
+    assert table.split() == ["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END", "0", "1", "1", "1", "0", "1"]
     assert settings.split() == ["retention.ms=86400000"]
     every = outputs["describe topic, all"].partition("\n\n")[2].split()
     assert len(every) > 25

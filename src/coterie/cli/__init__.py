@@ -21,7 +21,7 @@ from coterie.interruption import started
 # verb -> (module, its line in `coterie --help`)
 VERBS = {
     "broker": ("coterie.cli.broker", "Run a Kafka-compatible broker."),
-    "topics": ("coterie.cli.topics", "List, create, describe, grow and delete topics."),
+    "topics": ("coterie.cli.topics", "List, create, describe, grow, move and delete topics."),
     "produce": ("coterie.cli.produce", "Write lines to a topic."),
     "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),
     "groups": ("coterie.cli.groups", "Show, explain, reset and delete consumer groups."),

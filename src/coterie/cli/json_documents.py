@@ -147,20 +147,58 @@ class ListedTopic(TypedDict):
     internal: bool
 
 
-class TopicPartitionOffsets(TypedDict):
-    """A partition: the id of its leader (-1: none), the first offset of its log, and its end."""
+class DescribedReplicas(TypedDict):
+    """A partition: the id of its leader (-1: none), the first offset of its log and its end (null without a leader), the
+    leader's epoch (-1: not known), and the ids of its replicas, the preferred leader first, in sync, and offline."""
 
     partition: int
     leader: int
-    start: int
-    end: int
+    start: int | None
+    end: int | None
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    offline: list[int]
+
+
+class Election(TypedDict):
+    """A partition of an election: ``error`` is null where a leader was elected, or the name of Kafka's error code."""
+
+    topic: str
+    partition: int
+    error: str | None
+
+
+class PlannedReplicas(TypedDict):
+    """The ids of the brokers that shall hold the partition, the preferred leader first."""
+
+    topic: str
+    partition: int
+    replicas: list[int]
+
+
+class ReassignmentPlan(TypedDict):
+    """What has begun, or with --dry-run would; the form is that of kafka-reassign-partitions, which --plan reads."""
+
+    version: int
+    partitions: list[PlannedReplicas]
+
+
+class ReassignmentRow(TypedDict):
+    """A reassignment in progress (--list, --cancel): the ids of all replicas of now, and of those added and removed."""
+
+    topic: str
+    partition: int
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
 
 
 class DescribedTopic(TypedDict):
     """A topic; ``configs`` has the settings without Kafka's default, with --all every setting; null for a sensitive one."""
 
     topic: str
-    partitions: list[TopicPartitionOffsets]
+    partitions: list[DescribedReplicas]
     configs: dict[str, str | None]
 
 
@@ -281,7 +319,9 @@ def json_documents() -> dict[str, JsonDocument]:
         "topics create": JsonDocument(Created),
         "topics delete": JsonDocument(Deleted),
         "topics describe": JsonDocument(DescribedTopic),
+        "topics elect": JsonDocument(list[Election]),
         "topics grow": JsonDocument(GrownTopic),
         "topics list": JsonDocument(list[ListedTopic]),
+        "topics reassign": JsonDocument(ReassignmentPlan | list[ReassignmentRow]),
         "wire": JsonDocument(list[ServedApi] | MessageSource),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import click
@@ -9,11 +10,13 @@ import click
 from coterie.cli.commands import CommandGroup
 from coterie.cli.invocation import broker_option, done, json_option, run, show
 from coterie.cli.ranges import IntegerRange
+from coterie.cli.topic_replicas import elect, ids, reassign
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import DescribedTopic, ListedTopic, TopicPartitionOffsets
+    from coterie.cli.json_documents import DescribedReplicas, DescribedTopic, ListedTopic
+    from coterie.client import Admin, TopicPartition
 
 
 @click.group(
@@ -23,10 +26,11 @@ Examples:
   coterie topics create flights --partitions 12 --config retention.ms=86400000
   coterie topics list --json
   coterie topics grow flights --partitions 24
+  coterie topics reassign flights --brokers 2,3
 """,
 )
 def topics() -> None:
-    """List, create, describe, grow and delete topics."""
+    """List, create, describe, grow, move and delete topics."""
 
 
 @topics.command("list")
@@ -55,10 +59,20 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
 @topics.command()
 @click.argument("topic")
 @click.option("--partitions", "-p", type=IntegerRange(1, 100_000), help="Default: the broker's num.partitions.")
+@click.option(
+    "--replication-factor", "-r", type=IntegerRange(1, 1000), help="Default: the broker's default.replication.factor."
+)
 @click.option("--config", "-c", "configs", multiple=True, metavar="KEY=VALUE", help="A topic setting, by Kafka's name.")
 @broker_option
 @json_option
-def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstrap_server: str, as_json: bool) -> None:
+def create(
+    topic: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    bootstrap_server: str,
+    as_json: bool,
+) -> None:
     """Create a topic."""
     from coterie.client import Admin
 
@@ -68,7 +82,8 @@ def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstr
 
     async def ask() -> None:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
-            await admin.create_topic(topic, partitions or -1, dict(c.split("=", 1) for c in configs))
+            settings = dict(c.split("=", 1) for c in configs)
+            await admin.create_topic(topic, partitions or -1, settings, replication_factor=replication_factor or -1)
 
     run(ask())
     done(f"created {topic}", as_json, created=topic)
@@ -82,9 +97,10 @@ def create(topic: str, partitions: int | None, configs: tuple[str, ...], bootstr
 @broker_option
 @json_option
 def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bool) -> None:
-    """Show a topic's partitions, their offsets and its settings.
+    """Show a topic's partitions, their replicas and offsets, and its settings.
 
-    Settings with the default value are left out, unless --all is given.
+    ISR names the replicas in sync; NOTE, where there is one, a partition without a leader, offline replicas and replicas
+    that are not in sync. Settings with the default value are left out, unless --all is given.
     """
     from coterie.client import Admin, TopicPartition
     from coterie.client.errors import check
@@ -93,28 +109,71 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             info = (await admin.topics([topic]))[topic]
             check(info.error, topic)
-            partitions = [TopicPartition(topic, p.partition) for p in info.partitions]
-            starts = await admin.offsets(dict.fromkeys(partitions, -2))
-            ends = await admin.offsets(dict.fromkeys(partitions, -1))
-            rows: list[TopicPartitionOffsets] = [
+            partitions = {p.partition: TopicPartition(topic, p.partition) for p in info.partitions}
+            led = [partitions[p.partition] for p in info.partitions if p.leader]
+            starts = await _offsets(admin, dict.fromkeys(led, -2))
+            ends = await _offsets(admin, dict.fromkeys(led, -1))
+            rows: list[DescribedReplicas] = [
                 {
                     "partition": p.partition,
                     "leader": p.leader.id if p.leader else -1,
-                    "start": starts[tp],
-                    "end": ends[tp],
+                    "start": starts.get(partitions[p.partition]),
+                    "end": ends.get(partitions[p.partition]),
+                    "leader_epoch": p.leader_epoch,
+                    "replicas": [node.id for node in p.replicas],
+                    "isr": [node.id for node in p.isr],
+                    "offline": [node.id for node in p.offline_replicas],
                 }
-                for tp, p in zip(partitions, info.partitions, strict=True)
+                for p in info.partitions
             ]
             entries = (await admin.topic_configs(topic)).values()
             configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
             return {"topic": topic, "partitions": rows, "configs": configs}
 
     description: DescribedTopic = run(ask())
-    cells = [(p["partition"], p["leader"], p["start"], p["end"]) for p in description["partitions"]]
-    show(description, as_json, ["PARTITION", "LEADER", "START", "END"], cells)
+    cells = [
+        (
+            p["partition"],
+            p["leader"] if p["leader"] >= 0 else None,
+            ids(p["replicas"]),
+            ids(p["isr"]),
+            p["start"],
+            p["end"],
+        )
+        for p in description["partitions"]
+    ]
+    headers = ["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END"]
+    notes = [_note(p) for p in description["partitions"]]
+    if any(notes):
+        headers = [*headers, "NOTE"]
+        cells = [(*row, note) for row, note in zip(cells, notes, strict=True)]  # type: ignore[misc]
+    show(description, as_json, headers, cells)
     if not as_json:
         write_line()
         write_lines(f"{name}={value}" for name, value in sorted(description["configs"].items()))
+
+
+async def _offsets(admin: Admin, timestamps: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """As `Admin.offsets`, without the partitions whose leader has just gone. Raises KafkaError."""
+    from coterie.client import RetriableError
+
+    try:
+        return await admin.offsets(timestamps)
+    except RetriableError:
+        offsets: dict[TopicPartition, int] = {}
+        for partition, future in admin.each.offsets(timestamps).items():
+            with contextlib.suppress(RetriableError):
+                offsets[partition] = await future
+        return offsets
+
+
+def _note(partition: DescribedReplicas) -> str:
+    """What is wrong with the partition; "" where nothing is."""
+    behind = [replica for replica in partition["replicas"] if replica not in partition["isr"]]
+    notes = ["no leader"] if partition["leader"] < 0 else []
+    notes += [f"under-replicated: {ids(behind)}"] if behind else []
+    notes += [f"offline: {ids(partition['offline'])}"] if partition["offline"] else []
+    return "; ".join(notes)
 
 
 @topics.command()
@@ -150,3 +209,7 @@ def delete(topic: str, bootstrap_server: str, as_json: bool) -> None:
 
     run(ask())
     done(f"deleted {topic}", as_json, deleted=topic)
+
+
+topics.add_command(elect)
+topics.add_command(reassign)

@@ -33,6 +33,8 @@ class CommandCase:
 
 
 NEEDS_CREATE_PARTITIONS = "does not serve CreatePartitions, which Apache Kafka has from 1.0 on"
+NEEDS_ELECTIONS = "does not serve ElectLeaders, which Apache Kafka has from 2.2 on"
+NEEDS_REASSIGNMENTS = "PartitionReassignments, which Apache Kafka has from 2.4 on"
 NEEDS_ZSTD = "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"
 NEEDS_STATIC = "group.instance.id needs JoinGroup version 5, which Apache Kafka has from 2.3 on"
 NEEDS_DELETE_GROUPS = "does not serve DeleteGroups, which Apache Kafka has from 1.1 on"
@@ -46,6 +48,26 @@ COMMANDS: tuple[CommandCase, ...] = (
     CommandCase("topics describe orders", r"(?m)^retention.ms=86400000$"),
     CommandCase("topics describe orders --all", r"(?m)^cleanup.policy=delete$"),
     CommandCase("topics describe orders --json", r'"partition": 2,\s+"leader": \d+,\s+"start": 0,\s+"end": 0'),
+    CommandCase("topics describe orders --json", r'"replicas": \[\s+1\s+\],\s+"isr": \[\s+1\s+\],\s+"offline": \[\]'),
+    CommandCase("topics create single --replication-factor 1 --partitions 2", "^created single$"),
+    CommandCase("topics create triple --replication-factor 3", "INVALID_REPLICATION_FACTOR", code=1),
+    CommandCase("topics elect orders", r"(?m)^orders +2 +leads already *$", since="2.2", refusal=NEEDS_ELECTIONS),
+    CommandCase("topics elect", "^no partition needs an election", since="2.2", refusal=NEEDS_ELECTIONS),
+    CommandCase(
+        "topics elect orders --unclean", r"(?m)^orders +0 +has a leader *$", since="2.4", refusal=NEEDS_ELECTIONS
+    ),
+    CommandCase("topics reassign orders --brokers 1 --dry-run", r"(?m)^orders +1 +1 +1 *$"),
+    CommandCase(
+        "topics reassign orders --brokers 1", r"(?m)^orders +1 +1 +1 *$", since="2.4", refusal=NEEDS_REASSIGNMENTS
+    ),
+    CommandCase(
+        "topics reassign orders --brokers 7",
+        "INVALID_REPLICA_ASSIGNMENT",
+        code=1,
+        since="2.4",
+        refusal=NEEDS_REASSIGNMENTS,
+    ),
+    CommandCase("topics reassign --list", "^no reassignment", since="2.4", refusal=NEEDS_REASSIGNMENTS),
     CommandCase("topics describe nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
     CommandCase("produce orders --key-separator :", "^3 records acknowledged", stdin="a:1\nb:2\nc:3\n"),
     CommandCase("produce orders --compression gzip", "^2 records acknowledged", stdin="4\n5\n"),

@@ -1,0 +1,221 @@
+"""`coterie topics elect` and `coterie topics reassign`: leaders and replicas of partitions in a cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from coterie.cli.invocation import broker_option, json_option, run, show
+from coterie.cli.ranges import IntegerRange
+from coterie.cli.reassignment_plan import plan_document, plan_of, plan_over
+
+if TYPE_CHECKING:
+    from coterie.cli.json_documents import Election, ReassignmentRow
+    from coterie.client import Admin, PartitionReassignment, TopicPartition
+
+PLAN, BROKERS, LIST, CANCEL = "--plan", "--brokers", "--list", "--cancel"
+
+
+def ids(brokers: Iterable[int]) -> str:
+    """Broker ids in a cell of a table; `-` for none."""
+    return ",".join(map(str, brokers)) or "-"
+
+
+@click.command()
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option(
+    "--partition", "-p", "numbers", type=IntegerRange(0), multiple=True, help="Only this; may be given again."
+)
+@click.option("--unclean", is_flag=True, help="Where no replica in sync is there, elect any other: records are lost.")
+@broker_option
+@json_option
+def elect(
+    topics: tuple[str, ...], numbers: tuple[int, ...], unclean: bool, bootstrap_server: str, as_json: bool
+) -> None:
+    """Elect the preferred leader of each partition.
+
+    Of every topic, unless some are named. The preferred leader is the first replica. Exits 1 when an election fails.
+    """
+    from coterie.client import Admin, TopicPartition
+    from coterie.wire.errors import ErrorCode
+
+    if unclean and not topics:
+        raise click.UsageError("--unclean loses records: name the topics that it is for.")
+    if numbers and len(topics) != 1:
+        raise click.UsageError("--partition goes with one topic.")
+
+    async def ask() -> list[Election]:
+        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+            wanted: list[TopicPartition] | None = [TopicPartition(topics[0], number) for number in numbers]
+            if not numbers:
+                wanted = list(await _replicas(admin, topics)) if topics else None
+            elected = await admin.elect_leaders(wanted, unclean=unclean)
+        return [
+            {"topic": topic, "partition": number, "error": code.name if code else None}
+            for (topic, number), code in elected.items()
+        ]
+
+    elections: list[Election] = run(ask())
+    not_needed = ErrorCode.ELECTION_NOT_NEEDED.name
+    results = {None: "elected", not_needed: "leads already" if not unclean else "has a leader"}
+    rows = [(e["topic"], e["partition"], results.get(e["error"], e["error"])) for e in elections]
+    show(elections, as_json, ["TOPIC", "PARTITION", "RESULT"], rows, "no partition needs an election")
+    sys.exit(1 if any(e["error"] not in results for e in elections) else 0)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  coterie topics reassign orders --brokers 2,3
+  coterie topics reassign orders --brokers 1,2,3 --replication-factor 3 --dry-run --json > plan.json
+  coterie topics reassign --plan plan.json
+  coterie topics reassign --list
+"""
+)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option(
+    BROKERS, metavar="ID,ID,...", help="Spread the topics' replicas over these brokers alone, the leaders in turn."
+)
+@click.option("--replication-factor", "-r", type=IntegerRange(1, 1000), help="With --brokers; default: as many as now.")
+@click.option(
+    PLAN,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A plan in kafka-reassign-partitions' JSON.",
+)
+@click.option(LIST, "is_list", is_flag=True, help="Show the reassignments in progress.")
+@click.option(CANCEL, is_flag=True, help="Cancel the reassignments in progress.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@broker_option
+@json_option
+def reassign(
+    topics: tuple[str, ...],
+    brokers: str | None,
+    replication_factor: int | None,
+    plan: Path | None,
+    is_list: bool,
+    cancel: bool,
+    dry_run: bool,
+    bootstrap_server: str,
+    as_json: bool,
+) -> None:
+    """Move partitions to other brokers.
+
+    Returns when the reassignment has begun: --list shows it until the new replicas are in sync. With --json the plan is
+    printed as --plan reads it.
+    """
+    given = [name for name, value in ((BROKERS, brokers), (PLAN, plan), (LIST, is_list), (CANCEL, cancel)) if value]
+    if len(given) != 1:
+        raise click.UsageError(f"topics reassign needs one of {BROKERS}, {PLAN}, {LIST} and {CANCEL}.")
+    if replication_factor and not brokers:
+        raise click.UsageError(f"--replication-factor goes with {BROKERS}.")
+    if is_list or cancel:
+        stops = cancel and not dry_run
+        in_progress = run(_in_progress(bootstrap_server, topics, cancel=stops))
+        _show_in_progress(in_progress, as_json, "cancelled" if stops else "in progress")
+    elif plan is not None:
+        if topics:
+            raise click.UsageError(f"{PLAN} names the topics itself; name none.")
+        wanted = plan_of(plan.read_text("utf-8", "replace"), str(plan))
+        _show_plan(run(_begin(bootstrap_server, wanted, dry_run=dry_run)), as_json)
+    else:
+        if not topics:
+            raise click.UsageError(f"{BROKERS} needs the topics to move.")
+        moved = _move(bootstrap_server, topics, _broker_ids(brokers or ""), replication_factor, dry_run=dry_run)
+        _show_plan(run(moved), as_json)
+
+
+def _broker_ids(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise click.UsageError(f"{BROKERS} takes the ids of brokers such as 1,2,3, not {text!r}.")
+    brokers = [int(part) for part in parts]
+    if len(set(brokers)) < len(brokers):
+        raise click.UsageError(f"{BROKERS} {text!r} names a broker twice.")
+    return brokers
+
+
+async def _replicas(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
+    """The replicas of now. Raises KafkaError for a topic that is not described."""
+    from coterie.client import TopicPartition
+    from coterie.client.errors import check
+
+    now: dict[TopicPartition, list[int]] = {}
+    for name, info in (await admin.topics(topics)).items():
+        check(info.error, name)
+        now |= {TopicPartition(name, p.partition): [node.id for node in p.replicas] for p in info.partitions}
+    return now
+
+
+Moves = tuple[Mapping["TopicPartition", Sequence[int]], Mapping["TopicPartition", Sequence[int]], list[str]]
+
+
+async def _move(
+    bootstrap_server: str, topics: Sequence[str], brokers: Sequence[int], factor: int | None, *, dry_run: bool
+) -> Moves:
+    from coterie.client import Admin
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        wanted = plan_over(brokers, await _replicas(admin, topics), factor)
+    return await _begin(bootstrap_server, wanted, dry_run=dry_run)
+
+
+async def _begin(bootstrap_server: str, plan: Mapping[TopicPartition, Sequence[int]], *, dry_run: bool) -> Moves:
+    """The replicas of now, the plan as far as it has begun, and a sentence for each partition that the controller rejects."""
+    from coterie.client import Admin, KafkaError
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        now = await _replicas(admin, sorted({topic for topic, _ in plan}))
+        if dry_run:
+            return now, plan, []
+        rejected: dict[TopicPartition, str] = {}
+        for partition, future in admin.each.alter_partition_reassignments(plan).items():
+            try:
+                await future
+            except KafkaError as error:
+                rejected[partition] = f"{partition.topic}-{partition.partition}: {error}"
+    return now, {tp: replicas for tp, replicas in plan.items() if tp not in rejected}, list(rejected.values())
+
+
+def _show_plan(moves: Moves, as_json: bool) -> None:
+    now, plan, rejected = moves
+    if plan:
+        rows = [(topic, number, ids(now.get(tp, ())), ids(plan[tp])) for tp in plan for topic, number in [tp]]
+        show(plan_document(plan), as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows)
+    if rejected:
+        raise click.ClickException("; ".join(rejected))
+
+
+async def _in_progress(
+    bootstrap_server: str, topics: Sequence[str], *, cancel: bool
+) -> dict[TopicPartition, PartitionReassignment]:
+    from coterie.client import Admin
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        wanted = list(await _replicas(admin, topics)) if topics else None
+        listed = await admin.list_partition_reassignments(wanted)
+        if cancel and listed:
+            await admin.alter_partition_reassignments(dict.fromkeys(listed))
+    return listed
+
+
+def _show_in_progress(listed: Mapping[TopicPartition, PartitionReassignment], as_json: bool, state: str) -> None:
+    document: list[ReassignmentRow] = [
+        {
+            "topic": topic,
+            "partition": number,
+            "replicas": list(r.replicas),
+            "adding": list(r.adding_replicas),
+            "removing": list(r.removing_replicas),
+        }
+        for (topic, number), r in listed.items()
+    ]
+    rows = [
+        (row["topic"], row["partition"], ids(row["replicas"]), ids(row["adding"]), ids(row["removing"]), state)
+        for row in document
+    ]
+    headers = ["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "STATE"]
+    show(document, as_json, headers, rows, "no reassignment is in progress")
