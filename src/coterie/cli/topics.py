@@ -97,7 +97,7 @@ def create(
 @broker_option
 @json_option
 def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bool) -> None:
-    """Show a topic's partitions, their replicas and offsets, and its settings.
+    """Show a topic's partitions, replicas and settings.
 
     ISR names the replicas in sync; NOTE, where there is one, a partition without a leader, offline replicas and replicas
     that are not in sync. Settings with the default value are left out, unless --all is given.
