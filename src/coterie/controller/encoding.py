@@ -69,14 +69,7 @@ def _leader_and_isr(request: LeaderAndIsr) -> LeaderAndIsrRequest:
             topic,
             [
                 LeaderAndIsrPartitionState(
-                    "",
-                    number,
-                    state.controller_epoch,
-                    state.leader,
-                    state.leader_epoch,
-                    list(state.isr),
-                    state.version,
-                    list(state.replicas),
+                    *_in_both(number, state),
                     list(state.adding_replicas),
                     list(state.removing_replicas),
                     (topic, number) in request.new,
@@ -95,6 +88,13 @@ def _leader_and_isr(request: LeaderAndIsr) -> LeaderAndIsrRequest:
     )
 
 
+def _in_both(number: int, state: PartitionState) -> tuple[str, int, int, int, int, list[int], int, list[int]]:
+    """The fields with which a partition begins in LeaderAndIsr and in UpdateMetadata; a topic's name is its own since v2 and
+    v5."""
+    of_leader = state.controller_epoch, state.leader, state.leader_epoch
+    return "", number, *of_leader, list(state.isr), state.version, list(state.replicas)
+
+
 def _stop_replica(request: StopReplica) -> StopReplicaRequest:
     topics = [
         StopReplicaTopicState(
@@ -111,14 +111,7 @@ def _update_metadata(request: UpdateMetadata) -> UpdateMetadataRequest:
             topic,
             [
                 UpdateMetadataPartitionState(
-                    "",
-                    number,
-                    state.controller_epoch,
-                    state.leader,
-                    state.leader_epoch,
-                    list(state.isr),
-                    state.version,
-                    list(state.replicas),
+                    *_in_both(number, state),
                     [replica for replica in state.replicas if replica not in request.live],
                 )
                 for number, state in rows

@@ -15,7 +15,7 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor, GroupKind
 from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
-from coterie.laboratory.fuzz import naming_seed
+from coterie.laboratory.fuzz import holds, naming_seed
 from coterie.laboratory.group_member_actor import GROUP
 from coterie.laboratory.member_actor import MemberActor
 from coterie.laboratory.ownership import Ownership
@@ -218,11 +218,7 @@ class _ConsumerStory:
                 assert not free, f"{actor.name} uses {sorted(free)}, which the coordinator may give to others"
 
     def _is_at_rest(self) -> bool:
-        try:
-            self._check_at_rest()
-        except AssertionError:
-            return False
-        return self.broker.up
+        return self.broker.up and holds(self._check_at_rest)
 
     def _check_at_rest(self) -> None:
         group = self.broker.shard.consumer_groups.get(GROUP)

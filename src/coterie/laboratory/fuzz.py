@@ -7,7 +7,7 @@ a bound, every living member in it, every partition owned by exactly one of them
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -59,6 +59,15 @@ def naming_seed(seed: int) -> Iterator[None]:
         yield
     except AssertionError as error:
         raise FuzzFailure(f"seed {seed}: {error}") from error
+
+
+def holds(check: Callable[[], object]) -> bool:
+    """Whether a check raises no AssertionError."""
+    try:
+        check()
+    except AssertionError:
+        return False
+    return True
 
 
 def run_seed(seed: int, minutes: float = 5.0) -> FuzzReport:
@@ -209,11 +218,7 @@ class _Story:
         return bool(ended)
 
     def _is_at_rest(self) -> bool:
-        try:
-            self._check_at_rest()
-        except AssertionError:
-            return False
-        return self.broker.up
+        return self.broker.up and holds(self._check_at_rest)
 
     def _check_at_rest(self) -> None:
         group = self.broker.shard.groups.get(GROUP)

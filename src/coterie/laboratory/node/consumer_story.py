@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from coterie.backoff import Backoff
 from coterie.consuming.fetching import FetchConfig
 from coterie.coordinator.state import Phase
-from coterie.laboratory.fuzz import ASSIGNORS, SETTLE_MS, naming_seed
+from coterie.laboratory.fuzz import ASSIGNORS, SETTLE_MS, holds, naming_seed
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
@@ -170,13 +170,8 @@ class ConsumersStory(RecordsStory):
         return bool(ended)
 
     def _is_at_rest(self) -> bool:
-        if not self.broker.up or not all(consumer.alive for consumer in self.consumers):
-            return False
-        try:
-            self._check_at_rest()
-        except AssertionError:
-            return False
-        return self.is_written()
+        alive = self.broker.up and all(consumer.alive for consumer in self.consumers)
+        return alive and holds(self._check_at_rest) and self.is_written()
 
     def _check_at_rest(self) -> None:
         """What must hold of clients once the faults are over."""
