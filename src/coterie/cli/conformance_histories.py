@@ -41,9 +41,9 @@ def _figures(judged: JudgedHistory) -> Figures:
 def histories_sentences(figures: Figures) -> list[str]:
     lines = []
     for broker, counts in figures["histories"].items():
-        seen = ", ".join(f"{number} times {kind}" for kind, number in counts["anomalies"].items()) or "no anomaly"
+        seen = ", ".join(f"{kind}: {number}" for kind, number in counts["anomalies"].items()) or "no anomaly"
         work = (
-            f"{quantity(counts['sent'], 'record')} sent, {counts['read']:,} read, {quantity(counts['kills'], 'kill')}"
+            f"{quantity(counts['sent'], 'record')} sent, {quantity(counts['read'], 'record')} read, {quantity(counts['kills'], 'kill')}"
         )
         lines.append(f"  histories, {broker}: {work}: {seen}")
     return lines
