@@ -35,6 +35,11 @@ def test_each_bound_among_the_settings_is_in_the_table() -> None:
         "log.message.timestamp.before.max.ms",
         "log.message.timestamp.after.max.ms",
         "log.cleaner.max.compaction.lag.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+        "replica.lag.time.max.ms",
+        "controlled.shutdown.max.retries",
     }
     bounds = {n for n, s in BROKER_SETTINGS.items() if ".max" in n and not s.no_effect}
     assert bounds - others <= {limit.setting for limit in limits.LIMITS}

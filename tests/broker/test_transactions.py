@@ -391,7 +391,7 @@ def test_a_batch_that_lies_about_its_length_is_corrupt(broker: LocalBroker, leng
             "t", partition_data=[PartitionProduceData(0, whole[:8] + length.to_bytes(4, "big") + whole[12:])]
         )
     ]
-    answer = broker._ask(ProduceRequest(None, -1, 30_000, data))
+    answer = broker._ask(ProduceRequest(None, -1, 30_000, data), broker.host, broker.port)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
 

@@ -465,11 +465,11 @@ def test_offsets_of_open_transactions(broker: LocalBroker, monkeypatch: pytest.M
             await one.commit({T0: 1})
             assert await one.committed([T0]) == {T0: 1}
             offset = TxnOffsetCommitRequestPartition(0, 5)
-            known = broker._ask(InitProducerIdRequest("x", 60_000))
+            known = broker._ask(InitProducerIdRequest("x", 60_000), broker.host, broker.port)
             identity = ("x", known.producer_id, known.producer_epoch)
-            broker._ask(AddOffsetsToTxnRequest(*identity, "g"))
+            broker._ask(AddOffsetsToTxnRequest(*identity, "g"), broker.host, broker.port)
             topics = [TxnOffsetCommitRequestTopic("t", [offset])]
-            broker._ask(TxnOffsetCommitRequest("x", "g", *identity[1:], topics=topics))
+            broker._ask(TxnOffsetCommitRequest("x", "g", *identity[1:], topics=topics), broker.host, broker.port)
             with pytest.raises(KafkaError, match="UNSTABLE_OFFSET_COMMIT"):
                 await one.committed([T0])
             monkeypatch.setattr("coterie.client.connection.Connection.version_of", lambda *_: 6)

@@ -42,8 +42,7 @@ def histories_sentences(figures: Figures) -> list[str]:
     lines = []
     for broker, counts in figures["histories"].items():
         seen = ", ".join(f"{kind}: {number}" for kind, number in counts["anomalies"].items()) or "no anomaly"
-        work = (
-            f"{quantity(counts['sent'], 'record')} sent, {quantity(counts['read'], 'record')} read, {quantity(counts['kills'], 'kill')}"
-        )
+        sent, read = quantity(counts["sent"], "record"), quantity(counts["read"], "record")
+        work = f"{sent} sent, {read} read, {quantity(counts['kills'], 'kill')}"
         lines.append(f"  histories, {broker}: {work}: {seen}")
     return lines

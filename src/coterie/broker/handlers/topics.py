@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Generator
 
 from coterie.broker.calls import Call
-from coterie.broker.handlers import cluster_topics
 from coterie.broker.handlers.configs import describe_topic
 from coterie.broker.pending import Pending
 from coterie.broker.services import TopicServices
@@ -41,7 +40,9 @@ MAX_PARTITIONS_PER_REQUEST = 10_000  # of CreateTopics, as Kafka 4's MAX_PARTITI
 
 def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, call: Call) -> Message | Pending:
     if broker.topic_changes is not None:
-        return cluster_topics.create_topics(broker, broker.topic_changes, request)
+        from coterie.broker.handlers.cluster_topics import create_topics  # of a broker in a cluster only
+
+        return create_topics(broker, broker.topic_changes, request)
     return broker.turns.run(_create_topics(broker, request))
 
 
@@ -122,7 +123,9 @@ def _partition_count(broker: TopicServices, requested: CreatableTopic) -> int:
 
 def handle_create_partitions(broker: TopicServices, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
     if broker.topic_changes is not None:
-        return cluster_topics.create_partitions(broker, broker.topic_changes, request)
+        from coterie.broker.handlers.cluster_topics import create_partitions  # of a broker in a cluster only
+
+        return create_partitions(broker, broker.topic_changes, request)
     return broker.turns.run(_create_partitions(broker, request))
 
 
@@ -169,7 +172,9 @@ def _growing(broker: TopicServices, requested: CreatePartitionsTopic) -> Topic:
 
 def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
     if broker.topic_changes is not None:
-        return cluster_topics.delete_topics(broker, broker.topic_changes, request, call.api_version)
+        from coterie.broker.handlers.cluster_topics import delete_topics  # of a broker in a cluster only
+
+        return delete_topics(broker, broker.topic_changes, request, call.api_version)
     return broker.turns.run(_delete_topics(broker, request, call))
 
 
