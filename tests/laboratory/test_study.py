@@ -282,8 +282,8 @@ def test_the_page_in_docs_is_what_its_results_say(tmp_path: Path) -> None:
 
 def test_the_results_in_docs_are_what_the_code_gives() -> None:
     """A few of the cells, run again with their seeds. If a change of the code changes them: `coterie lab study`."""
-    said = json.loads((DOCS / RESULTS).read_text())
-    study = Study(said["seeds"], said["largest"])
+    results = json.loads((DOCS / RESULTS).read_text())
+    study = Study(results["seeds"], results["largest"])
     wanted = {
         (1, "one joins", "eager"),
         (1, "one joins", "ZooKeeper"),
@@ -292,8 +292,8 @@ def test_the_results_in_docs_are_what_the_code_gives() -> None:
         (4, "initial delay 3 s", "eager"),
     }
     points = [n for n, p in enumerate(study.points()) if (p.question, p.workload, p.setting.name) in wanted]
-    cells = summarise([run_job(study, (point, seed)) for point in points for seed in range(said["seeds"])])
-    recorded = {(c["question"], c["workload"], c["setting"]): c["measures"] for c in said["cells"]}
+    cells = summarise([run_job(study, (point, seed)) for point in points for seed in range(results["seeds"])])
+    recorded = {(c["question"], c["workload"], c["setting"]): c["measures"] for c in results["cells"]}
     assert len(cells) == len(wanted)
     for cell in cells:
         found = recorded[cell.question, cell.workload, cell.setting]

@@ -14,7 +14,7 @@ TICK_MS = 50  # sessions expire at whole ticks; a real server's are 2 s
 
 
 class InProcessZooKeeper:
-    """Make it in the event loop that it shall run in. A session lives for as long as its broker is not cut off, or killed."""
+    """Make it in the event loop that runs it. A session lives for as long as its broker is not cut off, or killed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -110,7 +110,7 @@ class ClusterMember:
         return response.error_code == ErrorCode.NONE and not response.remaining_partitions
 
     async def abandon(self) -> None:
-        """As if the process had died: nothing is said to anybody; the session lives until its timeout."""
+        """As if the process had died: no request is sent, and the session lives until its timeout."""
         await self._end_tasks()
         await self.driver.abandon()
 

@@ -143,7 +143,7 @@ class ReplicaManager:
         for effect in effects:
             match effect:
                 case WriteIsr():
-                    logger.info("the ISR of %s-%d shall be %s", *effect.partition, effect.state.isr)
+                    logger.info("requesting the ISR of %s-%d to be %s", *effect.partition, effect.state.isr)
                     self.write_isr(effect)
                 case AppendDecided(token, error):
                     assert isinstance(token, AppendToken), "an append without its token"
