@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -11,11 +11,19 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.cluster_view import ClusterView, LiveBroker
+from coterie.broker.replica_effects import AppendToken
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
-from coterie.replication.states import PartitionState, ReplicaFetch, ReplicationConfig
+from coterie.replication.states import (
+    AppendDecided,
+    Effect,
+    HighWatermarkMoved,
+    PartitionState,
+    ReplicaFetch,
+    ReplicationConfig,
+)
 from coterie.replication.stored_log import StoredReplicaLog
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -36,9 +44,20 @@ SETTINGS = FAST | {"offsets.topic.num.partitions": "1"}
 LONG_MS = 60_000
 
 
+def act(broker: Broker, effects: Iterable[Effect]) -> None:
+    """What a cluster's replica manager does with a leader's effects, but for ISRs: there is no ZooKeeper here."""
+    for effect in effects:
+        match effect:
+            case AppendDecided(token, error):
+                assert isinstance(token, AppendToken)
+                token.decide(error)
+            case HighWatermarkMoved((topic, index), _):
+                broker.topics.partition(topic, index).appended()
+
+
 def lead(broker: Broker, partition: Partition, isr: tuple[int, ...], min_insync: int = 1) -> Leader:
     """The controller makes this broker the leader in epoch 1."""
-    broker.replica_effects.write_isr = lambda write: None
+    broker.replica_effects.act = lambda effects: act(broker, effects)
     config = ReplicationConfig(min_insync_replicas=min_insync)
     name = (partition.topic, partition.index)
     partition.replica = Replica(ME, name, StoredReplicaLog(partition.log, 0, broker.clock.now_ms), config, 0)

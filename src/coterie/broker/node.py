@@ -113,7 +113,7 @@ class BrokerNode:
         self.settings.alter(*self._altered_settings())
         self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes, in_cluster=not self.cluster.is_alone)
         self.topics.load()
-        self.replica_effects = ReplicaEffects(self.topics)
+        self.replica_effects = ReplicaEffects()
         self.quotas = ClientQuotas(fs)
         self.features = Features(fs)
         self.scram_credentials = ScramCredentials(fs)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from coterie.broker.topic import Partition
-from coterie.broker.topics import Topics
 from coterie.log.appended import Appended
-from coterie.replication.states import AppendDecided, Effect, HighWatermarkMoved, ReplicaError, TopicPartition, WriteIsr
+from coterie.replication.states import Effect, ReplicaError, TopicPartition
 from coterie.replication.stored_log import LeaderAppend
-from coterie.wire.errors import Refusal
 
 Decided = Callable[[ReplicaError | None], None]
 
@@ -29,15 +27,17 @@ class AppendToken:
             decided(error)
 
 
+def _without_driver(effects: Iterable[Effect]) -> None:
+    raise AssertionError("a partition with replicas, and no replica manager")
+
+
 class ReplicaEffects:
     """``act`` carries effects out, and ``notify`` calls the followers that wait for records of a partition: the cluster's
-    replica manager sets both. ``write_isr`` takes the leaders' changes of ISRs to ZooKeeper."""
+    replica manager sets both."""
 
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
-        self.act: Callable[[Iterable[Effect]], None] = self._act
+    def __init__(self) -> None:
+        self.act: Callable[[Iterable[Effect]], None] = _without_driver
         self.notify: Callable[[TopicPartition], None] = lambda partition: None
-        self.write_isr: Callable[[WriteIsr], None] | None = None
 
     def appended(self, partition: Partition, effects: Iterable[Effect]) -> None:
         """The leader of the partition has appended, with these effects."""
@@ -51,21 +51,3 @@ class ReplicaEffects:
         appended, effects = partition.append(work, AppendToken(), now_ms, acks_all=False)
         self.appended(partition, effects)
         return appended
-
-    def _act(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case AppendDecided(token, error):
-                    assert isinstance(token, AppendToken), "an append without its token"
-                    token.decide(error)
-                case HighWatermarkMoved((topic, index), _):
-                    self._call_readers(topic, index)
-                case WriteIsr():
-                    assert self.write_isr is not None, "a partition with several replicas and no driver"
-                    self.write_isr(effect)
-
-    def _call_readers(self, topic: str, index: int) -> None:
-        try:
-            self._topics.partition(topic, index).appended()
-        except Refusal:
-            return  # deleted meanwhile
