@@ -188,10 +188,10 @@ class Broker(BrokerNode):
         return True
 
     def connections(self) -> list[AcceptedConnection]:
-        """The open connections."""
         return list(self._connections)
 
     def disconnected(self, connection: AcceptedConnection) -> None:
+        """Its memory is not waited for any more."""
         self._connections.discard(connection)
         self.holding.discard(connection)
 

@@ -14,6 +14,7 @@ class Software:
 
     @property
     def text(self) -> str:
+        """Name and version with a space between; "" where the client named neither."""
         return f"{self.name} {self.version}".strip()
 
 

@@ -6,6 +6,8 @@ import time
 
 
 class Clock:
+    """One broker's; a test moves it by `jump`."""
+
     def __init__(self) -> None:
         self._offset_s = time.time() - time.monotonic()
 

@@ -69,6 +69,7 @@ class DiskFile:
         return os.pread(self._fd, length, position)
 
     def append(self, data: bytes | bytearray) -> None:
+        """Writes on after a write that took only a part. Raises OSError."""
         written = 0
         while written < len(data):
             rest = memoryview(data)[written:] if written else data
@@ -87,6 +88,7 @@ class DiskFile:
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
 
     def sync(self) -> None:
+        """From any thread; a file that was closed meanwhile needs no sync. Raises OSError."""
         fd = self._fd
         try:
             if fd >= 0:
@@ -122,6 +124,7 @@ class DiskFileSystem:
         return os.path.exists(self._prefix + path)
 
     def names(self, directory: str) -> list[str]:
+        """As `FileSystem.names`. Raises OSError for a directory that cannot be read."""
         try:
             return sorted(os.listdir(self._prefix + directory))
         except (FileNotFoundError, NotADirectoryError):

@@ -47,6 +47,8 @@ FEATURES = {
 
 
 class UpgradeType(IntEnum):
+    """How a level may change, numbered as UpdateFeatures numbers it (KIP-584)."""
+
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
     UNSAFE_DOWNGRADE = 3
@@ -54,6 +56,8 @@ class UpgradeType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
+    """A level to be set. ``upgrade_type``: any number that a client may send."""
+
     name: str
     level: int
     upgrade_type: int

@@ -45,6 +45,7 @@ def replica_id(request: FetchRequest) -> int:
 
 
 def is_consumer(request: FetchRequest) -> bool:
+    """A follower's fetches are no consumer's; those of a replica that moves between directories count as neither."""
     return replica_id(request) < 0 and replica_id(request) != FUTURE_REPLICA
 
 
@@ -87,6 +88,7 @@ class CachedFetchSession:
 
     @property
     def eviction_key(self) -> tuple[bool, int, int]:
+        """Small sessions go before large ones, and those of followers last (KIP-227)."""
         return self.privileged, self.size, self.session_id
 
 

@@ -71,6 +71,7 @@ class GroupMetrics(Collector):
                 del self._rebalances[key]
 
     def collect(self) -> Iterator[Metric]:
+        """As prometheus_client calls it, once for each request of /metrics; the figures are those of one moment."""
         state = GaugeMetricFamily("coterie_group_state", "1 for the group's state", labels=["group", "state"])
         generation = GaugeMetricFamily("coterie_group_generation", "generation", labels=["group"])
         members = GaugeMetricFamily("coterie_group_members", "members", labels=["group"])

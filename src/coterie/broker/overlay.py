@@ -23,6 +23,7 @@ class OverlayFile:
         return self._end if self._copy is None else self._copy.size()
 
     def read(self, position: int, length: int) -> bytes:
+        """From the copy once there is one. Raises OSError."""
         if self._copy is not None:
             return self._copy.read(position, length)
         return os.pread(self._fd, max(min(length, self._end - position), 0), position)
@@ -54,6 +55,7 @@ class OverlayFile:
         pass
 
     def close(self) -> None:
+        """Both files; a second time does nothing."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -69,6 +71,7 @@ class OverlayFileSystem:
         self._removed: set[str] = set()
 
     def open(self, path: str) -> File:
+        """A file of the lower folder stays as it is until something is appended to it."""
         below = self._below(path)
         if below is not None:
             return OverlayFile(below, self._upper.root / path)
@@ -84,6 +87,7 @@ class OverlayFileSystem:
         return self._below(path) is not None or self._upper.exists(path)
 
     def names(self, directory: str) -> list[str]:
+        """Of both folders, without the removed ones."""
         prefix = f"{directory}/" if directory else ""
         path = self._lower / directory
         below = [name for name in os.listdir(path) if prefix + name not in self._removed] if path.is_dir() else []
@@ -94,6 +98,7 @@ class OverlayFileSystem:
             self._upper.make_directory(path)
 
     def remove(self, path: str) -> None:
+        """Hides a file of the lower folder. Raises FileNotFoundError."""
         if not self.exists(path):
             raise FileNotFoundError(path)
         if (self._upper.root / path).exists():
@@ -106,6 +111,7 @@ class OverlayFileSystem:
         self._removed.add(path)
 
     def rename(self, old: str, new: str) -> None:
+        """A file of the lower folder is copied, and hidden under its old name."""
         below = self._below(old)
         if below is not None:
             (self._upper.root / new).parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ class Pending:
     failed = False
 
     def answer(self, response: Message) -> None:
+        """To be called once; calls ``notify``."""
         assert self.response is None, "a request was answered twice"
         self.response = response
         if self.notify is not None:

@@ -62,6 +62,7 @@ class Component:
             raise _invalid("a name must be given for an exact match, and only for one")
 
     def matches(self, parts: Mapping[str, str | None]) -> bool:
+        """Whether an entity of these parts (type -> name, None for the default) has such a part."""
         if self.entity_type not in parts:
             return False
         return self.match_type == Match.SPECIFIED or parts[self.entity_type] == self.name

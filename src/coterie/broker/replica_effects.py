@@ -22,6 +22,7 @@ class AppendToken:
         self.decided = decided
 
     def decide(self, error: ReplicaError | None) -> None:
+        """``error`` None: acknowledged. Calls ``decided`` at most once, however often it is called."""
         decided, self.decided = self.decided, None
         if decided is not None:
             decided(error)

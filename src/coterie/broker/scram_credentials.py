@@ -23,6 +23,8 @@ MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 
 
 class Mechanism(IntEnum):
+    """Numbered as in Kafka's requests (KIP-554)."""
+
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 

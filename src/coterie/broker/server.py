@@ -84,6 +84,7 @@ class AcceptedConnection(asyncio.Protocol):
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A connection beyond max.connections is aborted."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
@@ -94,6 +95,7 @@ class AcceptedConnection(asyncio.Protocol):
             transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Work for responses that nobody will read ends, and their memory is free again."""
         self._broker.disconnected(self)
         self._memory.close()
         for _, _, pending in self._queue:
@@ -103,17 +105,20 @@ class AcceptedConnection(asyncio.Protocol):
         self._out.clear()
 
     def pause_writing(self) -> None:
+        """The client does not read its responses: no further request is handled until it does."""
         self._peer_slow = True
         self._hold()
         self._steer()
 
     def resume_writing(self) -> None:
+        """The client reads again: frames that wait get a turn."""
         self._peer_slow = False
         self._memory.count_unread(0)
         self._go_on()
         self._steer()
 
     def data_received(self, data: bytes) -> None:
+        """Handles a whole request at once; what is more, or less, is collected in the buffer for a turn."""
         turns = self._broker.turns
         if not self._buffer and not self._queue and turns.spent_s <= MAX_TURN_S and self._is_one_request(data):
             took_s = self._take_request(data)

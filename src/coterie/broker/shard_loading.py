@@ -44,6 +44,7 @@ class ShardLoading:
             self._when_idle.append(callback)
 
     def stop(self) -> None:
+        """Nothing more is loaded; callbacks of `when_idle` are not called."""
         self._waiting.clear()
         self._chunks = None
 

@@ -47,6 +47,7 @@ class Instance:
     last_error: ErrorCode = ErrorCode.NONE
 
     def is_early(self, last_ms: int, now_ms: int) -> bool:
+        """Whether the interval since ``last_ms`` (-1: never) is not over."""
         return last_ms >= 0 and now_ms - last_ms < self.subscription.interval_ms
 
 

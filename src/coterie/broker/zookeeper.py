@@ -64,6 +64,7 @@ class Registration:
         self._work.put("changed")
 
     def stop(self) -> None:
+        """Waits up to 5 s for the thread; then the session ends, and with it the broker's nodes."""
         self._stopped = True
         self._work.put("stop")
         self._thread.join(5)

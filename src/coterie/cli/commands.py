@@ -13,6 +13,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's; the error names the command that was meant, or all of them."""
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
             close = get_close_matches(args[0], names, n=1)

@@ -39,6 +39,7 @@ def _figures(judged: JudgedHistory) -> Figures:
 
 
 def histories_sentences(figures: Figures) -> list[str]:
+    """A line for each broker of `histories_part`'s figures."""
     lines = []
     for broker, counts in figures["histories"].items():
         seen = ", ".join(f"{kind}: {number}" for kind, number in counts["anomalies"].items()) or "no anomaly"

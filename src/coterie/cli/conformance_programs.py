@@ -21,6 +21,7 @@ def commands_part(options: PartOptions) -> Figures:
 
 
 def commands_sentences(figures: Figures) -> list[str]:
+    """The line of `commands_part`'s figures."""
     return [f"  our commands: {sum(figures['commands'].values())} of {len(figures['commands'])} right"]
 
 
@@ -41,6 +42,7 @@ def clients_part(options: PartOptions) -> Figures:
 
 
 def clients_sentences(figures: Figures) -> list[str]:
+    """A line for each client of `clients_part`'s figures."""
     return [
         f"  {name}: {quantity(c['steps'], 'step')}, {quantity(c['accepted'], 'accepted difference')}, {c['wrong']} unexplained"
         for name, c in figures["clients"].items()
@@ -56,4 +58,5 @@ def members_part(options: PartOptions) -> Figures:
 
 
 def members_sentences(figures: Figures) -> list[str]:
+    """A line for each story of `members_part`'s figures."""
     return [f"  {name}: {text or 'WRONG'}" for name, text in figures["members"].items()]

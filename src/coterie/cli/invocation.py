@@ -46,6 +46,7 @@ def broker_option(command: F) -> F:
 
 
 def json_option(command: F) -> F:
+    """--json of the commands whose documents `cli/json_documents.py` describes."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 

@@ -26,6 +26,7 @@ LARGE_BYTES = 256 * 1024 * 1024
 
 
 def kafka_option(command: Any) -> Any:
+    """--kafka, as often as it is given: texts of the form NAME=VALUE."""
     return click.option(
         "--kafka",
         multiple=True,
@@ -119,6 +120,7 @@ def _check(source: JobSource, out: Path) -> None:
 
 
 def stream_options(command: Any) -> Any:
+    """What the commands that follow a topic share."""
     command = kafka_option(json_option(broker_option(spark_options(command))))
     limit = click.option("--max-offsets-per-trigger", "limit", type=IntegerRange(1), help="Records per micro-batch.")
     command = limit(command)

@@ -19,6 +19,7 @@ _ERRORS = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: "
 
 
 def spark_options(command: Any) -> Any:
+    """--out and --master of the commands that start Spark."""
     command = click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder.")(
         command
     )

@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def zookeeper_option(help_text: str) -> Callable[[F], F]:
+    """--zookeeper of the commands that reach groups in ZooKeeper too; ``help_text`` begins its help."""
     return click.option(
         "--zookeeper", metavar="HOST:PORT", envvar="COTERIE_ZOOKEEPER", help=f"{help_text}; also COTERIE_ZOOKEEPER."
     )

@@ -20,8 +20,10 @@ class MemberDecision:
         self.effects: list[Effect] = []
 
     def record(self, event: Event) -> None:
+        """``state`` moves on by the event."""
         self.events.append(event)
         self.state = replay(self.state, event)
 
     def request(self, effect: Effect) -> None:
+        """Adds an effect for the driver."""
         self.effects.append(effect)

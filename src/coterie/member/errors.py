@@ -9,6 +9,8 @@ from coterie.wire.messages.leave_group import LeaveGroupResponse
 
 
 class Remedy(Enum):
+    """What a member does after an error."""
+
     RETRY = "try the same again after a pause"
     FIND_COORDINATOR = "look the coordinator up, then try again"
     REJOIN = "join again with the same member id"

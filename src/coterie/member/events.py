@@ -13,11 +13,15 @@ from coterie.wire.declaration import Message
 
 @dataclass(frozen=True, slots=True)
 class Polled:
+    """The user polled, which restarts max.poll.interval.ms."""
+
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionChanged:
+    """By the user; the round that it calls for is an event of its own."""
+
     topics: frozenset[str]
 
 
@@ -43,17 +47,17 @@ class PollIntervalExceeded:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLookupStarted:
-    pass
+    """A FindCoordinator is in flight: no other one begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorFound:
-    pass
+    """Requests may be sent to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLookupFailed:
-    pass
+    """No FindCoordinator is in flight any more; a `RetryScheduled` follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSent:
+    """``session_deadline_ms``: a coordinator without a response by then counts as lost."""
+
     next_due_ms: int
     session_deadline_ms: int
 
@@ -91,6 +97,8 @@ class PrepareCompleted:
 
 @dataclass(frozen=True, slots=True)
 class JoinSent:
+    """The JoinGroup is in flight; its response counts only while ``request`` is the one expected."""
+
     request: Message
 
 
@@ -140,6 +148,8 @@ class GroupAssigned:
 
 @dataclass(frozen=True, slots=True)
 class SyncSent:
+    """The SyncGroup is in flight; its response counts only while ``request`` is the one expected."""
+
     request: Message
 
 
@@ -211,17 +221,21 @@ class MembershipFailed:
 
 @dataclass(frozen=True, slots=True)
 class MetadataSnapshotTaken:
+    """Leader: the topics of the whole group, which later ones are compared with."""
+
     topics: AssignableTopics
 
 
 @dataclass(frozen=True, slots=True)
 class UnassignedCheckScheduled:
+    """Leader: at that time it looks for partitions without an owner."""
+
     due_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class UnassignedCheckStarted:
-    pass
+    """Leader: the driver compares the topics with what the members own."""
 
 
 Event = (

@@ -131,6 +131,8 @@ class MemberMachine:
         self._decide(MemberDecision.record, e.CoordinatorFound())
 
     def lookup_failed(self, now_ms: int) -> None:
+        """The lookup follows again after a pause."""
+
         def decide(decision: MemberDecision) -> None:
             decision.record(e.CoordinatorLookupFailed())
             back_off(decision, now_ms)

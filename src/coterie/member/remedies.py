@@ -43,6 +43,7 @@ def fail(decision: MemberDecision, code: ErrorCode, message: str) -> None:
 
 
 def lose_generation(decision: MemberDecision, code: ErrorCode) -> None:
+    """The member id goes too where ``code`` is UNKNOWN_MEMBER_ID."""
     decision.record(e.GenerationLost(member_id_kept=code != ErrorCode.UNKNOWN_MEMBER_ID))
 
 

@@ -19,6 +19,7 @@ MAX_REASON = 255  # characters, as the coordinator cuts it (KIP-800)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """topic -> partitions, both in order."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         grouped.setdefault(topic, []).append(partition)
@@ -48,6 +49,7 @@ def join_request(config: MemberConfig, membership: MembershipState, ownership: O
 def sync_request(
     config: MemberConfig, member_id: str, generation: int, protocol: str | None, assignments: Assignment
 ) -> SyncGroupRequest:
+    """``assignments``: of the leader, by member id; a follower's is empty."""
     return SyncGroupRequest(
         config.group_id,
         generation,
@@ -60,9 +62,11 @@ def sync_request(
 
 
 def heartbeat_request(config: MemberConfig, member_id: str, generation: int) -> HeartbeatRequest:
+    """Of the generation, with the instance id of a static member."""
     return HeartbeatRequest(config.group_id, generation, member_id, config.group_instance_id)
 
 
 def leave_request(config: MemberConfig, member_id: str, reason: str) -> LeaveGroupRequest:
+    """``reason`` is cut to `MAX_REASON` characters (KIP-800)."""
     identity = MemberIdentity(member_id, None, reason[:MAX_REASON])
     return LeaveGroupRequest(config.group_id, member_id, [identity])

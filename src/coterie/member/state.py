@@ -94,6 +94,7 @@ class MemberState:
 
     @property
     def is_leader(self) -> bool:
+        """Whether this member runs the assignor of its generation."""
         return self.membership.leader == self.membership.member_id != UNKNOWN_MEMBER
 
     @property

@@ -53,11 +53,13 @@ def decide_membership_refused(decision: MemberDecision, code: ErrorCode) -> None
 
 
 def decide_leave(decision: MemberDecision, reason: str, operation: GroupMembershipOperation) -> None:
+    """``operation`` says whether a LeaveGroup is sent (KIP-1092); the membership ends in any case."""
     _request_leave(decision, reason, operation)
     decision.record(e.GroupLeft())
 
 
 def decide_poll_interval_exceeded(decision: MemberDecision) -> None:
+    """The member leaves with a LeaveGroup, a static one without, and joins again when it is polled."""
     interval_ms = decision.config.max_poll_interval_ms
     _request_leave(decision, f"poll was not called for {interval_ms} ms (max.poll.interval.ms)", _DEFAULT)
     decision.record(e.PollIntervalExceeded())

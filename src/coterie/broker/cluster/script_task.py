@@ -30,6 +30,8 @@ class ScriptTask:
         self._woken.set()
 
     async def run(self) -> None:
+        """Carries out each effect of the machine in turn; an operation that fails is its refusal. Ends when the machine
+        has finished."""
         machine = self._machine
         while True:
             self._woken.clear()

@@ -54,6 +54,7 @@ class Alteration:
 def handle_incremental_alter_configs(
     broker: ConfigServices, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse:
+    """KIP-339. Each resource for itself: one that is refused leaves the others in force."""
     alterations = [
         _alteration(request, r, [Change(c.name, c.config_operation, c.value) for c in r.configs], replaces=False)
         for r in request.resources
@@ -63,6 +64,7 @@ def handle_incremental_alter_configs(
 
 
 def handle_alter_configs(broker: ConfigServices, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+    """Settings that a resource's entry does not name go back to their defaults; each resource for itself."""
     alterations = [
         _alteration(request, r, [Change(c.name, Operation.SET, c.value) for c in r.configs], replaces=True)
         for r in request.resources

@@ -47,6 +47,7 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    """INVALID_REQUEST for a software name that KIP-511 does not allow. What is advertised depends on the cluster."""
     names = (request.client_software_name, request.client_software_version)
     if call.api_version >= CLIENT_SOFTWARE_FROM and not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
@@ -66,6 +67,8 @@ def _brokers(broker: ClusterServices, call: Call) -> list[LiveBroker]:
 
 
 def handle_metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> Message | Pending:
+    """Creates missing topics where auto.create.topics.enable and the request allow it. INVALID_REQUEST for all topics
+    where one has neither a name nor, from version 12 on, an id."""
     return broker.turns.run(_metadata(broker, request, call))
 
 
@@ -157,6 +160,7 @@ def _topic_metadata(broker: ClusterServices, topic: Topic) -> MetadataResponseTo
 def handle_describe_cluster(
     broker: ClusterServices, request: DescribeClusterRequest, call: Call
 ) -> DescribeClusterResponse:
+    """KIP-700. MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE: it is a broker's endpoint alone (KIP-919)."""
     if request.endpoint_type == CONTROLLER_ENDPOINT:
         text = "this is an endpoint of type BROKER; the request wants one of type CONTROLLER"
         return DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=text)
@@ -203,6 +207,8 @@ def _coordinator(broker: ClusterServices, key_type: int, key: str, call: Call) -
 def handle_find_coordinator(
     broker: ClusterServices, request: FindCoordinatorRequest, call: Call
 ) -> FindCoordinatorResponse:
+    """COORDINATOR_NOT_AVAILABLE where no live broker leads the key's partition, INVALID_REQUEST for keys of other
+    types."""
     keys = request.coordinator_keys if call.api_version >= 4 else [request.key]
     coordinators = []
     for key in distinct(keys, str):

@@ -42,6 +42,7 @@ Described = DescribeConfigsResourceResult
 
 
 def handle_describe_configs(broker: ConfigServices, request: DescribeConfigsRequest, call: Call) -> Message | Pending:
+    """Each resource once; INVALID_REQUEST for a type without settings."""
     return broker.turns.run(_describe_configs(broker, request))
 
 
@@ -193,6 +194,8 @@ def _described(setting: Setting[object], value: object, synonyms: list[Synonym],
 def handle_list_config_resources(
     broker: ConfigServices, request: ListConfigResourcesRequest, call: Call
 ) -> ListConfigResourcesResponse:
+    """Version 0 knows subscriptions of client metrics alone (KIP-714, KIP-1142); UNSUPPORTED_VERSION for other
+    types."""
     kept = broker.kept_configs
     names = {
         ResourceType.TOPIC: sorted(broker.topics.by_name),

@@ -33,6 +33,7 @@ def _is_enabled(broker: GroupServices) -> bool:
 def handle_consumer_group_heartbeat(
     broker: GroupServices, request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> Message | Pending:
+    """UNSUPPORTED_VERSION where the protocol is not enabled; otherwise the core decides."""
     if not _is_enabled(broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return submit(broker.groups, request, call)
@@ -41,6 +42,7 @@ def handle_consumer_group_heartbeat(
 def handle_consumer_group_describe(
     broker: GroupServices, request: ConsumerGroupDescribeRequest, call: Call
 ) -> Message | Pending:
+    """Each group once: UNSUPPORTED_VERSION, INVALID_GROUP_ID, or GROUP_ID_NOT_FOUND of the core."""
     return broker.turns.run(_describe(broker, request))
 
 

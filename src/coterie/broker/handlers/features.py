@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 def handle_update_features(
     broker: ClusterServices, request: UpdateFeaturesRequest, call: Call
 ) -> UpdateFeaturesResponse:
+    """INVALID_UPDATE_VERSION, KAFKA_STORAGE_ERROR; then no level has changed."""
     updates = [FeatureUpdate(u.feature, u.max_version_level, _upgrade_type(u, call)) for u in request.feature_updates]
     try:
         broker.features.update(updates, validate_only=request.validate_only)

@@ -31,6 +31,8 @@ RESPONSE_LIMIT_FROM, BATCHES_FROM, ZSTD_FROM = 3, 4, 10
 
 
 def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> FetchResponse | Pending:
+    """Answered at once, or by `_Wait`; a follower's Fetch goes to the replicas. FETCH_SESSION_ID_NOT_FOUND and the
+    other errors of sessions are the response's, all others a partition's."""
     if broker.member is not None and not is_consumer(request):
         return broker.member.follower_fetches.fetch(request)
     now_ms = broker.fetched(call)

@@ -37,6 +37,8 @@ def submit(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
 
 
 def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Call) -> Message | Pending:
+    """INVALID_REQUEST for metadata that no batch of `__consumer_offsets` could hold; otherwise the core decides
+    (`coordinator/classic/join.py`)."""
     longest = max((len(p.metadata) for p in request.protocols), default=0)
     limit = broker.settings.topic_defaults.max_message_bytes
     if longest > limit:  # Kafka answers the SyncGroup with an unknown error, once it cannot store the generation
@@ -47,6 +49,8 @@ def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Ca
 
 
 def handle_sync_group(broker: GroupServices, request: SyncGroupRequest, call: Call) -> Message | Pending:
+    """INCONSISTENT_GROUP_PROTOCOL where a version that must name the protocol does not; otherwise the core decides
+    (`coordinator/classic/sync.py`)."""
     if call.api_version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
         return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
     return submit(broker.groups, request, call)
@@ -61,6 +65,7 @@ def handle_leave_group(broker: GroupServices, request: LeaveGroupRequest, call: 
 
 
 def handle_describe_groups(broker: GroupServices, request: DescribeGroupsRequest, call: Call) -> Message | Pending:
+    """Each group once; an unknown one is Dead, or from version 6 on GROUP_ID_NOT_FOUND (KIP-1043)."""
     return broker.turns.run(_describe_groups(broker, request, call))
 
 
@@ -82,6 +87,7 @@ def _describe_groups(
 
 
 def handle_explain_group(broker: GroupServices, request: ExplainGroupRequest, call: Call) -> ExplainGroupResponse:
+    """An API of coterie's own (`wire/messages/explain_group.py`). GROUP_ID_NOT_FOUND; COORDINATOR_LOAD_IN_PROGRESS."""
     try:
         group = broker.groups.group(request.group_id)
     except Refusal as refusal:
@@ -92,6 +98,7 @@ def handle_explain_group(broker: GroupServices, request: ExplainGroupRequest, ca
 
 
 def handle_list_groups(broker: GroupServices, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    """Filters ignore case, as Kafka's. COORDINATOR_LOAD_IN_PROGRESS while any partition loads."""
     states = {s.lower() for s in request.states_filter}
     types = {t.lower() for t in request.types_filter}
     try:

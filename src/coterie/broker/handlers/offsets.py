@@ -44,6 +44,7 @@ TOP_LEVEL_ERROR_FROM = 2
 
 
 def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, call: Call) -> Message | Pending:
+    """UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core decides about the rest."""
     known, refused = _known_topics(broker, request, call.api_version > topic_names.OFFSET_COMMIT)
     request.topics = known  # with names, also where the client spoke of ids
     if not refused:
@@ -102,6 +103,7 @@ def _known_topics(
 
 
 def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    """Several groups from version 8 on. Before version 2 an error is on each partition."""
     if call.api_version >= SEVERAL_GROUPS_FROM:
         by_id, stable = call.api_version > topic_names.OFFSET_FETCH, request.require_stable
         wanted = distinct(request.groups, lambda group: group.group_id)
@@ -168,6 +170,7 @@ def _fetch_group(
 
 
 def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, call: Call) -> Message | Pending:
+    """KIP-496. UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core decides about the rest."""
     known, unknown = list[OffsetDeleteRequestTopic](), list[OffsetDeleteRequestTopic]()
     for topic in request.topics:
         existing = broker.topics.by_name.get(topic.name)

@@ -22,6 +22,7 @@ from coterie.wire.messages.describe_client_quotas import (
 def handle_describe_client_quotas(
     broker: ClientServices, request: DescribeClientQuotasRequest, call: Call
 ) -> DescribeClientQuotasResponse:
+    """KIP-546. INVALID_REQUEST, UNSUPPORTED_VERSION for a filter that cannot be."""
     try:
         components = [Component(c.entity_type, c.match_type, c.match) for c in request.components]
         matching = list(broker.quotas.describe(components, strict=request.strict))

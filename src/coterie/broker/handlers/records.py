@@ -76,6 +76,8 @@ _WITHOUT_START_OFFSET = frozenset(
 
 
 def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
+    """None with acks=0; Pending where a sync or replicas are waited for. Raises CannotAnswer for a failure with
+    acks=0."""
     produce = _Produce(broker, request, call.api_version)
     response = ProduceResponse()
     whole = _refusal_of_all(request)
@@ -229,6 +231,8 @@ def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> Partitio
 
 
 def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Message | Pending:
+    """Each partition for itself: UNSUPPORTED_VERSION for a timestamp that the version has not, INVALID_REQUEST for a
+    partition that comes twice. A follower's request goes to the replicas."""
     if broker.member is not None and request.replica_id >= 0:
         return broker.member.follower_fetches.ends_of_logs(request)
     return broker.turns.run(_list_offsets(broker, request, call))
@@ -291,6 +295,7 @@ def _visible(log: PartitionLog, of_record: tuple[int, int] | None) -> tuple[int,
 def handle_offset_for_leader_epoch(
     broker: RecordServices, request: OffsetForLeaderEpochRequest, call: Call
 ) -> OffsetForLeaderEpochResponse:
+    """KIP-320: where the log has left an epoch. A follower's request goes to the replicas."""
     if broker.member is not None and request.replica_id >= 0:
         return broker.member.follower_fetches.end_of_epochs(request)
     response = OffsetForLeaderEpochResponse()
@@ -311,6 +316,8 @@ def handle_offset_for_leader_epoch(
 
 
 def handle_delete_records(broker: RecordServices, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+    """Moves the start of logs, and writes it down before the response. Not in an internal topic:
+    INVALID_TOPIC_EXCEPTION."""
     response = DeleteRecordsResponse()
     for topic in request.topics:
         topic_response = DeleteRecordsTopicResult(topic.name)

@@ -45,6 +45,7 @@ def handle_describe_user_scram_credentials(
 def handle_alter_user_scram_credentials(
     broker: ClientServices, request: AlterUserScramCredentialsRequest, call: Call
 ) -> AlterUserScramCredentialsResponse:
+    """KIP-554: one result for each user; a user that comes twice has DUPLICATE_RESOURCE."""
     changes = [Credential(d.name, d.mechanism) for d in request.deletions]
     changes += [Credential(u.name, u.mechanism, u.iterations, u.salt, u.salted_password) for u in request.upsertions]
     results = broker.scram_credentials.alter(changes)

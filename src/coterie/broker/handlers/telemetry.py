@@ -16,6 +16,7 @@ from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelem
 def handle_get_telemetry_subscriptions(
     broker: ClientServices, request: GetTelemetrySubscriptionsRequest, call: Call
 ) -> GetTelemetrySubscriptionsResponse:
+    """KIP-714. THROTTLING_QUOTA_EXCEEDED for a client that comes before its interval is over."""
     telemetry = broker.telemetry
     try:
         instance_id, subscription = telemetry.subscribe(
@@ -36,6 +37,7 @@ def handle_get_telemetry_subscriptions(
 
 
 def handle_push_telemetry(broker: ClientServices, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
+    """KIP-714. Metrics are counted and dropped; the errors are those of `Telemetry.push`."""
     push = Push(
         call.software.text or "unknown",
         request.subscription_id,

@@ -39,6 +39,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000  # of CreateTopics, as Kafka 4's MAX_PARTITI
 
 
 def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, call: Call) -> Message | Pending:
+    """Each topic for itself. POLICY_VIOLATION for all where there are too many partitions in the request."""
     if broker.topic_changes is not None:
         from coterie.broker.handlers.cluster_topics import create_topics  # of a broker in a cluster only
 
@@ -122,6 +123,7 @@ def _partition_count(broker: TopicServices, requested: CreatableTopic) -> int:
 
 
 def handle_create_partitions(broker: TopicServices, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
+    """Each topic for itself: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT."""
     if broker.topic_changes is not None:
         from coterie.broker.handlers.cluster_topics import create_partitions  # of a broker in a cluster only
 
@@ -171,6 +173,7 @@ def _growing(broker: TopicServices, requested: CreatePartitionsTopic) -> Topic:
 
 
 def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
+    """By name, from version 6 on also by id. TOPIC_DELETION_DISABLED; committed offsets go with the topic."""
     if broker.topic_changes is not None:
         from coterie.broker.handlers.cluster_topics import delete_topics  # of a broker in a cluster only
 

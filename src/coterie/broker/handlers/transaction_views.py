@@ -29,6 +29,7 @@ from coterie.wire.messages.list_transactions import ListTransactionsRequest, Lis
 def handle_describe_producers(
     broker: TransactionServices, request: DescribeProducersRequest, call: Call
 ) -> DescribeProducersResponse:
+    """The producers that the log of each partition knows, with the start of an open transaction, or -1."""
     return DescribeProducersResponse(
         topics=[
             DescribeProducersTopicResponse(t.name, [_partition(broker, t.name, index) for index in t.partition_indexes])
@@ -65,6 +66,7 @@ def _producers(log: PartitionLog) -> list[ProducerState]:
 def handle_describe_transactions(
     broker: TransactionServices, request: DescribeTransactionsRequest, call: Call
 ) -> DescribeTransactionsResponse:
+    """TRANSACTIONAL_ID_NOT_FOUND; COORDINATOR_LOAD_IN_PROGRESS."""
     return DescribeTransactionsResponse(
         transaction_states=[_transaction(broker, name) for name in request.transactional_ids]
     )
@@ -80,6 +82,8 @@ def _transaction(broker: TransactionServices, transactional_id: str) -> Describe
 def handle_list_transactions(
     broker: TransactionServices, request: ListTransactionsRequest, call: Call
 ) -> ListTransactionsResponse:
+    """Filters that are empty take all. INVALID_REGULAR_EXPRESSION (KIP-1152); unknown states are named in the
+    response."""
     try:
         matches = _matcher(request.transactional_id_pattern)
         transactions = broker.transactions.every_transaction()

@@ -47,6 +47,7 @@ from coterie.wire.messages.write_txn_markers import (
 def handle_init_producer_id(
     broker: TransactionServices, request: InitProducerIdRequest, call: Call
 ) -> InitProducerIdResponse:
+    """INVALID_REQUEST for a transactional id in a cluster of several brokers, which has no transactions yet."""
     if broker.topics.in_cluster and request.transactional_id is not None:
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)  # no transactions over several brokers yet
     return broker.transactions.init_producer_id(request, call.api_version)
@@ -152,12 +153,14 @@ def _code_of(work: Callable[[], None]) -> ErrorCode:
 def handle_add_offsets_to_txn(
     broker: TransactionServices, request: AddOffsetsToTxnRequest, call: Call
 ) -> AddOffsetsToTxnResponse:
+    """KIP-98. The group's partition of `__consumer_offsets` becomes part of the transaction."""
     claim = _producer(request, call)
     code = _code_of(lambda: broker.transactions.add_group(request.transactional_id, claim, request.group_id))
     return AddOffsetsToTxnResponse(error_code=code)
 
 
 def handle_end_txn(broker: TransactionServices, request: EndTxnRequest, call: Call) -> EndTxnResponse:
+    """From version 5 on with the id and epoch of the producer's next transaction (KIP-890)."""
     claim, transactions = _producer(request, call), broker.transactions
     try:
         if call.api_version < END_TXN_V2_FROM:

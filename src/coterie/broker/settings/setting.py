@@ -21,6 +21,6 @@ class Update(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSetting(Setting[T_co]):
-    """A setting of the broker."""
+    """``update``: when AlterConfigs may change it, as DescribeConfigs reports by its read-only flag."""
 
     update: Update = Update.READ_ONLY

@@ -22,10 +22,12 @@ class ConsumerMemberDecision:
         self.effects: list[ConsumerEffect] = []
 
     def record(self, event: ConsumerMemberEvent) -> None:
+        """``state`` moves on by the event."""
         self.events.append(event)
         self.state = replay_member(self.state, event)
 
     def request(self, effect: ConsumerEffect) -> None:
+        """Adds an effect for the driver."""
         self.effects.append(effect)
 
     def backoff(self) -> Backoff:

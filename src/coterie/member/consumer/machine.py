@@ -150,6 +150,8 @@ class ConsumerMemberMachine:
         self._decide(ConsumerMemberDecision.record, shared.CoordinatorFound())
 
     def lookup_failed(self, now_ms: int) -> None:
+        """The lookup follows again after a pause."""
+
         def decide(decision: ConsumerMemberDecision) -> None:
             decision.record(shared.CoordinatorLookupFailed())
             decision.back_off(now_ms)
