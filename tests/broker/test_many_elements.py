@@ -11,7 +11,7 @@ from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS, decode_subscribed_top
 from coterie.broker.turns import REPEATED_AT_MOST, distinct
 from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS
-from coterie.wire.codec import TooManyElements, decode
+from coterie.wire.codec import decode
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import MAX_HEADER_TAGS
@@ -27,7 +27,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie.wire.primitives import WireError, write_unsigned_varint
+from coterie.wire.primitives import TooManyElements, WireError, write_unsigned_varint
 from tests.broker.test_bounds import run, running
 
 REQUESTS = [(a.request, v) for a in APIS.values() for v in range(a.advertised.first, a.advertised.last + 1)]

@@ -13,6 +13,10 @@ class WireError(ValueError):
     """Bytes that are not the message they claim to be, or a value that the wire cannot carry."""
 
 
+class TooManyElements(WireError):
+    """A message with more elements than its reader allows."""
+
+
 def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
     """Value and the position after it. At most 5 bytes (32 bits), as in Kafka."""
     value = shift = 0

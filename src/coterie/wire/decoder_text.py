@@ -1,0 +1,170 @@
+"""The decoder of one version of a message, as text: the function of bytes and a position."""
+
+from __future__ import annotations
+
+import struct as struct_module
+
+from coterie.wire.code_text import CodeText, in_body
+from coterie.wire.fields import FieldSpec, FieldType, Struct
+
+
+class DecoderText(CodeText):
+    """Writes the decoder of one version. Slices may run past the end of the data; one check at the end finds out."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        super().__init__()
+        self.version, self.flexible = version, flexible
+        self.codes, self.targets = "", list[str]()
+
+    def fixed(self, code: str, target: str) -> None:
+        self.codes += code
+        self.targets.append(target)
+
+    def flush(self) -> None:
+        if self.codes:
+            size = struct_module.calcsize(">" + self.codes)
+            self.line(f"{', '.join(self.targets)}, = {self.packing(self.codes, 'unpack')}(data, at)")
+            self.line(f"at += {size}")
+            self.codes, self.targets = "", []
+
+    def fields(self, shape: type[Struct], target: str) -> None:
+        """Reads a struct into the local variable ``target``."""
+        locals_: list[str] = []
+        for spec in shape.fields:
+            name = self.fresh("f_" + spec.name + "_")
+            locals_.append(name)
+            if in_body(spec, self.version):
+                self.value(spec.kind, name, self.version in spec.nullable, spec.name)
+            elif spec.kind.shape is not None:
+                self.line(f"{name} = {self.constant(spec.kind.shape.__name__, spec.kind.shape)}()")
+            else:
+                self.line(f"{name} = {spec.default!r}")
+        if self.flexible:
+            self.tagged(shape, locals_)
+        self.flush()
+        self.line(f"{target} = {self.constant(shape.__name__, shape)}({', '.join(locals_)})")
+
+    def value(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
+        if kind.code:
+            self.fixed(kind.code, target)
+        elif kind.shape is not None:
+            self.structure(kind.shape, target, nullable)
+        elif kind.name == "array":
+            self.array(kind, target, nullable, label)
+        else:
+            self.blob(kind, target, nullable or kind.name == "records", label)
+
+    def tagged_value(self, spec: FieldSpec, target: str) -> None:
+        nullable = self.version in spec.nullable
+        if spec.kind.shape is not None:
+            self.structure(spec.kind.shape, target, nullable, tagged=True)
+        else:
+            self.value(spec.kind, target, nullable, spec.name)
+
+    def structure(self, shape: type[Struct], target: str, nullable: bool, tagged: bool = False) -> None:
+        if not nullable:
+            self.fields(shape, target)
+            return
+        self.flush()
+        if tagged:
+            present = self.fresh("p")
+            self.line(f"{present}, at = uvarint(data, at)")
+            self.line(f"if not {present}:")
+        else:
+            self.line("at += 1")
+            self.line("if data[at - 1] > 127:")
+        self.line(f"    {target} = None")
+        self.line("else:")
+        self.indent += 1
+        self.fields(shape, target)
+        self.indent -= 1
+
+    def length(self, kind: FieldType) -> str:
+        name = self.fresh("n")
+        if self.flexible:
+            self.flush()
+            self.line(f"{name} = data[at]")
+            self.line("at += 1")
+            self.line(f"if {name} > 127:")
+            self.line(f"    {name}, at = uvarint(data, at - 1)")
+            self.line(f"{name} -= 1")
+        else:
+            self.fixed("h" if kind.name == "string" else "i", name)
+            self.flush()
+        return name
+
+    def blob(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
+        name = self.length(kind)
+        end = "data[at:at + {0}].decode()" if kind.name == "string" else "data[at:at + {0}]"
+        self.line(f"if {name} < 0:")
+        if nullable:
+            self.line(f"    {target} = None")
+        else:
+            self.line(f"    raise WireError('{label} must not be null')")
+        self.line("else:")
+        self.line(f"    {target} = {end.format(name)}")
+        self.line(f"    at += {name}")
+
+    def array(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
+        assert kind.element is not None
+        name, element = self.length(kind), kind.element
+        self.line(f"if {name} < 0:")
+        self.line(f"    {target} = None" if nullable else f"    raise WireError('{label} must not be null')")
+        self.line("else:")
+        self.indent += 1
+        self.count(name, label)
+        if element.code and element.code != "16s" and element.code != "?":
+            size = struct_module.calcsize(">" + element.code)
+            self.line(f"if {name} == 1:")  # as in the encoder
+            self.line(f"    {target} = list({self.packing(element.code, 'unpack')}(data, at))")
+            self.line("else:")
+            self.line(f"    {target} = list(unpack_many('>%d{element.code}' % {name}, data, at))")
+            self.constant("unpack_many", struct_module.unpack_from)
+            self.line(f"at += {name} * {size}")
+        else:
+            item = self.fresh("e")
+            self.line(f"{target} = []")
+            # Every element takes a byte at least: a count beyond the data is refused before the loop.
+            self.line(f"if {name} > len(data) - at:")
+            self.line(f"    raise WireError('{label} claims more elements than there are bytes')")
+            self.line(f"for _ in range({name}):")
+            self.indent += 1
+            self.value(element, item, False, label)
+            self.flush()
+            self.line(f"{target}.append({item})")
+            self.indent -= 1
+        self.indent -= 1
+
+    def count(self, amount: str, label: str) -> None:
+        """Elements are counted before any is read."""
+        self.line(f"room -= {amount}")
+        self.line("if room < 0:")
+        self.line(f"    raise TooManyElements('with {label} it has more elements than are allowed')")
+
+    def tagged(self, shape: type[Struct], locals_: list[str]) -> None:
+        self.flush()
+        count, tag, size = self.fresh("n"), self.fresh("g"), self.fresh("z")
+        self.line(f"{count} = data[at]")
+        self.line("at += 1")
+        self.line(f"if {count}:")
+        self.indent += 1
+        self.line(f"if {count} > 127:")
+        self.line(f"    {count}, at = uvarint(data, at - 1)")
+        self.count(count, "its tagged fields")
+        self.line(f"for _ in range({count}):")
+        self.indent += 1
+        self.line(f"{tag}, at = uvarint(data, at)")
+        self.line(f"{size}, at = uvarint(data, at)")
+        # As Kafka's generated classes: a known field ends where its value does; only an unknown one is skipped by its size.
+        branch = "if"
+        for spec, local in zip(shape.fields, locals_, strict=True):
+            if spec.tag is not None and self.version in spec.versions:
+                self.line(f"{branch} {tag} == {spec.tag}:")
+                self.indent += 1
+                self.tagged_value(spec, local)
+                self.flush()
+                self.indent -= 1
+                branch = "elif"
+        skipped = f"at += {size}"
+        self.line(skipped if branch == "if" else f"else: {skipped}")
+        self.indent -= 2

@@ -1,0 +1,158 @@
+"""The encoder of one version of a message, as text: the function of a message and a list of its pieces."""
+
+from __future__ import annotations
+
+import struct as struct_module
+
+from coterie.wire.code_text import CodeText, in_body
+from coterie.wire.fields import FieldSpec, FieldType, Struct
+from coterie.wire.primitives import MAX_STRING_LENGTH
+
+
+class EncoderText(CodeText):
+    """Writes the encoder of one version."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        super().__init__()
+        self.version, self.flexible = version, flexible
+        self.codes, self.values = "", list[str]()
+
+    def fixed(self, code: str, value: str) -> None:
+        self.codes += code
+        self.values.append(value)
+
+    def flush(self) -> None:
+        if self.codes:
+            packed = f"{self.packing(self.codes, 'pack')}({', '.join(self.values)})"
+            self.line("out.append(b'\\0')" if self.values == ["0"] else f"out.append({packed})")
+        self.codes, self.values = "", []
+
+    def fields(self, shape: type[Struct], target: str) -> None:
+        for spec in shape.fields:
+            if in_body(spec, self.version):
+                expression, nullable = f"{target}.{spec.name}", self.version in spec.nullable
+                if spec.null_as is not None and not nullable:
+                    expression = f"{spec.null_as!r} if {expression} is None else {expression}"
+                self.value(spec.kind, expression, nullable, spec.name)
+        if self.flexible:
+            self.tagged(shape, target)
+
+    def value(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
+        if kind.code:
+            self.fixed(kind.code, expression)
+        elif kind.shape is not None:
+            self.structure(kind.shape, expression, nullable)
+        elif kind.name == "array":
+            self.array(kind, expression, nullable, label)
+        else:
+            self.blob(kind, expression, nullable or kind.name == "records", label)
+
+    def tagged_value(self, spec: FieldSpec, expression: str) -> None:
+        nullable = self.version in spec.nullable
+        if spec.kind.shape is not None:
+            self.structure(spec.kind.shape, expression, nullable, tagged=True)
+        else:
+            self.value(spec.kind, expression, nullable, spec.name)
+
+    def structure(self, shape: type[Struct], expression: str, nullable: bool, tagged: bool = False) -> None:
+        """A struct; one that may be null has a byte before it: 1, or for null -1, and 0 in a tagged field."""
+        if not nullable:
+            self.fields(shape, expression)
+            return
+        self.flush()
+        self.line(f"if {expression} is None:")
+        null = b"\0" if tagged else b"\xff"
+        self.line(f"    out.append({null!r})")
+        self.line("else:")
+        self.indent += 1
+        self.line("out.append(b'\\x01')")
+        self.fields(shape, expression)
+        self.flush()
+        self.indent -= 1
+
+    def length(self, kind: FieldType, amount: str) -> None:
+        if self.flexible:
+            self.flush()
+            self.line(f"out.append(uv({amount} + 1))")
+        else:
+            self.fixed("h" if kind.name == "string" else "i", amount)
+
+    def blob(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
+        data = self.fresh("d")
+        text = kind.name == "string"
+        self.line(f"{data} = {expression}")
+        if nullable:
+            self.flush()
+            self.line(f"if {data} is None:")
+            self.indent += 1
+            null = b"\0" if self.flexible else (b"\xff\xff" if text else b"\xff\xff\xff\xff")
+            self.line(f"out.append({null!r})")
+            self.indent -= 1
+            self.line("else:")
+            self.indent += 1
+        if text:
+            self.line(f"{data} = {data}.encode()")
+            self.line(f"if len({data}) > {MAX_STRING_LENGTH}:")
+            self.line(f"    raise WireError('{label} is longer than {MAX_STRING_LENGTH} bytes')")
+        self.length(kind, f"len({data})")
+        self.flush()
+        self.line(f"out.append({data})")
+        if nullable:
+            self.indent -= 1
+
+    def array(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
+        assert kind.element is not None
+        items, item = self.fresh("a"), self.fresh("e")
+        self.line(f"{items} = {expression}")
+        if nullable:
+            self.flush()
+            self.line(f"if {items} is None:")
+            self.line("    out.append(" + repr(b"\0" if self.flexible else b"\xff\xff\xff\xff") + ")")
+            self.line("else:")
+            self.indent += 1
+        self.length(kind, f"len({items})")
+        self.flush()
+        element = kind.element
+        if element.code and element.code != "16s" and element.code != "?":
+            self.line(f"if len({items}) == 1:")  # as nearly all replicas
+            self.line(f"    out.append({self.packing(element.code, 'pack')}({items}[0]))")
+            self.line(f"elif {items}:")
+            self.line(f"    out.append(pack_many('>%d{element.code}' % len({items}), *{items}))")
+            self.constant("pack_many", struct_module.pack)
+        else:
+            self.line(f"for {item} in {items}:")
+            self.indent += 1
+            self.value(element, item, False, label)
+            self.flush()
+            self.indent -= 1
+        if nullable:
+            self.indent -= 1
+
+    def tagged(self, shape: type[Struct], target: str) -> None:
+        specs = [s for s in shape.fields if s.tag is not None and self.version in s.versions]
+        if not specs:
+            self.fixed("b", "0")
+            return
+        self.flush()
+        fields, body = self.fresh("t"), self.fresh("b")
+        self.line(f"{fields} = []")
+        for spec in sorted(specs, key=lambda s: s.tag or 0):
+            self.line(f"if {self.is_set(shape, spec, f'{target}.{spec.name}')}:")
+            self.indent += 1
+            self.line(f"{body}, out = out, []")
+            self.tagged_value(spec, f"{target}.{spec.name}")
+            self.flush()
+            self.line(f"out, {body} = {body}, b''.join(out)")
+            self.line(f"{fields} += [uv({spec.tag}), uv(len({body})), {body}]")
+            self.indent -= 1
+        self.line(f"out.append(uv(len({fields}) // 3) if {fields} else b'\\0')")
+        self.line(f"out += {fields}")
+
+    def is_set(self, shape: type[Struct], spec: FieldSpec, expression: str) -> str:
+        """The condition that a tagged field differs from its default. A struct of numbers is compared by its fields: as objects
+        those of a Fetch response cost as much as the rest of it."""
+        inner = spec.kind.shape
+        if inner is not None and self.version not in spec.nullable and all(s.kind.code for s in inner.fields):
+            return " or ".join(f"{expression}.{s.name} != {s.default!r}" for s in inner.fields)
+        default = inner() if inner is not None else spec.default
+        return f"{expression} != {self.constant(f'default_{shape.__name__}_{spec.name}', default)}"
