@@ -26,6 +26,8 @@ MODULES = (
     "wire/framing.py",
     "wire/primitives.py",
     "records/batch.py",
+    "records/decoding.py",
+    "records/encoding.py",
     "records/fields.py",
     "records/varints.py",
     "records/walking.py",

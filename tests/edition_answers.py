@@ -31,7 +31,7 @@ from coterie.laboratory.node.scheduler import WorldClock, WorldScheduler
 from coterie.laboratory.node.story import run_records_seed
 from coterie.laboratory.world import World
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.framing import encode_request

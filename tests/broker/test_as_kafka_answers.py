@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from coterie.client.blocking_socket import BrokerSocket
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.compression import ZSTD
+from coterie.records.encoding import encode_batch
 from coterie.testing.local_broker import LocalBroker
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

@@ -21,7 +21,7 @@ from coterie.broker.log_lines import LINES_PER_SECOND, LogLines
 from coterie.broker.memory import RequestMemory
 from coterie.broker.settings import BrokerSettings
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response, encode_request

@@ -22,7 +22,9 @@ from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.findings import UnreadableFile
 from coterie.log.retention import delete_records
-from coterie.records.batch import batches, check_crc, decode_records, encode_batch
+from coterie.records.batch import batches, check_crc
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
 EVERY_BIT = bool(os.environ.get("COTERIE_EVERY_BIT"))

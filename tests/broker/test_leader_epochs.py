@@ -12,7 +12,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.broker.test_old_versions import append, batch, create

@@ -9,9 +9,11 @@ import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from coterie.records.batch import batches, decode_records, encode_batch
+from coterie.records.batch import batches
 from coterie.records.compression import GZIP, ZSTD
+from coterie.records.decoding import decode_records
 from coterie.records.down_conversion import OVERSIZED
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import (
     CreatableTopic,

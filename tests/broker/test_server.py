@@ -13,7 +13,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.server import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of

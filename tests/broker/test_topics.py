@@ -6,7 +6,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.broker.topics import Topics
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 
 
 def _kafka_folder() -> MemoryFileSystem:

@@ -12,7 +12,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking_socket import BrokerSocket
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

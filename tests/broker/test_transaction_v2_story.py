@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.coordinator.transactions.state import Transaction, decode_transaction
-from coterie.records.batch import batches, decode_keys_and_values
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_keys_and_values
 from coterie.testing import LocalBroker
 from tests.broker.transaction_story import DATA, SETTINGS
 from tests.broker.transaction_v2_story import tell

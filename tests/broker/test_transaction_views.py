@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.client.blocking_socket import BrokerSocket
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
+from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

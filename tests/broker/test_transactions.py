@@ -20,7 +20,8 @@ from coterie.coordinator.transactions.state import Status, Transaction, decode_t
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

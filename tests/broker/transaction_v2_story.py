@@ -15,7 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from coterie.records.batch import TRANSACTIONAL_BIT, batches, decode_keys_and_values, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT, batches
+from coterie.records.decoding import decode_keys_and_values
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import error_of
 from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

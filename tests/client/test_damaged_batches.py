@@ -15,8 +15,8 @@ import pytest
 
 from coterie.client import Consumer
 from coterie.client.errors import CorruptBatchError
-from coterie.records.batch import encode_batch
 from coterie.records.compression import CODEC_BY_NAME
+from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker
 from coterie.testing.local_broker import LocalBroker as Broker
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from coterie.client.partitioner import murmur2, partition_for_key
 from coterie.client.types import TopicPartition
 from coterie.consuming.position import Position
-from coterie.records.batch import BatchError, encode_batch, stamp
+from coterie.records.batch import BatchError, stamp
+from coterie.records.encoding import encode_batch
 from coterie.wire.messages.fetch import PartitionData
 
 

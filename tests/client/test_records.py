@@ -17,7 +17,7 @@ from coterie.client import (
     TimestampType,
     TopicPartition,
 )
-from coterie.records import batch
+from coterie.records import decoding
 from coterie.testing import ErrorCode, LocalBroker
 from tests.client.group import member, polled, read, settled
 
@@ -39,7 +39,7 @@ async def records_of(consumer: Consumer, count: int) -> list[Record]:
     return records
 
 
-@pytest.mark.parametrize("count", [1, batch.MANY])
+@pytest.mark.parametrize("count", [1, decoding.MANY])
 @pytest.mark.parametrize("times", list(TimestampType))
 def test_a_record_names_everything_that_the_broker_knows(
     coterie_broker: LocalBroker, count: int, times: TimestampType

@@ -15,7 +15,7 @@ from coterie.broker.calls import Call
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse

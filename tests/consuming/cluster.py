@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from coterie.broker.fetch_sessions import FetchedPartition, FetchSessions
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.record import TopicPartition
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch, stamp
+from coterie.records.batch import TRANSACTIONAL_BIT, stamp
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData

@@ -20,7 +20,8 @@ from coterie.laboratory.scenario import ScenarioRun
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import HEADER_BYTES, LENGTH_END, BatchError, encode_batch
+from coterie.records.batch import HEADER_BYTES, LENGTH_END, BatchError
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.messages.consumer_offsets import (
     GroupMetadataKey,

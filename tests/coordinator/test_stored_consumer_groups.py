@@ -28,7 +28,8 @@ from coterie.coordinator.stored_consumer_groups import (
     to_bytes,
 )
 from coterie.fuzzing.messages import random_struct
-from coterie.records.batch import BatchRecord, batches, decode_records
+from coterie.records.batch import BatchRecord, batches
+from coterie.records.decoding import decode_records
 from coterie.wire.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

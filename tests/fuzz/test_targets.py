@@ -13,7 +13,7 @@ from coterie.fuzzing import target, targets
 from coterie.fuzzing.runner import corpus, fuzz, inputs, kept_inputs
 from coterie.fuzzing.target import Broken, Target, check, mutated
 from coterie.fuzzing.targets import TARGETS
-from coterie.records import batch as batch_module
+from coterie.records import decoding
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.primitives import read_varint
 
@@ -100,7 +100,7 @@ def endless_headers(body: bytes, at: int, end: int) -> tuple[tuple[str, bytes | 
 
 def test_headers_without_end_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The corpus has the bytes that stopped a broker."""
-    monkeypatch.setattr(batch_module, "decode_headers", endless_headers)
+    monkeypatch.setattr(decoding, "decode_headers", endless_headers)
     monkeypatch.setattr(target, "MOST_S", 1.0)
     (finding,) = fuzz([TARGETS["records"]], 5, 1, lambda *_: None)
     assert "records" in finding.problem

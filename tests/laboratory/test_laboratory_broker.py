@@ -7,7 +7,8 @@ import pytest
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.world import World
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
+from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

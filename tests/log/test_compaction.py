@@ -15,8 +15,10 @@ from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
-from coterie.records.batch import TRANSACTIONAL_BIT, batches, decode_records, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT, batches
 from coterie.records.compression import GZIP, NONE
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction, ends_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 

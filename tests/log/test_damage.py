@@ -27,7 +27,7 @@ from coterie.log.findings import Finding, UnreadableFile
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import retain
 from coterie.log.segment import Segment
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 
 NOW = 1_700_000_000_000
 SEEDS = int(os.environ.get("COTERIE_DISK_SEEDS", "30"))

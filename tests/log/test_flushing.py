@@ -11,7 +11,8 @@ from coterie.log.flushing import Flushing
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_committed, read_message_set, read_visible
 from coterie.log.retention import delete_records
-from coterie.records.batch import TRANSACTIONAL_BIT, batches, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT, batches
+from coterie.records.encoding import encode_batch
 
 NOW = 1_700_000_000_000
 

@@ -11,7 +11,9 @@ from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records, retain
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
-from coterie.records.batch import batches, decode_records, encode_batch
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
 NOW = 1_700_000_000_000

@@ -10,8 +10,9 @@ from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set
 from coterie.log.retention import delete_records
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.down_conversion import OVERSIZED
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 

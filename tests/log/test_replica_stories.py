@@ -19,7 +19,8 @@ from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_visible
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.log.truncation import start_anew_at, truncate_to
-from coterie.records.batch import TRANSACTIONAL_BIT, batches, encode_batch, read_header, stamp
+from coterie.records.batch import TRANSACTIONAL_BIT, batches, read_header, stamp
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 
 NOW = 1_700_000_000_000

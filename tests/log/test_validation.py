@@ -19,14 +19,14 @@ from coterie.records.batch import (
     BatchHeader,
     BatchRecord,
     batches,
-    decode_records,
-    encode_batch,
     read_header,
     sealed,
     stamp,
     stamp_times,
 )
 from coterie.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 

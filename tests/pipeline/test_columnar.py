@@ -12,17 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coterie.records import columnar
-from coterie.records.batch import (
-    HEADER_BYTES,
-    TRANSACTIONAL_BIT,
-    BatchError,
-    batches,
-    decode_records,
-    encode_batch,
-    rebuild_batch,
-)
+from coterie.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, BatchError, batches
 from coterie.records.columnar import decode_columns, unfold
 from coterie.records.compression import CompressionError
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch, rebuild_batch
 from coterie.records.markers import end_of_transaction
 
 blob = st.none() | st.binary(max_size=300)
@@ -119,7 +113,7 @@ def test_records_are_read_where_the_compiled_part_was_not_built() -> None:
 import sys
 sys.modules["coterie.records._unfold"] = None
 from coterie.records import columnar
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 columns = columnar.decode_columns(encode_batch([(1, b"k", b"v", ()), (2, None, b"w", ())]))
 assert not columnar.COMPILED and columns.values.to_pylist() == [b"v", b"w"], columns
 """

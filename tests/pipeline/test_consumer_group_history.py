@@ -19,7 +19,8 @@ from coterie.pipeline.history.decoding import _group_of
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.rebalances import generation_rows, journal_rows
 from coterie.pipeline.history.topic_ids import folder_topic_names, id_text
-from coterie.records.batch import batches, decode_records
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from tests.coordinator.consumer import beside_kafka
 from tests.coordinator.kafka_records import RECORDED, TOPICS
 

@@ -25,7 +25,8 @@ from coterie.pipeline import log_folders
 from coterie.pipeline.history import job, reading, server_log
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.state import Moment, group_from_tables
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 from tests.awaiting import until_in_thread
@@ -155,7 +156,8 @@ def plain_state(parts: list[bytes]) -> dict[str, tuple[str, int, dict[Any, int]]
     """What a broker has after loading, record by record."""
     from coterie.coordinator.outcome import CoordinatorConfig
     from coterie.coordinator.shard import Shard
-    from coterie.records.batch import batches, decode_records
+    from coterie.records.batch import batches
+    from coterie.records.decoding import decode_records
     from coterie.records.markers import marker_of
 
     shard = Shard(CoordinatorConfig())

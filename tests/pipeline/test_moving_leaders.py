@@ -13,7 +13,7 @@ from coterie.pipeline import fetching, topics
 from coterie.pipeline.options import source_options
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode
 from coterie.wire.declaration import Message
 from coterie.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

@@ -17,7 +17,8 @@ from coterie.producing.effects import (
     SendProduce,
 )
 from coterie.producing.machine import ProducerMachine
-from coterie.records.batch import batches, decode_records
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.produce import (
     BatchIndexAndErrorMessage,

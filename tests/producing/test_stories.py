@@ -14,7 +14,8 @@ from coterie.log.producers import Producers
 from coterie.producing.batch import ProduceFailure, ProducerBatch
 from coterie.producing.partition_queue import PartitionQueue
 from coterie.producing.sequences import PartitionSequence
-from coterie.records.batch import batches, decode_records
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode, Refusal
 from tests.producing.one_producer import OneProducer
 

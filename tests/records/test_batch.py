@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.records import compression
-from coterie.records.batch import BatchError, batches, check_crc, decode_records, encode_batch, read_header, stamp
+from coterie.records.batch import BatchError, batches, check_crc, read_header, stamp
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 
 blob = st.none() | st.binary(max_size=200)
 items = st.lists(

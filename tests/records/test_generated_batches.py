@@ -20,16 +20,15 @@ from coterie.records.batch import (
     batch_span,
     batches,
     check_crc,
-    decode_records,
-    encode_batch,
     is_undamaged,
     read_header,
-    rebuild_batch,
     stamp,
     stamp_times,
 )
 from coterie.records.compression import LZ4, CompressionError, UncompressedTooLarge
+from coterie.records.decoding import decode_records
 from coterie.records.down_conversion import to_message_set
+from coterie.records.encoding import encode_batch, rebuild_batch
 from coterie.records.legacy import is_legacy, to_batch
 from coterie.wire.primitives import java_long
 from tests.records.test_malformed_records import check_all

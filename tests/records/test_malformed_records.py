@@ -12,18 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coterie.fuzzing.batches import malformed_batch
-from coterie.records import batch as batch_module
-from coterie.records import columnar, compiled, compression
-from coterie.records.batch import (
-    HEADER_BYTES,
-    BatchError,
-    BatchHeader,
-    decode_keys_and_values,
-    decode_records,
-    read_header,
-    sealed,
-)
+from coterie.records import columnar, compiled, compression, decoding
+from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, read_header, sealed
 from coterie.records.compression import CompressionError, UncompressedTooLarge
+from coterie.records.decoding import decode_keys_and_values, decode_records
+from coterie.records.encoding import encode_batch
 from coterie.records.walking import walk, walk_each
 from coterie.wire.primitives import write_varint
 
@@ -32,7 +25,7 @@ ENDLESS_HEADERS = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x01\x03"  # a huge count, t
 
 
 def of_body(body: bytes, count: int = 1, **fields: int) -> bytes:
-    header = read_header(batch_module.encode_batch([(1_000, b"k", b"v", ())]))
+    header = read_header(encode_batch([(1_000, b"k", b"v", ())]))
     return sealed(body, header._replace(record_count=count, last_offset_delta=max(count - 1, -(2**31)), **fields))
 
 
@@ -67,20 +60,20 @@ def by_columns(data: bytes, with_headers: bool) -> list[Any]:
 
 def by_numpy(data: bytes, header: BatchHeader) -> list[Any]:
     """The decoder with numpy, however few the records are."""
-    many, batch_module.MANY = batch_module.MANY, 1
+    many, decoding.MANY = decoding.MANY, 1
     try:
         return decode_records(data, 0, header)
     finally:
-        batch_module.MANY = many
+        decoding.MANY = many
 
 
 def one_by_one(data: bytes, header: BatchHeader) -> list[Any]:
     """The Python decoder alone, whatever the number of records."""
-    numpys, batch_module._numpys = batch_module._numpys, lambda: None  # type: ignore[assignment]
+    numpys, decoding._numpys = decoding._numpys, lambda: None  # type: ignore[assignment]
     try:
         return decode_records(data, 0, header)
     finally:
-        batch_module._numpys = numpys
+        decoding._numpys = numpys
 
 
 def check_all(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

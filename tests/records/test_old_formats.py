@@ -11,17 +11,7 @@ import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from coterie.records.batch import (
-    CONTROL_BIT,
-    TIMESTAMP_TYPE_BIT,
-    batches,
-    check_crc,
-    decode_records,
-    encode_batch,
-    read_header,
-    stamp,
-    stamp_times,
-)
+from coterie.records.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, batches, check_crc, read_header, stamp, stamp_times
 from coterie.records.compression import (
     GZIP,
     LZ4,
@@ -34,7 +24,9 @@ from coterie.records.compression import (
     compress_lz4_format_0,
     decompress_lz4_format_0,
 )
+from coterie.records.decoding import decode_records
 from coterie.records.down_conversion import OVERSIZED, CannotConvert, to_message_set
+from coterie.records.encoding import encode_batch
 from coterie.records.legacy import is_legacy, to_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -171,7 +163,7 @@ def test_an_uncompressed_batch_begins_at_the_offset_that_was_requested() -> None
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_offsets_after_compaction_stay_as_they_are(magic: int) -> None:
-    from coterie.records.batch import rebuild_batch
+    from coterie.records.encoding import rebuild_batch
 
     data = batch_at(10, GZIP, count=5)
     header = read_header(data)

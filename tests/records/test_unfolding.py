@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.records import batch as module
-from coterie.records.batch import BatchError, batches, decode_records, encode_batch, read_header
+from coterie.records import decoding as module
+from coterie.records.batch import BatchError, BatchRecord, batches, payload, read_header
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 
 sizes = st.lists(st.one_of(st.integers(0, 3), st.just(100), st.integers(0, 300)), min_size=1, max_size=200)
 
@@ -29,8 +31,8 @@ def test_the_same_as_one_by_one(lengths: list[int], keys: list[bytes | None], wi
     ((at, header),) = batches(data)
     assert header.record_count >= module.MANY
     unfolded = decode_records(data, at, header)
-    assert unfolded == module._decode_each(module.payload(data, at, header), header, False, module.BatchRecord)
-    assert all(type(r) is module.BatchRecord for r in unfolded)
+    assert unfolded == module._decode_each(payload(data, at, header), header, False, BatchRecord)
+    assert all(type(r) is BatchRecord for r in unfolded)
 
 
 def test_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

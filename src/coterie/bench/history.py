@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
-from coterie.records.batch import HEADER_BYTES, encode_batch
+from coterie.records.batch import HEADER_BYTES
+from coterie.records.encoding import encode_batch
 
 if TYPE_CHECKING:
     from coterie.bench.measurement import Measurement

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

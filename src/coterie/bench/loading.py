@@ -16,7 +16,7 @@ from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
 from coterie.log.config import LogConfig
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 
 RECORDS = 10_000_000
 PER_COMMIT = 10

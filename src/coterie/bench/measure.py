@@ -122,9 +122,9 @@ def columnar(_: Path) -> Iterable[Measurement]:
     varied sizes and times."""
     import random
 
-    from coterie.records.batch import encode_batch
     from coterie.records.columnar import COMPILED, decode_columns
     from coterie.records.compression import CODEC_BY_NAME
+    from coterie.records.encoding import encode_batch
 
     rng = random.Random(1)
     alike = [(5, b"12345678", b"v" * 100, ())] * 4000

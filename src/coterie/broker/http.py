@@ -20,7 +20,8 @@ from coterie.broker.explaining import explained
 from coterie.broker.metrics import GroupMetrics, MetricSources
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.time_lookup import offset_near_end
-from coterie.records.batch import batches, decode_records
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from coterie.wire.errors import Refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -12,7 +12,7 @@ from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.shard import Decision, Step
 from coterie.journal import JournalLine
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import Refusal
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,9 @@ from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, T
 from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, UnreadableFile
-from coterie.records.batch import batches, decode_keys_and_values, encode_batch
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_keys_and_values
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

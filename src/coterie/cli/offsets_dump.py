@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coterie.coordinator.stored import record_text
-from coterie.records.batch import BatchError, BatchHeader, batches, decode_records
+from coterie.records.batch import BatchError, BatchHeader, batches
 from coterie.records.compression import CompressionError
+from coterie.records.decoding import decode_records
 from coterie.records.markers import ends_transaction
 from coterie.wire.primitives import WireError
 

@@ -20,7 +20,8 @@ from coterie.client.errors import check
 from coterie.conformance.high_level_consumer import KAFKA, java, local_zookeeper
 from coterie.conformance.kafka import free_port, running
 from coterie.records import compression
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
+from coterie.records.encoding import encode_batch
 from coterie.testing.local_broker import LocalBroker
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

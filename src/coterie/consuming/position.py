@@ -10,7 +10,8 @@ from heapq import heappop, heappush
 
 from coterie.backoff import Retries
 from coterie.consuming.record import Record, TimestampType, TopicPartition
-from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, check_crc, decode_rows
+from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, check_crc
+from coterie.records.decoding import decode_rows
 from coterie.records.markers import marker_of
 from coterie.wire.messages.fetch import PartitionData
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from coterie.coordinator.shard import Decision, Shard
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, batches, decode_keys_and_values, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, batches
+from coterie.records.decoding import decode_keys_and_values
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction, marker_of
 from coterie.wire.primitives import WireError
 

@@ -17,8 +17,9 @@ from coterie.log.producers import Producers
 from coterie.log.reading import read_committed
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.log.transactions import decode_index
-from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches
 from coterie.records.compression import CompressionError
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import Refusal
 

@@ -24,6 +24,7 @@ from coterie.journal import JournalLine
 from coterie.records import batch as batches
 from coterie.records import compression, markers
 from coterie.records.compiled import COMPILED
+from coterie.records.decoding import decode_keys_and_values, decode_records
 from coterie.records.fields import BatchError
 from coterie.records.legacy import to_batch
 from coterie.records.walking import walk, walk_each
@@ -53,11 +54,11 @@ def _first_batch(data: bytes) -> batches.BatchHeader:
 
 
 def _records(data: bytes) -> object:
-    return batches.decode_records(data, 0, _first_batch(data))
+    return decode_records(data, 0, _first_batch(data))
 
 
 def _keys_and_values(data: bytes) -> object:
-    return batches.decode_keys_and_values(data, 0, _first_batch(data))
+    return decode_keys_and_values(data, 0, _first_batch(data))
 
 
 def _walk(data: bytes) -> object:

@@ -21,7 +21,9 @@ from coterie.log.findings import Finding
 from coterie.log.loading import SWAP, ClosedLog
 from coterie.log.partition_log import PartitionLog
 from coterie.log.recovery import SET_ASIDE
-from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, check_crc, decode_records, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, check_crc
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import Refusal
 

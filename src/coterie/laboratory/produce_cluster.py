@@ -14,7 +14,8 @@ from coterie.log.loading import ClosedLog
 from coterie.log.partition_log import PartitionLog
 from coterie.log.validation import produced_batch
 from coterie.producing.batch import TopicPartition
-from coterie.records.batch import batches, decode_records
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.produce import (
     PartitionProduceData,

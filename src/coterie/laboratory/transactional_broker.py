@@ -21,7 +21,9 @@ from coterie.laboratory.transaction_checker import OFFSETS_PARTITION, Transactio
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import TRANSACTIONAL_BIT, batches, decode_keys_and_values, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT, batches
+from coterie.records.decoding import decode_keys_and_values
+from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

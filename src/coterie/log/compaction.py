@@ -20,16 +20,9 @@ from coterie.log.filesystem import FileSystem
 from coterie.log.loading import CLEANED, SWAP
 from coterie.log.partition_log import PartitionLog
 from coterie.log.segment import DELETED, Segment
-from coterie.records.batch import (
-    HEADER_BYTES,
-    BatchError,
-    BatchHeader,
-    BatchRecord,
-    check_crc,
-    decode_records,
-    read_header,
-    rebuild_batch,
-)
+from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, BatchRecord, check_crc, read_header
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import rebuild_batch
 from coterie.records.markers import ends_transaction
 
 KEYS_AT_ONCE = 2_000_000

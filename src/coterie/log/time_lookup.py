@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from coterie.log.partition_log import PartitionLog
 from coterie.log.segment import Segment
-from coterie.records.batch import BatchError, BatchHeader, BatchRecord, decode_records
+from coterie.records.batch import BatchError, BatchHeader, BatchRecord
 from coterie.records.compression import CompressionError
+from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode, Refusal
 
 EARLIEST_TIMESTAMP = -2

@@ -22,13 +22,12 @@ from coterie.records.batch import (
     batches,
     begins_whole,
     check_crc,
-    decode_records,
     read_header,
-    rebuild_batch,
-    recompressed,
     stamp_times,
 )
 from coterie.records.compression import NONE, ZSTD, CompressionError, UncompressedTooLarge, decompress
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import rebuild_batch, recompressed
 from coterie.records.legacy import is_legacy, to_batch
 from coterie.records.walking import Walked, walk
 from coterie.wire.errors import ErrorCode, Refusal

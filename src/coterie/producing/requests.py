@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from coterie.producing.batch import Acknowledged, BatchResult, ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.produce import (
     PartitionProduceData,

@@ -1,27 +1,21 @@
-"""Record batch v2: its 61-byte header, its records, and building one.
+"""Record batch v2: its 61-byte header, and a batch as a whole.
 
 A broker keeps batches opaque: it reads the header, checks the CRC, and writes offset and epoch in place
-(`read_header`, `check_crc`, `stamp`). Only who reads records (`decode_records`) unfolds them.
+(`read_header`, `check_crc`, `stamp`). Records are read by `decoding` and written by `encoding`.
 Source: Kafka's documentation, "Record Batch"; KIP-98, KIP-101.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
-from itertools import repeat
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import google_crc32c
 
 from coterie.records import compression
 from coterie.records.fields import BatchError as BatchError
 from coterie.records.fields import Header as Header
-from coterie.records.fields import decode_headers, skip_headers
-from coterie.wire.primitives import java_long, read_varint, read_varlong, write_varint
-
-R = TypeVar("R")
 
 HEADER_BYTES = 61
 LENGTH_END = 12  # base offset (8) and length (4): what precedes the counted bytes
@@ -30,7 +24,6 @@ _MAGIC, _LOW_ATTRIBUTES = 16, 22  # where they stand in a batch
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
-LONGEST = 2**63 - 1  # int64's
 
 COMPRESSION_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
@@ -165,177 +158,6 @@ def payload(data: bytes, position: int, header: BatchHeader) -> bytes:
     return compression.decompress(header.codec, data[position + HEADER_BYTES : position + header.size])
 
 
-MANY = 32  # from so many records on numpy is worth its while
-
-
-def decode_records(data: bytes, position: int, header: BatchHeader) -> list[BatchRecord]:
-    """The records of one batch. A length below 0 is null, as in Kafka; a header's name that is not UTF-8 is read with
-    U+FFFD. Raises BatchError or CompressionError if they cannot be read."""
-    return decode_rows(data, position, header, BatchRecord)
-
-
-def decode_rows(
-    data: bytes,
-    position: int,
-    header: BatchHeader,
-    make: type[R],
-    before: tuple[Any, ...] = (),
-    after: tuple[Any, ...] = (),
-) -> list[R]:
-    """As `decode_records`, with each record an instance of the NamedTuple class ``make``: its fields are ``before``, those of
-    `BatchRecord`, and ``after``. Made in one step, because a second object for each record would cost as much again."""
-    if not header.record_count:
-        return []
-    body = payload(data, position, header)
-    append_time = bool(header.attributes & TIMESTAMP_TYPE_BIT)
-    try:
-        if header.record_count >= MANY:
-            unfold = _numpys()
-            if unfold is not None:
-
-                def times(deltas: Any) -> Iterable[int]:
-                    return repeat(header.max_timestamp) if append_time else (deltas + header.base_timestamp).tolist()
-
-                return unfold(body, header.record_count, header.base_offset, times, make, decode_headers, before, after)
-        return _decode_each(body, header, append_time, make, before, after)
-    except (IndexError, ValueError) as error:
-        raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
-
-
-@cache
-def _numpys() -> Callable[..., list[Any]] | None:
-    """The fast way, where numpy is installed; loaded at first use, since a broker that only passes batches on needs none."""
-    try:
-        from coterie.records.unfolding import unfold
-    except ImportError:
-        return None
-    return unfold
-
-
-def _decode_each(
-    body: bytes,
-    header: BatchHeader,
-    append_time: bool,
-    make: type[R],
-    before: tuple[Any, ...] = (),
-    after: tuple[Any, ...] = (),
-) -> list[R]:
-    """Varints of one byte are read in place; the others by the function."""
-    if header.record_count < 0:
-        raise BatchError(f"the batch claims {header.record_count} records")
-    out: list[R] = []
-    new: Callable[[Any, tuple[Any, ...]], R] = tuple.__new__
-    at, size, base_time, base_offset = 0, len(body), header.base_timestamp, header.base_offset
-    for _ in range(header.record_count):
-        length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
-        end = at + length
-        at += 1
-        time, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varlong(body, at)
-        delta, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
-        length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
-        key = value = None
-        if length >= 0:
-            key, at = body[at : at + length], at + length
-        length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
-        if length >= 0:
-            value, at = body[at : at + length], at + length
-        headers, at = (decode_headers(body, at, end), end) if body[at] else ((), at + 1)
-        if at != end or end > size:
-            raise BatchError("a record's fields do not fill its length")
-        offset = base_offset + delta
-        timestamp = header.max_timestamp if append_time else base_time + time
-        if not (-LONGEST <= offset <= LONGEST and -LONGEST <= timestamp <= LONGEST):
-            offset, timestamp = java_long(offset), java_long(timestamp)
-        out.append(new(make, before + (offset, timestamp, key, value, headers) + after))
-    if at != size:
-        raise BatchError("there are bytes after the last record")
-    return out
-
-
-def decode_keys_and_values(
-    data: bytes, position: int, header: BatchHeader
-) -> list[tuple[bytes | None, bytes | None, int]]:
-    """(key, value, timestamp ms) of each record: what loading a compacted topic needs, and no object more. Raises
-    BatchError or CompressionError."""
-    if not header.record_count:
-        return []
-    body = payload(data, position, header)
-    base, append_time = header.base_timestamp, bool(header.attributes & TIMESTAMP_TYPE_BIT)
-    out: list[tuple[bytes | None, bytes | None, int]] = []
-    at, size = 0, len(body)
-    try:
-        for _ in range(header.record_count):
-            # Varints of one byte are read in place; the others by the function.
-            length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
-            end = at + length
-            at += 1
-            delta, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varlong(body, at)
-            at = at + 1 if body[at] < 0x80 else read_varint(body, at)[1]
-            length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
-            key = None
-            if length >= 0:
-                key, at = body[at : at + length], at + length
-            length, at = (body[at] >> 1 ^ -(body[at] & 1), at + 1) if body[at] < 0x80 else read_varint(body, at)
-            value = None
-            if length >= 0:
-                value, at = body[at : at + length], at + length
-            at = skip_headers(body, at, end) if body[at] else at + 1
-            if at != end or end > size:
-                raise BatchError("a record's fields do not fill its length")
-            out.append((key, value, header.max_timestamp if append_time else java_long(base + delta)))
-        if at != size or header.record_count < 0:
-            raise BatchError(f"the batch does not hold the {header.record_count} records that it claims")
-    except (IndexError, ValueError) as error:
-        raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
-    return out
-
-
-_VARINTS: list[bytes] = []  # of 0 to 2047, made at first use: lengths and deltas are nearly always among them
-
-
-def _varint(value: int) -> bytes:
-    return _VARINTS[value] if 0 <= value < len(_VARINTS) else _other_varint(value)
-
-
-def _other_varint(value: int) -> bytes:
-    if not _VARINTS:
-        _VARINTS.extend(write_varint(n) for n in range(2048))
-    return write_varint(value)
-
-
-def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
-    """A batch with only these of its records, at their own offsets and in its own compression; no transaction's any more.
-    What compaction leaves (Kafka's MemoryRecords.filterTo); without records it keeps its largest timestamp, and no
-    compression."""
-    newest = max((record.timestamp for record in records), default=header.max_timestamp)
-    pieces: list[bytes] = []
-    for record in records:
-        pieces += _record(record.timestamp - header.base_timestamp, record.offset - header.base_offset, *record[2:])
-    attributes = header.attributes & ~(TRANSACTIONAL_BIT if records else TRANSACTIONAL_BIT | COMPRESSION_MASK)
-    return sealed(
-        compression.compress(header.codec, b"".join(pieces)) if records else b"",
-        header._replace(attributes=attributes, max_timestamp=newest, record_count=len(records)),
-    )
-
-
-def recompressed(header: BatchHeader, body: bytes, codec: int, level: int | None) -> bytes:
-    """A batch with the records of ``body``, unfolded, in another compression; all other fields are ``header``'s."""
-    attributes = header.attributes & ~COMPRESSION_MASK | codec
-    return sealed(compression.compress(codec, body, level), header._replace(attributes=attributes))
-
-
-def _record(
-    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
-) -> list[bytes]:
-    """A record as its length and the rest."""
-    varint = _varint
-    record = b"\0" + varint(timestamp_delta) + varint(offset_delta)
-    record += b"\x01" if key is None else varint(len(key)) + key
-    record += b"\x01" if value is None else varint(len(value)) + value
-    record += _encode_headers(headers) if headers else b"\0"
-    return [varint(len(record)), record]
-
-
 def sealed(body: bytes, header: BatchHeader) -> bytes:
     """Header and body, with length and CRC."""
     counted = _COUNTED.pack(*header[5:]) + body
@@ -360,46 +182,3 @@ def begins_whole(data: bytes) -> bool:
 def begins_transactional(data: bytes) -> bool:
     """Whether the first batch is of format 2 and transactional; False where the header is cut short."""
     return len(data) > _LOW_ATTRIBUTES and data[_MAGIC] == MAGIC and bool(data[_LOW_ATTRIBUTES] & TRANSACTIONAL_BIT)
-
-
-def encode_batch(
-    items: Sequence[tuple[int, bytes | None, bytes | None, Sequence[Header]]],
-    *,
-    codec: int = compression.NONE,
-    base_offset: int = 0,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = NO_SEQUENCE,
-    attributes: int = 0,
-) -> bytes:
-    """One batch of (timestamp ms, key, value, headers); at least one item."""
-    assert items, "a batch holds at least one record"
-    base_timestamp = items[0][0]
-    pieces: list[bytes] = []
-    for delta, (timestamp, key, value, headers) in enumerate(items):
-        pieces += _record(timestamp - base_timestamp, delta, key, value, headers)
-    header = BatchHeader(
-        base_offset,
-        0,
-        -1,
-        MAGIC,
-        0,
-        attributes | codec,
-        len(items) - 1,
-        base_timestamp,
-        max(item[0] for item in items),
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(items),
-    )
-    return sealed(compression.compress(codec, b"".join(pieces)), header)
-
-
-def _encode_headers(headers: Sequence[Header]) -> bytes:
-    pieces = [_varint(len(headers))]
-    for name, value in headers:
-        raw = name.encode()
-        pieces += [_varint(len(raw)), raw]
-        pieces += [b"\x01"] if value is None else [_varint(len(value)), value]
-    return b"".join(pieces)

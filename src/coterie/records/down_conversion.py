@@ -10,7 +10,8 @@ import struct
 import zlib
 
 from coterie.records import compression
-from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, batches, decode_records
+from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, batches
+from coterie.records.decoding import decode_records
 
 # A message that claims more bytes than follow: readers treat it as cut short, and fetch a larger response.
 OVERSIZED = struct.pack(">qi", -1, 61)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from coterie.records import compression
-from coterie.records.batch import NO_TIMESTAMP, encode_batch
+from coterie.records.batch import NO_TIMESTAMP
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
 _ENTRY = struct.Struct(">qi")

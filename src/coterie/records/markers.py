@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from coterie.records.batch import (
-    CONTROL_BIT,
-    TRANSACTIONAL_BIT,
-    BatchHeader,
-    BatchRecord,
-    decode_records,
-    encode_batch,
-)
+from coterie.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, BatchRecord
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 
 _ABORT, _COMMIT = 0, 1
 

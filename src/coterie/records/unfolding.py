@@ -1,5 +1,5 @@
 """Many records at once, where numpy is installed: one Python loop hops over their lengths, numpy reads the varints of all
-of them, and the records are made in C. Some three times as fast as record by record (`batch._decode_each`).
+of them, and the records are made in C. Some three times as fast as record by record (`decoding._decode_each`).
 """
 
 from __future__ import annotations

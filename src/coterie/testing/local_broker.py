@@ -28,7 +28,7 @@ from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
 from coterie.quantity import quantity
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.cluster_controls import START_S, WAIT_S, ClusterControls
 from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults

@@ -17,7 +17,8 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.write_queue import drive
-from coterie.records.batch import batches, decode_records
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.coordinator.kafka_records import RECORDED, TOPICS, member_id

@@ -12,7 +12,8 @@ from coterie.coordinator.consumer.xxh3 import xxh3_64
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.write_queue import drive
-from coterie.records.batch import batches, decode_records
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tests.coordinator.consumer.test_kafkas_own_records import image_of, recorded
 from tests.coordinator.kafka_records import RECORDED, member_id

@@ -17,15 +17,9 @@ from typing import Any
 import google_crc32c
 
 from coterie.records import compression
-from coterie.records.batch import (
-    CONTROL_BIT,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-    BatchError,
-    batches,
-    decode_records,
-    encode_batch,
-)
+from coterie.records.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, BatchError, batches
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.wire.primitives import WireError
 
 Described = dict[str, Any]

@@ -20,7 +20,7 @@ import google_crc32c
 
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
-from coterie.records.batch import encode_batch
+from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request

@@ -11,7 +11,9 @@ from coterie.log.epoch_cache import LeaderEpochCache
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.loading import ClosedLog
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import batches, decode_records, encode_batch
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.replication.states import NO_BYTE_LIMIT
 from coterie.replication.stored_log import StoredReplicaLog
 

@@ -23,7 +23,8 @@ from coterie.producing.effects import (
     SendProduce,
 )
 from coterie.producing.machine import ProducerMachine
-from coterie.records.batch import batches, decode_records
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -8,7 +8,8 @@ from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.client import ClientProcess, Request, Sleep, Steps
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.world import World
-from coterie.records.batch import batches, check_crc, decode_records
+from coterie.records.batch import batches, check_crc
+from coterie.records.decoding import decode_records
 from coterie.records.markers import marker_of
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

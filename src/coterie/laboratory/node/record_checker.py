@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import BatchHeader, batches, check_crc, decode_records
+from coterie.records.batch import BatchHeader, batches, check_crc
+from coterie.records.decoding import decode_records
 from coterie.records.markers import marker_of
 
 READ_BYTES = 20_000

@@ -12,7 +12,8 @@ from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.client import ClientProcess, Request, Sleep, Steps
 from coterie.laboratory.node.record_checker import RecordChecker, SentBatch, SentTransaction, TopicPartition
 from coterie.laboratory.world import World
-from coterie.records.batch import TRANSACTIONAL_BIT, encode_batch
+from coterie.records.batch import TRANSACTIONAL_BIT
+from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

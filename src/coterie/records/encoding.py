@@ -1,0 +1,107 @@
+"""Batches made of records: a producer's, what compaction leaves of one, and the same in another compression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coterie.records import compression
+from coterie.records.batch import (
+    COMPRESSION_MASK,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    BatchRecord,
+    sealed,
+)
+from coterie.records.fields import Header
+from coterie.wire.primitives import write_varint
+
+_VARINTS: list[bytes] = []  # of 0 to 2047, made at first use: lengths and deltas are nearly always among them
+
+
+def _varint(value: int) -> bytes:
+    return _VARINTS[value] if 0 <= value < len(_VARINTS) else _other_varint(value)
+
+
+def _other_varint(value: int) -> bytes:
+    if not _VARINTS:
+        _VARINTS.extend(write_varint(n) for n in range(2048))
+    return write_varint(value)
+
+
+def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
+    """A batch with only these of its records, at their own offsets and in its own compression; no transaction's any more.
+    What compaction leaves (Kafka's MemoryRecords.filterTo); without records it keeps its largest timestamp, and no
+    compression."""
+    newest = max((record.timestamp for record in records), default=header.max_timestamp)
+    pieces: list[bytes] = []
+    for record in records:
+        pieces += _record(record.timestamp - header.base_timestamp, record.offset - header.base_offset, *record[2:])
+    attributes = header.attributes & ~(TRANSACTIONAL_BIT if records else TRANSACTIONAL_BIT | COMPRESSION_MASK)
+    return sealed(
+        compression.compress(header.codec, b"".join(pieces)) if records else b"",
+        header._replace(attributes=attributes, max_timestamp=newest, record_count=len(records)),
+    )
+
+
+def recompressed(header: BatchHeader, body: bytes, codec: int, level: int | None) -> bytes:
+    """A batch with the records of ``body``, unfolded, in another compression; all other fields are ``header``'s."""
+    attributes = header.attributes & ~COMPRESSION_MASK | codec
+    return sealed(compression.compress(codec, body, level), header._replace(attributes=attributes))
+
+
+def _record(
+    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+) -> list[bytes]:
+    """A record as its length and the rest."""
+    varint = _varint
+    record = b"\0" + varint(timestamp_delta) + varint(offset_delta)
+    record += b"\x01" if key is None else varint(len(key)) + key
+    record += b"\x01" if value is None else varint(len(value)) + value
+    record += _encode_headers(headers) if headers else b"\0"
+    return [varint(len(record)), record]
+
+
+def encode_batch(
+    items: Sequence[tuple[int, bytes | None, bytes | None, Sequence[Header]]],
+    *,
+    codec: int = compression.NONE,
+    base_offset: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    attributes: int = 0,
+) -> bytes:
+    """One batch of (timestamp ms, key, value, headers); at least one item."""
+    assert items, "a batch holds at least one record"
+    base_timestamp = items[0][0]
+    pieces: list[bytes] = []
+    for delta, (timestamp, key, value, headers) in enumerate(items):
+        pieces += _record(timestamp - base_timestamp, delta, key, value, headers)
+    header = BatchHeader(
+        base_offset,
+        0,
+        -1,
+        MAGIC,
+        0,
+        attributes | codec,
+        len(items) - 1,
+        base_timestamp,
+        max(item[0] for item in items),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(items),
+    )
+    return sealed(compression.compress(codec, b"".join(pieces)), header)
+
+
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    pieces = [_varint(len(headers))]
+    for name, value in headers:
+        raw = name.encode()
+        pieces += [_varint(len(raw)), raw]
+        pieces += [b"\x01"] if value is None else [_varint(len(value)), value]
+    return b"".join(pieces)
