@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from coterie.broker import broker as broker_module
-from coterie.broker import groups as groups_module
-from coterie.broker import server
+from coterie.broker import deadline_timer, server
 from coterie.broker.broker import Broker
 from coterie.broker.log_lines import LINES_PER_SECOND, LogLines
 from coterie.broker.memory import RequestMemory
@@ -374,7 +373,7 @@ def test_metadata_that_cannot_be_stored_is_refused_at_once(caplog: pytest.LogCap
 
 
 def test_many_deadlines_at_once_take_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups_module, "MAX_TURN_S", 0.0)
+    monkeypatch.setattr(deadline_timer, "MAX_TURN_S", 0.0)
 
     async def story() -> None:
         async with running() as at:
@@ -385,7 +384,7 @@ def test_many_deadlines_at_once_take_several_turns(monkeypatch: pytest.MonkeyPat
             group = at.broker.groups.group("g")
             assert group is not None
             at.broker.clock.jump(7_000)
-            at.broker.groups._fire()
+            at.broker.groups._deadlines.fire()
             assert len(group.reservations) == ids - 1
             await until(lambda: not group.reservations, "every reservation has expired")
 

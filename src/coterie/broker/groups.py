@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Protocol
 
 from coterie.broker.clock import Clock
+from coterie.broker.deadline_timer import DeadlineTimer
 from coterie.broker.flusher import Flusher
 from coterie.broker.hosted_shard import GroupReplication, HostedShard, answer
 from coterie.broker.journal_writer import JournalWriter
 from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import ReplicaEffects
-from coterie.broker.scheduling import Scheduler, Timer
+from coterie.broker.scheduling import Scheduler
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
 from coterie.broker.shard_loading import ShardLoading
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.broker.topics import Topics
 from coterie.broker.topics_view import TopicsView, resolving
-from coterie.broker.turns import MAX_TURN_S
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.offsets.delete import has_offsets_of
@@ -85,8 +84,7 @@ class GroupCoordinator:
         self._hosted: list[HostedShard] = []
         self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
         self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
-        self._timer: Timer | None = None
-        self._timer_ms = 0
+        self._deadlines = DeadlineTimer(scheduler, clock, self._hosted, self._carry_out)
         self._loading = ShardLoading(scheduler, self._shard_loaded)
 
     def start(self) -> None:
@@ -134,7 +132,7 @@ class GroupCoordinator:
         if hosted.deleted_topics:
             names, hosted.deleted_topics = tuple(hosted.deleted_topics), set()
             self._forget_offsets(hosted, names)
-        self._arm(hosted)
+        self._deadlines.arm(hosted)
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
         """Calls ``callback`` once no partition is being loaded, at once where none is."""
@@ -233,7 +231,7 @@ class GroupCoordinator:
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = self._new_member_id()
         if not hosted.queue.submit(command, ctx):
-            self._arm(hosted)
+            self._deadlines.arm(hosted)
         elif hosted not in self._writing:
             if not self._writing:
                 self._scheduler.call_soon(self._write)
@@ -244,7 +242,7 @@ class GroupCoordinator:
         writing, self._writing = self._writing, {}
         for hosted in writing:
             hosted.queue.write()
-            self._arm(hosted)
+            self._deadlines.arm(hosted)
 
     def _committed(self, hosted: HostedShard, decision: Decision, steps: list[Step]) -> None:
         if steps:
@@ -279,7 +277,7 @@ class GroupCoordinator:
         with suppress(Refusal):
             hosted = self._shard_of(command.group_id)
             self._carry_out(hosted, command)
-            self._arm(hosted)
+            self._deadlines.arm(hosted)
 
     def _carry_out(self, hosted: HostedShard, command: Command) -> None:
         """A command of the broker's own, written at once."""
@@ -335,44 +333,11 @@ class GroupCoordinator:
         """Ends a member's session now, as its timeout would. Raises Refusal."""
         hosted = self._shard_of(group_id)
         self._carry_out(hosted, DeadlineExpired(group_id, member_id, at_once=True))
-        self._arm(hosted)
+        self._deadlines.arm(hosted)
 
     def time_jumped(self) -> None:
         """The clock was moved: every deadline that is now due expires."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._expire_until(math.inf)
-
-    # -- time -------------------------------------------------------------------------------------------------------
-
-    def _arm(self, hosted: HostedShard) -> None:
-        due_ms = hosted.shard.next_deadline_ms()
-        if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = due_ms
-        delay_ms = max(due_ms - self._clock.now_ms(), 0) + 1
-        self._timer = self._scheduler.call_later(delay_ms / 1000, self._fire)
-
-    def _fire(self) -> None:
-        """Expires deadlines for at most one turn; the next timer expires the others."""
-        self._expire_until(self._scheduler.time() + MAX_TURN_S)
-
-    def _expire_until(self, ends_s: float) -> None:
-        self._timer = None
-        now_ms = self._clock.now_ms()
-        for hosted in self._hosted:
-            due_ms = hosted.shard.next_deadline_ms()
-            if not hosted.loaded or due_ms is None or due_ms > now_ms:
-                continue
-            with closing(hosted.shard.expired(now_ms)) as commands:
-                for command in commands:
-                    self._carry_out(hosted, command)
-                    if self._scheduler.time() > ends_s:
-                        break
-        for hosted in self._hosted:
-            self._arm(hosted)
+        self._deadlines.expire_all()
 
     # -- upkeep -----------------------------------------------------------------------------------------------------
 
@@ -399,8 +364,7 @@ class GroupCoordinator:
 
     def close(self) -> None:
         """Answers every waiting request with NOT_COORDINATOR and writes the journal."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._deadlines.stop()
         self._loading.stop()
         self._write()
         for hosted in self._hosted:

@@ -1,64 +1,40 @@
 """A partition's log: append, read, recover after a crash. `time_lookup` and `retention` are functions over it.
 
-Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the bytes. A replica's log is also
-cut (`truncation`) and takes the leader's batches (`following`).
+Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the bytes; `log_state` has what is
+known of them. A replica's log is also cut (`truncation`) and takes the leader's batches (`following`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 
 from coterie.log.appended import Appended
 from coterie.log.config import NO_LIMIT, LogConfig
-from coterie.log.epoch_checkpoint import FILE as EPOCHS_FILE
-from coterie.log.epoch_checkpoint import EpochComparison, LogEpochs
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
-from coterie.log.flushing import Flushing
-from coterie.log.leader_epochs import LeaderEpochs
 from coterie.log.loading import ClosedLog, SegmentLoader, checksum_of_aborted
-from coterie.log.producer_files import drop_aborted, load_kept, write_aborted, write_snapshot
-from coterie.log.producers import Producers
-from coterie.log.recovery import recover
+from coterie.log.log_state import LogState
+from coterie.log.producer_files import drop_aborted, write_aborted, write_snapshot
 from coterie.log.segment import Segment
-from coterie.log.transactions import Aborted, PartitionTransactions
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
-from coterie.records.batch import HEADER_BYTES, BatchHeader, batch_span, is_undamaged, read_header
-from coterie.records.markers import coordinator_epoch_of, marker_of
+from coterie.records.batch import HEADER_BYTES, BatchHeader, batch_span, read_header
+from coterie.records.markers import coordinator_epoch_of
 from coterie.wire.errors import ErrorCode, Refusal
 
 SyncFailed = Callable[[OSError], None]
 
 
-class PartitionLog:
-    """The log of one partition in one directory. ``leader_epoch``: what appended batches are stamped with.
-    ``replicas_high_watermark``: up to where all replicas in sync have the log; None for the log of a lone replica, whose high
-    watermark is the end of the log, or of what is synced where that is required."""
+class PartitionLog(LogState):
+    """The log of one partition in one directory."""
 
     def __init__(
         self, fs: FileSystem, directory: str, config: LogConfig, report: Report, sync_failed: SyncFailed
     ) -> None:
-        self.directory = directory
-        self.config = config
-        self.producers = Producers()
-        self.transactions = PartitionTransactions()
-        self.epochs = LogEpochs(fs, directory)
-        self.leader_epoch = 0
-        self.replicas_high_watermark: int | None = None
-        self.segments: list[Segment] = []
-        self.log_start_offset = 0
-        self.flushing = Flushing()
-        self.appended_bytes = 0  # of batches, since the log was opened
-        self.cleaned_until = 0  # compaction has seen everything before this offset
-        self.fs = fs
-        self._report, self._sync_failed = report, sync_failed
-        self.cuts = 0  # of the end, by `truncation`, since the log was opened
-        self._stale_aborted = False  # a `.txnindex` lacks entries
+        super().__init__(fs, directory, config, report)
+        self._sync_failed = sync_failed
         self._unwanted: str | None = None  # the `.log` of a segment that could not be begun, nor removed
-        self.epoch_due = True  # the next batch may begin an epoch, or the file of epochs is to be written
 
     @classmethod
     def open(
@@ -105,114 +81,6 @@ class PartitionLog:
             log.sync()  # what the process before wrote may not be on the disk, and a repeated batch is acknowledged at once
         return log
 
-    def load_state(self, trusted: bool, closed: ClosedLog | None = None) -> None:
-        """Producers, transactions and leader epochs: from their files where these may be trusted, else from the batches."""
-        names = self.fs.names(self.directory)
-        kept = load_kept(self.fs, self.directory, self.end_offset, closed, self._report) if trusted else None
-        epochs_fit = self.epochs.load(names, None if closed is None else closed.epochs)
-        if kept is not None and epochs_fit:
-            self.producers, self.transactions = kept
-        else:
-            comparison = EpochComparison(self.epochs)
-            self.replay(comparison)
-            self.epochs.replace(comparison.result(f"{self.directory}/{EPOCHS_FILE}", self._report))
-        self.epochs.cut(self.end_offset)
-        self.epochs.start_at(self.log_start_offset)
-        if not self.size:
-            self.epochs.clear()
-        elif not self.epochs.cache.entries:
-            self.epochs.assign(0, self.log_start_offset)
-        self.leader_epoch = max(self.epochs.cache.latest, self.leader_epoch)
-        self.epoch_due = True
-
-    def replay(self, comparison: EpochComparison | None = None) -> None:
-        """Producers and transactions from the log's batches."""
-        try:
-            drop_aborted(self.fs, self.directory)
-            self._stale_aborted = False
-        except OSError:
-            self._stale_aborted = True
-        self.producers, self.transactions = Producers(), PartitionTransactions()
-        if comparison is not None:
-            comparison.begin()
-        for slot, segment in enumerate(self.segments):
-            for position, header in segment.headers(0):
-                marker = segment.file.read(position, header.size) if header.is_control else b""
-                if marker and not is_undamaged(marker, header):
-                    self.replace_segment(slot, None)
-                    self.replay(comparison)
-                    return
-                if comparison is not None:
-                    comparison.batch(header.leader_epoch, header.base_offset)
-                if header.producer_id >= 0:
-                    self.remember(header, marker)
-
-    def remember(self, header: BatchHeader, marker: bytes) -> None:
-        """A batch of a producer is in the log; ``marker``: its bytes, if it is a control batch."""
-        if not header.is_control:
-            self.producers.appended(header, header.last_offset)
-            self.transactions.appended(header)
-            return
-        self.producers.ended(header, coordinator_epoch_of(marker, 0, header))
-        committed = marker_of(marker, 0, header)
-        entry = None if committed is None else self.transactions.ended(header, committed)
-        if entry is not None:
-            self._index_aborted(entry)
-        self.transactions.replicated(self.high_watermark)
-
-    def _index_aborted(self, entry: Aborted) -> None:
-        """The file only helps: one that cannot be written is written anew when the log is closed."""
-        if self._stale_aborted:
-            return
-        try:
-            index = self.fs.open(self.segments[self._segment_of(entry.last_offset)].stem + ".txnindex")
-            try:
-                index.append(entry.encode())
-            finally:
-                index.close()
-        except OSError:
-            self._stale_aborted = True
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Records before it belong to no open transaction; not below the log's start (Kafka's UnifiedLog)."""
-        return max(self.log_start_offset, self.transactions.last_stable_offset(self.high_watermark))
-
-    @property
-    def end_offset(self) -> int:
-        """The offset that the next record will get."""
-        return self.segments[-1].next_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """Readers get what is before it: all but what has to be synced first."""
-        visible = self.flushing.high_watermark(self.end_offset)
-        return visible if self.replicas_high_watermark is None else min(visible, self.replicas_high_watermark)
-
-    @property
-    def has_hidden_tail(self) -> bool:
-        """Whether readers may not read to the end."""
-        return self.flushing.is_held or self.replicas_high_watermark is not None
-
-    def move_high_watermark(self, offset: int) -> None:
-        """Sets ``replicas_high_watermark``, within the log; fetches that wait are called."""
-        before = self.high_watermark
-        self.replicas_high_watermark = max(min(offset, self.end_offset), self.log_start_offset)
-        after = self.high_watermark
-        self.transactions.replicated(after)
-        if after > before and self.flushing.on_visible is not None:
-            self.flushing.on_visible()
-
-    def begin_epoch(self, leader_epoch: int) -> None:
-        """This replica leads from the end of its log on, in that epoch. The file of epochs is written with the first batch."""
-        self.leader_epoch = leader_epoch
-        self.epochs.assign(leader_epoch, self.end_offset)
-        self.epoch_due = True
-
-    @property
-    def size(self) -> int:
-        return sum(segment.size for segment in self.segments)
-
     def append(self, data: bytes, now_ms: int, header: BatchHeader | None = None, *, anew: bool = False) -> Appended:
         """Appends a client's batch; ``header`` is its own where it was read before; ``anew`` as in
         `Producers.check`. Raises Refusal with Kafka's code, `RecordsRefused` where it is for single records, or OSError."""
@@ -258,12 +126,6 @@ class PartitionLog:
         if header.producer_id >= 0:
             self.remember(header, data if header.is_control else b"")
         return Appended(base, base + header.last_offset_delta, -1)
-
-    def _note_epoch(self, base_offset: int) -> None:
-        """Before the first batch of an epoch its entry is in the file."""
-        self.epochs.assign(self.leader_epoch, base_offset)
-        self.epochs.write()
-        self.epoch_due = False
 
     def write(self, batch: bytes | bytearray, header: BatchHeader, now_ms: int) -> None:
         """Writes a batch that has its offset and epoch, with no further check. Raises OSError."""
@@ -343,29 +205,6 @@ class PartitionLog:
         self.replay()
         return segment
 
-    def replace_segment(self, slot: int, problem: str | None) -> Segment:
-        old, is_last = self.segments[slot], slot == len(self.segments) - 1
-        fs, is_replica = self.fs, self.replicas_high_watermark is not None
-        names = fs.names(self.directory)
-        segment = recover(
-            fs,
-            self.directory,
-            old.base_offset,
-            self._report,
-            epochs=LeaderEpochs.of_log(fs, self.directory, names, self.leader_epoch, is_replica=is_replica),
-            bound=None if is_last else self.segments[slot + 1].base_offset,
-            end_offset=old.next_offset if is_last else None,
-            has_gaps=is_replica,
-            problem=problem or "its index does not fit its batches",
-            index_interval_bytes=self.config.index_interval_bytes,
-        )
-        segment.first_append_ms = old.first_append_ms
-        if is_last:
-            segment.next_offset = max(segment.next_offset, old.next_offset)
-        old.close_files()
-        self.segments[slot] = segment
-        return segment
-
     def verify(self) -> bool:
         """Reads all that was on the disk when the log was opened; False where something was damaged, and is mended now."""
         damaged = [
@@ -383,11 +222,6 @@ class PartitionLog:
         if first > len(data) or first > max_bytes:
             return segment.file.read(position, first) if at_least_one else b""
         return data
-
-    def _segment_of(self, offset: int) -> int:
-        if offset >= self.segments[-1].base_offset:
-            return len(self.segments) - 1
-        return max(bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
     def sync(self) -> None:
         """Returns once all that was appended is on the disk."""

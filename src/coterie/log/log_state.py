@@ -1,0 +1,192 @@
+"""What a log knows of its batches: how far it reaches, its producers, transactions and leader epochs.
+
+These come from their own files where the files may be trusted, else from the batches.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from coterie.log.config import LogConfig
+from coterie.log.epoch_checkpoint import FILE as EPOCHS_FILE
+from coterie.log.epoch_checkpoint import EpochComparison, LogEpochs
+from coterie.log.filesystem import FileSystem
+from coterie.log.findings import Report
+from coterie.log.flushing import Flushing
+from coterie.log.leader_epochs import LeaderEpochs
+from coterie.log.loading import ClosedLog
+from coterie.log.producer_files import drop_aborted, load_kept
+from coterie.log.producers import Producers
+from coterie.log.recovery import recover
+from coterie.log.segment import Segment
+from coterie.log.transactions import Aborted, PartitionTransactions
+from coterie.records.batch import BatchHeader, is_undamaged
+from coterie.records.markers import coordinator_epoch_of, marker_of
+
+
+class LogState:
+    """The segments of a log, and what follows from them. ``leader_epoch``: what appended batches are stamped with.
+    ``replicas_high_watermark``: up to where all replicas in sync have the log; None for the log of a lone replica, whose high
+    watermark is the end of the log, or of what is synced where that is required."""
+
+    def __init__(self, fs: FileSystem, directory: str, config: LogConfig, report: Report) -> None:
+        self.directory = directory
+        self.config = config
+        self.producers = Producers()
+        self.transactions = PartitionTransactions()
+        self.epochs = LogEpochs(fs, directory)
+        self.leader_epoch = 0
+        self.replicas_high_watermark: int | None = None
+        self.segments: list[Segment] = []
+        self.log_start_offset = 0
+        self.flushing = Flushing()
+        self.appended_bytes = 0  # of batches, since the log was opened
+        self.cleaned_until = 0  # compaction has seen everything before this offset
+        self.fs = fs
+        self.cuts = 0  # of the end, by `truncation`, since the log was opened
+        self.epoch_due = True  # the next batch may begin an epoch, or the file of epochs is to be written
+        self._report = report
+        self._stale_aborted = False  # a `.txnindex` lacks entries
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Records before it belong to no open transaction; not below the log's start (Kafka's UnifiedLog)."""
+        return max(self.log_start_offset, self.transactions.last_stable_offset(self.high_watermark))
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self.segments[-1].next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Readers get what is before it: all but what has to be synced first."""
+        visible = self.flushing.high_watermark(self.end_offset)
+        return visible if self.replicas_high_watermark is None else min(visible, self.replicas_high_watermark)
+
+    @property
+    def has_hidden_tail(self) -> bool:
+        """Whether readers may not read to the end."""
+        return self.flushing.is_held or self.replicas_high_watermark is not None
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def load_state(self, trusted: bool, closed: ClosedLog | None = None) -> None:
+        """Producers, transactions and leader epochs: from their files where these may be trusted, else from the batches."""
+        names = self.fs.names(self.directory)
+        kept = load_kept(self.fs, self.directory, self.end_offset, closed, self._report) if trusted else None
+        epochs_fit = self.epochs.load(names, None if closed is None else closed.epochs)
+        if kept is not None and epochs_fit:
+            self.producers, self.transactions = kept
+        else:
+            comparison = EpochComparison(self.epochs)
+            self.replay(comparison)
+            self.epochs.replace(comparison.result(f"{self.directory}/{EPOCHS_FILE}", self._report))
+        self.epochs.cut(self.end_offset)
+        self.epochs.start_at(self.log_start_offset)
+        if not self.size:
+            self.epochs.clear()
+        elif not self.epochs.cache.entries:
+            self.epochs.assign(0, self.log_start_offset)
+        self.leader_epoch = max(self.epochs.cache.latest, self.leader_epoch)
+        self.epoch_due = True
+
+    def replay(self, comparison: EpochComparison | None = None) -> None:
+        """Producers and transactions from the log's batches."""
+        try:
+            drop_aborted(self.fs, self.directory)
+            self._stale_aborted = False
+        except OSError:
+            self._stale_aborted = True
+        self.producers, self.transactions = Producers(), PartitionTransactions()
+        if comparison is not None:
+            comparison.begin()
+        for slot, segment in enumerate(self.segments):
+            for position, header in segment.headers(0):
+                marker = segment.file.read(position, header.size) if header.is_control else b""
+                if marker and not is_undamaged(marker, header):
+                    self.replace_segment(slot, None)
+                    self.replay(comparison)
+                    return
+                if comparison is not None:
+                    comparison.batch(header.leader_epoch, header.base_offset)
+                if header.producer_id >= 0:
+                    self.remember(header, marker)
+
+    def remember(self, header: BatchHeader, marker: bytes) -> None:
+        """A batch of a producer is in the log; ``marker``: its bytes, if it is a control batch."""
+        if not header.is_control:
+            self.producers.appended(header, header.last_offset)
+            self.transactions.appended(header)
+            return
+        self.producers.ended(header, coordinator_epoch_of(marker, 0, header))
+        committed = marker_of(marker, 0, header)
+        entry = None if committed is None else self.transactions.ended(header, committed)
+        if entry is not None:
+            self._index_aborted(entry)
+        self.transactions.replicated(self.high_watermark)
+
+    def _index_aborted(self, entry: Aborted) -> None:
+        """The file only helps: one that cannot be written is written anew when the log is closed."""
+        if self._stale_aborted:
+            return
+        try:
+            index = self.fs.open(self.segments[self._segment_of(entry.last_offset)].stem + ".txnindex")
+            try:
+                index.append(entry.encode())
+            finally:
+                index.close()
+        except OSError:
+            self._stale_aborted = True
+
+    def move_high_watermark(self, offset: int) -> None:
+        """Sets ``replicas_high_watermark``, within the log; fetches that wait are called."""
+        before = self.high_watermark
+        self.replicas_high_watermark = max(min(offset, self.end_offset), self.log_start_offset)
+        after = self.high_watermark
+        self.transactions.replicated(after)
+        if after > before and self.flushing.on_visible is not None:
+            self.flushing.on_visible()
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """This replica leads from the end of its log on, in that epoch. The file of epochs is written with the first batch."""
+        self.leader_epoch = leader_epoch
+        self.epochs.assign(leader_epoch, self.end_offset)
+        self.epoch_due = True
+
+    def _note_epoch(self, base_offset: int) -> None:
+        """Before the first batch of an epoch its entry is in the file."""
+        self.epochs.assign(self.leader_epoch, base_offset)
+        self.epochs.write()
+        self.epoch_due = False
+
+    def replace_segment(self, slot: int, problem: str | None) -> Segment:
+        """Recovers a segment that is damaged; ``problem``: what is reported. Producers and transactions may need a `replay`."""
+        old, is_last = self.segments[slot], slot == len(self.segments) - 1
+        fs, is_replica = self.fs, self.replicas_high_watermark is not None
+        names = fs.names(self.directory)
+        segment = recover(
+            fs,
+            self.directory,
+            old.base_offset,
+            self._report,
+            epochs=LeaderEpochs.of_log(fs, self.directory, names, self.leader_epoch, is_replica=is_replica),
+            bound=None if is_last else self.segments[slot + 1].base_offset,
+            end_offset=old.next_offset if is_last else None,
+            has_gaps=is_replica,
+            problem=problem or "its index does not fit its batches",
+            index_interval_bytes=self.config.index_interval_bytes,
+        )
+        segment.first_append_ms = old.first_append_ms
+        if is_last:
+            segment.next_offset = max(segment.next_offset, old.next_offset)
+        old.close_files()
+        self.segments[slot] = segment
+        return segment
+
+    def _segment_of(self, offset: int) -> int:
+        if offset >= self.segments[-1].base_offset:
+            return len(self.segments) - 1
+        return max(bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
