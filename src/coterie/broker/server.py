@@ -15,7 +15,7 @@ from collections import deque
 from time import monotonic as time_s  # the loop's clock
 from typing import Protocol
 
-from coterie.broker.calls import UNNAMED_SOFTWARE, Call, CannotAnswer, Software
+from coterie.broker.calls import CannotAnswer, ClientCalls, Software
 from coterie.broker.connection_memory import ConnectionMemory
 from coterie.broker.memory import RequestMemory
 from coterie.broker.pending import Pending
@@ -72,14 +72,8 @@ class AcceptedConnection(asyncio.Protocol):
         self._memory = ConnectionMemory(broker.request_memory, broker.answer_memory)
         self._peer_slow = self._paused = False
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
-        self._host, self._port = "", 0
-        self._local: tuple[str, int] = ("", 0)
+        self._calls = ClientCalls()
         self.last_used_s = 0.0
-        self.client_id = ""
-        self.software = UNNAMED_SOFTWARE
-        # The client id as it is in each header of this client, where the body follows, and the calls by api version.
-        self._client, self._body_at = b"", 0
-        self._calls: dict[int, Call] = {}
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
@@ -88,8 +82,9 @@ class AcceptedConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self._host, self._port = "/" + str(peer[0]), int(peer[1])
-        self._local = (str(local[0]), int(local[1]))
+        calls = self._calls
+        calls.host, calls.port = "/" + str(peer[0]), int(peer[1])
+        calls.local_address = (str(local[0]), int(local[1]))
         self.last_used_s = self._broker.loop.time()
         if not self._broker.connected(self):
             transport.abort()
@@ -265,16 +260,16 @@ class AcceptedConnection(asyncio.Protocol):
 
     def _request(self, frame: bytes) -> bool:
         """Handles one frame, its size included; False when the connection was closed for it."""
-        route = ROUTES.get(frame[4:8])
-        call = None if route is None else self._calls.get(route.version)
+        route, calls = ROUTES.get(frame[4:8]), self._calls
+        call = None if route is None else calls.by_version.get(route.version)
         try:
-            if route is None or call is None or not frame.startswith(self._client, 12):
+            if route is None or call is None or not frame.startswith(calls.client, 12):
                 head = read_head(frame, 4)
                 route = find_route(head.api_key, head.api_version)
                 if route is None:
                     return self._not_served(head)
-                call = self._new_call(head, frame[12 : head.body_at])
-            body_at = self._body_at
+                call = calls.of(head, frame[12 : head.body_at])
+            body_at = calls.body_at
             if route.tagged:  # nearly always without a tag
                 body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
             request, _ = route.decode(frame, body_at, self._broker.max_elements)
@@ -282,16 +277,15 @@ class AcceptedConnection(asyncio.Protocol):
             self._cut_off(f"a request that cannot be read: {error}")
             return False
         if route.api_key == API_VERSIONS_KEY and request.client_software_name:
-            self.software = Software(request.client_software_name, request.client_software_version)
-            self._calls.clear()
-            call = self._add_call(route.version)
+            software = Software(request.client_software_name, request.client_software_version)
+            call = calls.named(software, route.version)
         try:
             result = self._broker.handlers[route.api_key](self._broker, request, call)
         except CannotAnswer as reason:
             self._cut_off(str(reason))
             return False
         except Exception:
-            logger.exception("%s from %s failed; its connection is closed", route.name, self._host)
+            logger.exception("%s from %s failed; its connection is closed", route.name, self._calls.host)
             self._transport.abort()
             return False
         if result is None:
@@ -310,26 +304,13 @@ class AcceptedConnection(asyncio.Protocol):
             self._put(correlation_id, route.frame, result)
         return True
 
-    def _new_call(self, head: Head, client: bytes) -> Call:
-        """The call of a request whose header differs from those before. It is kept for the next request of that version: most
-        of a connection's requests are alike but for their bodies."""
-        if client != self._client:
-            self._calls.clear()
-        self.client_id = head.client_id or ""
-        self._client, self._body_at = client, head.body_at
-        return self._add_call(head.api_version)
-
-    def _add_call(self, version: int) -> Call:
-        self._calls[version] = Call(version, self.client_id, self._host, self._local, self.software, self._port)
-        return self._calls[version]
-
     def _not_served(self, head: Head) -> bool:
         """Closes the connection, but for ApiVersions, which is answered in version 0 with the versions served (KIP-511)."""
         if head.api_key == API_VERSIONS_KEY:
             answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, self._advertised())
             self._out.append(encode_response(head.correlation_id, answer, 0))
             return True
-        client = self.software.text or head.client_id or "unnamed"
+        client = self._calls.software.text or head.client_id or "unnamed"
         self._cut_off(self._broker.unserved.add(client, head.api_key, head.api_version))
         return False
 
@@ -363,7 +344,7 @@ class AcceptedConnection(asyncio.Protocol):
             data = frame(correlation_id, response)
         except Exception:
             # Other clients may wait for the same decision: they get their responses nonetheless.
-            logger.exception("a response to %s cannot be encoded", self._host)
+            logger.exception("a response to %s cannot be encoded", self._calls.host)
             data = frame(correlation_id, server_error(response))
         self._out.append(data)
         self._out_bytes += len(data)
@@ -381,15 +362,20 @@ class AcceptedConnection(asyncio.Protocol):
     def _cut_off(self, reason: str) -> None:
         """Closes the connection once its responses are written; "" where the reason was logged before."""
         if reason:
-            self._broker.log_lines.warning("closing the connection from %s: %s", self._host, reason)
+            self._broker.log_lines.warning("closing the connection from %s: %s", self._calls.host, reason)
         self._in_turn = False
         self._flush()
         self.close()
 
     @property
+    def client_id(self) -> str:
+        """Of the latest request; "" where it has none."""
+        return self._calls.client_id
+
+    @property
     def host(self) -> str:
         """The client's address."""
-        return self._host
+        return self._calls.host
 
     def is_waiting(self) -> bool:
         """Whether requests wait for responses that the client would read: then it is not idle."""
