@@ -78,7 +78,9 @@ class GroupMetrics(Collector):
         offsets = GaugeMetricFamily("coterie_group_offsets", "committed offsets", labels=["group"])
         where = ["group", "topic", "partition"]
         lag = GaugeMetricFamily("coterie_group_lag", "records behind the end of the partition", labels=where)
-        stalled = GaugeMetricFamily("coterie_group_stalled", "1: lag is left and the offset stands still", labels=where)
+        stalled = GaugeMetricFamily(
+            "coterie_group_stalled", "1 for a partition with lag whose offset does not move", labels=where
+        )
         now_ms = self._broker.clock.now_ms()
         for group in self._broker.groups.loaded_groups():
             for phase in ConsumerGroupState if isinstance(group, ConsumerGroup) else Phase:

@@ -82,7 +82,7 @@ DEFAULT_GRID = (
     type=NumberRange(0),
     default=0.0,
     show_default=True,
-    help="Times that a member's whole process stands still.",
+    help="Times that a member's whole process stalls.",
 )
 @click.option("--pause-ms", type=IntegerRange(1), default=8_000, show_default=True, help="How long, in the mean.")
 @spark_options
