@@ -19,9 +19,17 @@ from tests.broker.test_old_versions import append, batch, create
 from tests.broker.test_server import FAST, Client, run
 
 
-def opened(fs: MemoryFileSystem, *, in_cluster: bool = False) -> Topics:
-    topics = Topics(fs, BrokerSettings(), in_cluster=in_cluster)
+def opened(fs: MemoryFileSystem) -> Topics:
+    topics = Topics(fs, BrokerSettings())
     topics.load()
+    return topics
+
+
+def opened_in_cluster(fs: MemoryFileSystem) -> Topics:
+    """With the partitions that a controller announces."""
+    topics = Topics(fs, BrokerSettings(), in_cluster=True)
+    topics.load()
+    topics.announce("t", 2, bytes(16))
     return topics
 
 
@@ -113,13 +121,13 @@ def test_high_watermarks_are_kept_for_kafka() -> None:
     write(topics, 3)
     topics.close()
     assert fs.read_file("replication-offset-checkpoint") == b"0\n2\nt 0 3\nt 1 0\n"
-    member = opened(fs, in_cluster=True)
+    member = opened_in_cluster(fs)
     assert member.partition("t", 0).log.high_watermark == 3
     write(member, 2)
     assert member.partition("t", 0).log.high_watermark == 3
     member.partition("t", 0).log.move_high_watermark(4)
     member.save_high_watermarks()
-    assert opened(fs, in_cluster=True).partition("t", 0).log.high_watermark == 4
+    assert opened_in_cluster(fs).partition("t", 0).log.high_watermark == 4
 
 
 @pytest.mark.parametrize(

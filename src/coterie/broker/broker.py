@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from coterie.broker.descriptors import DescriptorReserve, descriptors_left
 from coterie.broker.disk import DiskFileSystem, FolderLock
 from coterie.broker.flusher import sync_in_thread
 from coterie.broker.handlers import HANDLERS
+from coterie.broker.identity import FolderOfAnother
 from coterie.broker.memory import RequestMemory
 from coterie.broker.node import BrokerNode
 from coterie.broker.server import AcceptedConnection
@@ -42,7 +44,8 @@ class CannotListen(OSError):
 
 
 class Broker(BrokerNode):
-    """One broker. ``data`` None keeps everything in ``memory``. ``cluster``: the view of a broker that is not alone."""
+    """One broker. ``data`` None keeps everything in ``memory``. ``cluster``: the view of a broker that joins a
+    cluster otherwise than by its settings."""
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Broker(BrokerNode):
     ) -> None:
         super().__init__(settings or BrokerSettings(), clock or Clock(), random.SystemRandom(), cluster)
         self._memory = memory or MemoryFileSystem()
+        self._fs: FileSystem
         self.data = data
         self.handlers = HANDLERS
         self.max_request_bytes: int = self.settings.current.socket_request_max_bytes
@@ -61,7 +65,7 @@ class Broker(BrokerNode):
         self.request_memory = RequestMemory(self.settings.current.queued_max_request_bytes)
         self.holding: set[AcceptedConnection] = set()  # connections that may hold bytes of these two
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
-        self.failure: OSError | None = None
+        self.failure: Exception | None = None
         self.failed: asyncio.Event = asyncio.Event()
         self._connections: set[AcceptedConnection] = set()
         self._server: asyncio.Server | None = None
@@ -72,13 +76,17 @@ class Broker(BrokerNode):
         self._periodic_tasks: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, CannotListen, OSError for trouble
-        in the folder, UnreadableFile for a file in it, Unreachable for a ZooKeeper that it should register in, or
-        SettingError for a bad setting among those kept in the folder."""
+        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, FolderOfAnother, CannotListen,
+        OSError for trouble in the folder, UnreadableFile for a file in it, Unreachable for a ZooKeeper that it should register
+        in, or SettingError for a bad setting among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
+        if self.settings.joins_cluster:
+            from coterie.broker.cluster.ensemble import read_cluster_id
+
+            self.cluster_id = await read_cluster_id(self.settings, self.new_cluster_id)
         try:
             self._open_own_folder()
-        except (UnreadableFile, OSError):
+        except (UnreadableFile, FolderOfAnother, OSError):
             self._unlock()
             raise
         self._report_findings()
@@ -89,18 +97,21 @@ class Broker(BrokerNode):
             raise CannotListen(error.errno, error.strerror) from error
         self._start_periodic_tasks()
         address = self._server.sockets[0].getsockname()
-        await self._register((str(address[0]), int(address[1])))
-        return str(address[0]), int(address[1])
+        bound = str(address[0]), int(address[1])
+        if self.settings.joins_cluster:
+            await self._join(bound)
+        else:
+            await self._register(bound)
+        return bound
 
     def _open_own_folder(self) -> None:
         """Opens the data folder. Raises DataFolderInUse, OSError, UnreadableFile, SettingError."""
-        fs: FileSystem
         if self.data is None:
-            fs = self._memory
+            self._fs = self._memory
         else:
             self._lock = FolderLock(self.data)
-            fs = DiskFileSystem(self.data)
-        self.open(fs, self.loop, sync_in_thread(self.loop), self._disk_failed)
+            self._fs = DiskFileSystem(self.data)
+        self.open(self._fs, self.loop, sync_in_thread(self.loop), self._disk_failed)
         if self.data is not None:
             self.topics.room = descriptors_left
 
@@ -134,6 +145,26 @@ class Broker(BrokerNode):
         self._registration = registration
         self.topics.on_change = registration.changed
 
+    async def _join(self, address: tuple[str, int]) -> None:
+        """Joins the cluster of zookeeper.connect. Raises Unreachable, OSError."""
+        from coterie.broker.cluster import machine_reset
+        from coterie.broker.cluster.ensemble import join_ensemble
+
+        try:
+            lost_power = machine_reset.may_have_lost_records(self._fs, was_clean=self.topics.was_clean)
+            await join_ensemble(self, self._advertised or address, lost_power=lost_power, failed=self._left_alone)
+            machine_reset.write_boot(self._fs)
+        except BaseException:
+            member, self.member = self.member, None
+            if member is not None:
+                await member.leave()
+            await self.stop()
+            raise
+
+    def _left_alone(self, error: Exception) -> None:
+        logger.critical("the broker's part in its cluster has failed; stopping: %r", error)
+        self._fail(error)
+
     async def serve_http(self, server: HttpServer, host: str, port: int) -> tuple[str, int]:
         """Starts ``server`` for this broker, until the broker stops; returns its address. Raises OSError."""
         address = await server.start(host, port)
@@ -143,7 +174,7 @@ class Broker(BrokerNode):
     async def stop(self) -> None:
         """Answers waiting requests, closes connections and logs, and marks the folder as cleanly shut down."""
         if self.member is not None:
-            await self.member.stop()
+            await (self.member.stop() if self.failure is None else self.member.leave())
         for task in self._periodic_tasks:
             task.cancel()
         if self._registration is not None:
@@ -174,7 +205,15 @@ class Broker(BrokerNode):
 
     def _disk_failed(self, error: OSError) -> None:
         logger.critical("fsync failed: %s; stopping, because what is on disk is now unknown", error)
-        self.failure = error
+        if not self.cluster.is_alone:
+            from coterie.broker.cluster.machine_reset import forget_boot
+
+            with suppress(OSError):
+                forget_boot(self._fs)
+        self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = self.failure or error
         self.failed.set()
 
     # -- connections ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coterie.broker.disk import DataFolderInUse
 from coterie.broker.features import Features
+from coterie.broker.identity import read_identity
 from coterie.broker.kept_configs import KeptConfigs
 from coterie.broker.overlay import OverlayFileSystem
 from coterie.broker.quotas import ClientQuotas
@@ -16,7 +17,6 @@ from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import loaded_producer_ids
-from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, UnreadableFile
 
@@ -64,19 +64,12 @@ def _check_unused(folder: Path) -> None:
 def _unreadable(fs: FileSystem) -> list[Finding]:
     """What ends a start before the logs are looked at."""
     findings = []
-    for read in (_read_meta, KeptConfigs, ClientQuotas, ScramCredentials, Features):
+    for read in (read_identity, KeptConfigs, ClientQuotas, ScramCredentials, Features):
         try:
             read(fs)
         except UnreadableFile as error:
             findings.append(_refusal(error))
     return findings
-
-
-def _read_meta(fs: FileSystem) -> None:
-    if fs.exists("meta.properties"):
-        checked_files.read_lines(
-            fs, "meta.properties", "restore it from a backup, or move it away to get a new cluster id"
-        )
 
 
 def _refusal(error: UnreadableFile) -> Finding:

@@ -24,7 +24,7 @@ from coterie.broker.scheduling import Scheduler
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
 from coterie.broker.shard_loading import ShardLoading
-from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.topic import NO_LEADER_EPOCH, OFFSETS_TOPIC
 from coterie.broker.topics import Topics
 from coterie.broker.topics_view import TopicsView, resolving
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
@@ -80,7 +80,8 @@ class GroupCoordinator:
         self.topics_view = TopicsView(topics, clock)
         self.transactions: OpenTransactions | None = None
         self.orphans_left = False  # a failing disk kept them from being aborted
-        self.journal = JournalWriter(topics, scheduler, effects, settings.current.coterie_journal_enable)
+        is_written = settings.current.coterie_journal_enable and not topics.in_cluster
+        self.journal = JournalWriter(topics, scheduler, effects, is_written)
         self._hosted: list[HostedShard] = []
         self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
         self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
@@ -146,10 +147,11 @@ class GroupCoordinator:
 
     def resign(self, index: int, epoch: int) -> bool:
         """Unloads a partition: waiting requests are answered NOT_COORDINATOR, as are all requests from now on. False,
-        without effect, for an epoch older than that of the last election."""
+        without effect, for an epoch older than that of the last election; NO_LEADER_EPOCH where the replica has no role any
+        more: it may be elected in the same epoch again."""
         self.ready()
         hosted = self._hosted[index]
-        if epoch < hosted.epoch:
+        if NO_LEADER_EPOCH < epoch < hosted.epoch:
             return False
         hosted.queue.write()
         hosted.epoch, hosted.resigned, hosted.loaded = epoch, True, False

@@ -23,8 +23,9 @@ JournalRecord = tuple[int, bytes, bytes, tuple[()]]
 
 
 class JournalWriter:
-    """Writes one batch, or as many as are needed, for each turn of the loop. ``enabled``: coterie.journal.enable; without it
-    lines go to ``listeners`` only."""
+    """Writes one batch, or as many as are needed, for each turn of the loop. ``enabled``: coterie.journal.enable,
+    of a broker alone: in a cluster each broker that writes would have to lead its partition. Without it lines go to
+    ``listeners`` only."""
 
     def __init__(self, topics: Topics, scheduler: Scheduler, effects: ReplicaEffects, enabled: bool) -> None:
         self._topics, self._scheduler, self._effects, self._enabled = topics, scheduler, effects, enabled

@@ -21,6 +21,7 @@ from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher, SyncFiles
 from coterie.broker.groups import GroupCoordinator
+from coterie.broker.identity import identify_alone, identify_member
 from coterie.broker.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory
@@ -28,7 +29,7 @@ from coterie.broker.quotas import ClientQuotas
 from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.scram_credentials import ScramCredentials
-from coterie.broker.settings import BrokerSettings, advertised_address, read_properties
+from coterie.broker.settings import BrokerSettings, advertised_address
 from coterie.broker.settings.resource_tables import ClientMetricsConfig, client_metrics_config
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
@@ -36,7 +37,6 @@ from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
 from coterie.broker.turns import Turns
 from coterie.broker.unserved import UnservedRequests
-from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.retention import retain
 
@@ -49,13 +49,11 @@ logger = logging.getLogger(__name__)
 FETCHES_REMEMBERED = 10_000
 SOFTWARE_REMEMBERED = 10_000
 FLUSH_CHECK_MS = 250
-HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
-_META = "meta.properties"
 
 
 class BrokerNode:
     """The `Services` of one broker, for every handler. ``rng`` makes the ids of topics, members and fetch sessions.
-    ``cluster``: the view of a broker that is not alone."""
+    ``cluster``: the view of a broker of a cluster whose settings do not say that it is."""
 
     def __init__(
         self, settings: BrokerSettings, clock: Clock, rng: random.Random, cluster: ClusterView | None = None
@@ -66,7 +64,7 @@ class BrokerNode:
         self.max_idle_ms: int = settings.current.connections_max_idle_ms
         self.answer_memory = AnswerMemory(settings.current.coterie_queued_max_response_bytes)
         self.node_id: int = settings.current.node_id
-        self.cluster = cluster or ClusterView(self.node_id)
+        self.cluster = cluster or ClusterView(self.node_id, is_alone=not settings.joins_cluster)
         self.member: ClusterMember | None = None
         self.topic_changes: TopicAdministration | None = None
         self.unserved = UnservedRequests()
@@ -82,7 +80,8 @@ class BrokerNode:
         self, fs: FileSystem, scheduler: Scheduler, sync: SyncFiles, disk_failed: Callable[[OSError], None]
     ) -> None:
         """Reads the data folder and begins to load the groups. ``disk_failed``: called after a sync that failed; the broker
-        must stop then. Raises OSError, UnreadableFile, or SettingError for a bad setting among those kept in the folder."""
+        must stop then. In a cluster ``cluster_id`` is set before, unless the folder is to take any. Raises OSError,
+        UnreadableFile, FolderOfAnother, or SettingError for a bad setting among those kept in the folder."""
         self.scheduler: Scheduler = scheduler
         self.turns = Turns(scheduler)
         self.log_lines = LogLines(logger, scheduler)
@@ -123,15 +122,15 @@ class BrokerNode:
         return uuid.UUID(int=self._rng.getrandbits(128), version=4)
 
     def _identify(self, fs: FileSystem) -> None:
-        """The cluster id, kept in Kafka's meta.properties."""
-        if fs.exists(_META):
-            remedy = "restore it from a backup, or move it away to get a new cluster id"
-            kept = read_properties(checked_files.read_lines(fs, _META, remedy))
-            self.cluster_id = kept.get("cluster.id", "")
-        if not self.cluster_id:
-            self.cluster_id = base64.urlsafe_b64encode(self._uuid().bytes).decode().rstrip("=")
-            text = f"version=1\ncluster.id={self.cluster_id}\nnode.id={self.node_id}\n"
-            fs.write_file(_META, checked_files.to_lines(text))
+        """The cluster id: of a broker alone by its folder, in a cluster by ZooKeeper, where the folder must be of both."""
+        if self.cluster.is_alone:
+            self.cluster_id = identify_alone(fs, self.node_id, self.new_cluster_id)
+        elif self.cluster_id:
+            identify_member(fs, self.node_id, self.cluster_id)
+
+    def new_cluster_id(self) -> str:
+        """As Kafka makes them."""
+        return base64.urlsafe_b64encode(self._uuid().bytes).decode().rstrip("=")
 
     def load_transactions(self) -> None:
         """Loads the transaction coordinator, soon and once the groups are loaded."""
@@ -202,7 +201,6 @@ class BrokerNode:
                 self.transactions.abort_timed_out,
             ),
             (FLUSH_CHECK_MS, self._flush_due),
-            (HIGH_WATERMARK_CHECKPOINT_MS, self.topics.save_high_watermarks),
         ]
 
     def _retain(self) -> None:

@@ -69,7 +69,7 @@ def code_of(error: ReplicaError) -> ErrorCode:
 @dataclass(slots=True)
 class Partition:
     """A partition: its log, and the callbacks that wait for an append. A broker alone leads it; one that is ``in_cluster`` has
-    the role of its ``replica``, and none without."""
+    the role of its ``replica``, and none without; its log is not ``is_stored``, but empty, where there is no replica."""
 
     topic: str
     index: int
@@ -77,11 +77,17 @@ class Partition:
     watchers: dict[Callable[[], None], None] = field(default_factory=dict)  # in the order of their requests
     in_cluster: bool = False
     replica: Replica | None = None
+    is_stored: bool = True
 
     def __post_init__(self) -> None:
-        self.log.flushing.on_visible = self._call_watchers
+        self.use_log(self.log, is_stored=self.is_stored)
         if not self.in_cluster:
             self.log.begin_epoch(self.log.leader_epoch)
+
+    def use_log(self, log: PartitionLog, *, is_stored: bool) -> None:
+        """In place of the one before."""
+        self.log, self.is_stored = log, is_stored
+        log.flushing.on_visible = self._call_watchers
 
     @property
     def leader_epoch(self) -> int:

@@ -3,7 +3,8 @@
 `topics.json` has the leader epochs too, where they are not 0. Each start after an unclean end is a new election: the epochs
 rise, so that a client with a position behind a tail that was lost sees it (KIP-320).
 
-A folder without `topics.json` is one that Apache Kafka wrote: its topics are made of the directories of logs.
+A folder without `topics.json` is one that Apache Kafka wrote: its topics are made of the directories of logs. In a cluster
+ZooKeeper has the topics, and the folder has none but the logs of this broker's replicas.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from coterie.broker.checkpoints import LogCheckpoints
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import Partition, Topic, internal_configs
 from coterie.log import checked_files
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, UnreadableFile
 from coterie.log.loading import ClosedLog
 from coterie.log.partition_log import PartitionLog, SyncFailed
+from coterie.replication.states import TopicPartition
 
 logger = logging.getLogger(__name__)
 
+StoredLog = tuple[str, int, PartitionLog]  # topic and partition
 _KAFKA_METADATA = "__cluster_metadata"
 _FILE = "topics.json"
 _CLEAN = ".kafka_cleanshutdown"
@@ -40,29 +44,45 @@ class TopicStore:
         self._in_cluster = in_cluster
         self._fs, self._settings, self._report, self._sync_failed = fs, settings, report, sync_failed
         self._checkpoints = LogCheckpoints(fs, report)
+        self.was_clean = False  # the end before the load
 
     def load(self) -> list[Topic]:
-        """Every topic, with its logs open. After a crash each log's last segment is read and its torn tail cut off. Raises
-        OSError, or UnreadableFile for `topics.json` where it cannot be read."""
-        clean = self._checkpoints.load(clean=self._fs.exists(_CLEAN))
+        """Every topic of a broker alone, with its logs open. After a crash each log's last segment is read and its torn tail
+        cut off. Raises OSError, or UnreadableFile for `topics.json` where it cannot be read."""
+        self._load_checkpoints()
         is_kept = self._fs.exists(_FILE)
-        topics = self._load_kept(clean) if is_kept else self._adopt(clean)
-        if topics and not self._in_cluster and not (is_kept and clean):
-            for _, _, log in _logs(topics):
-                log.begin_epoch(log.leader_epoch + 1)
+        topics = self._load_kept() if is_kept else self._adopt()
+        if topics and not (is_kept and self.was_clean):
+            for topic in topics:
+                for partition in topic.partitions:
+                    partition.log.begin_epoch(partition.log.leader_epoch + 1)
             self.save(topics)
-        if self._fs.exists(_CLEAN):
-            self._fs.remove(_CLEAN)
+        self._begin()
         return topics
 
-    def _load_kept(self, clean: bool) -> list[Topic]:
+    def load_replicas(self) -> dict[TopicPartition, PartitionLog]:
+        """The logs of a broker in a cluster, open. Raises OSError."""
+        self._load_checkpoints()
+        logs = {(topic, index): self.open_log(topic, index) for _, topic, index in self._directories()}
+        self._begin()
+        return logs
+
+    def _load_checkpoints(self) -> None:
+        self.was_clean = self._checkpoints.load(clean=self._fs.exists(_CLEAN))
+
+    def _begin(self) -> None:
+        """From here on an end is unclean, unless `close` was called."""
+        if self._fs.exists(_CLEAN):
+            self._fs.remove(_CLEAN)
+
+    def _load_kept(self) -> list[Topic]:
         kept = self._read_file()
         listed = {f"{topic.name}-{index}" for topic, epochs in kept for index in range(len(epochs))}
         for directory, _, _ in self._directories(listed):
             action = "it is left alone; move it away before a topic of that name is created"
             self._report(Finding(directory, None, f"no topic in {_FILE} has this partition", action))
         for topic, epochs in kept:
-            self._open(topic, epochs, clean=clean)
+            self._open(topic, epochs)
         return [topic for topic, _ in kept]
 
     def _read_file(self) -> list[tuple[Topic, list[int]]]:
@@ -94,7 +114,7 @@ class TopicStore:
             if is_log and topic_name != _KAFKA_METADATA:
                 yield name, topic_name, int(index)
 
-    def _adopt(self, clean: bool) -> list[Topic]:
+    def _adopt(self) -> list[Topic]:
         """Takes over a folder that Apache Kafka wrote: a directory a partition, topic ids from `partition.metadata`.
         Settings of topics are in Kafka's own metadata, so they begin as the broker's."""
         counts: dict[str, int] = {}
@@ -103,7 +123,7 @@ class TopicStore:
         topics = []
         for topic_name, count in counts.items():
             topic = Topic(topic_name, self._adopted_id(topic_name), internal_configs(topic_name, self._settings))
-            self._open(topic, [0] * count, clean=clean)
+            self._open(topic, [0] * count)
             topics.append(topic)
         if topics:
             logger.info("took over %d topics of a folder without topics.json", len(topics))
@@ -117,24 +137,51 @@ class TopicStore:
                 return base64.urlsafe_b64decode(lines["topic_id"] + "==")
         return uuid.uuid4().bytes
 
-    def _open(self, topic: Topic, epochs: list[int], *, clean: bool) -> None:
+    def _open(self, topic: Topic, epochs: list[int]) -> None:
         config = self._settings.log_config(topic.configs)
         for index, leader_epoch in enumerate(epochs):
-            directory = f"{topic.name}-{index}"
-            log = PartitionLog.open(
-                self._fs,
-                directory,
-                config,
-                clean=clean,
-                start_offset=self._checkpoints.starts.get(directory, 0),
-                high_watermark=self._checkpoints.high_watermarks.get(directory, 0) if self._in_cluster else None,
-                leader_epoch=leader_epoch,
-                closed=self._checkpoints.closed.get(directory),
-                report=self._report,
-                sync_failed=self._sync_failed,
-            )
-            log.cleaned_until = min(self._checkpoints.cleaned.get(directory, 0), log.end_offset)
-            topic.partitions.append(Partition(topic.name, index, log, in_cluster=self._in_cluster))
+            log = self.open_log(topic.name, index, config, leader_epoch)
+            topic.partitions.append(Partition(topic.name, index, log))
+
+    def open_log(self, topic: str, index: int, config: LogConfig | None = None, leader_epoch: int = 0) -> PartitionLog:
+        """A log of the folder as the last process left it, with its checkpoints; ``config``: by default of a topic without
+        settings of its own. Raises OSError, UnreadableFile."""
+        directory = f"{topic}-{index}"
+        log = PartitionLog.open(
+            self._fs,
+            directory,
+            config or self._settings.log_config(internal_configs(topic, self._settings)),
+            clean=self.was_clean,
+            start_offset=self._checkpoints.starts.get(directory, 0),
+            high_watermark=self._checkpoints.high_watermarks.get(directory, 0) if self._in_cluster else None,
+            leader_epoch=leader_epoch,
+            closed=self._checkpoints.closed.get(directory),
+            report=self._report,
+            sync_failed=self._sync_failed,
+        )
+        log.cleaned_until = min(self._checkpoints.cleaned.get(directory, 0), log.end_offset)
+        return log
+
+    def new_log(self, directory: str, config: LogConfig) -> PartitionLog:
+        """Of a partition that is new here; one that is in the folder is taken as it is. Raises OSError, UnreadableFile."""
+        high_watermark = 0 if self._in_cluster else None
+        return PartitionLog.open(
+            self._fs,
+            directory,
+            config,
+            clean=True,
+            high_watermark=high_watermark,
+            report=self._report,
+            sync_failed=self._sync_failed,
+        )
+
+    def remove_log(self, log: PartitionLog) -> None:
+        """With its files; what cannot be removed is logged."""
+        log.close_files()
+        try:
+            self._fs.remove_directory(log.directory)
+        except OSError as error:
+            logger.error("%s could not be removed: %s; remove it by hand", log.directory, error)
 
     def save(self, topics: Iterable[Topic]) -> None:
         """Writes `topics.json`. Raises OSError."""
@@ -147,23 +194,23 @@ class TopicStore:
                 kept[t.name]["leader_epochs"] = epochs
         self._fs.write_file(_FILE, checked_files.to_json(kept))
 
-    def save_high_watermarks(self, topics: Iterable[Topic]) -> None:
+    def save_high_watermarks(self, logs: Iterable[StoredLog]) -> None:
         """Kafka's checkpoint of high watermarks. Raises OSError."""
-        self._checkpoints.save_high_watermarks(_logs(topics))
+        self._checkpoints.save_high_watermarks(logs)
 
-    def save_start_offsets(self, topics: Iterable[Topic]) -> None:
+    def save_start_offsets(self, logs: Iterable[StoredLog]) -> None:
         """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention. Raises OSError."""
-        self._checkpoints.save_starts(_logs(topics))
+        self._checkpoints.save_starts(logs)
 
-    def save_cleaned_offsets(self, topics: Iterable[Topic]) -> None:
+    def save_cleaned_offsets(self, logs: Iterable[StoredLog]) -> None:
         """Kafka's checkpoint of how far each log is compacted. Raises OSError."""
-        self._checkpoints.save_cleaned(_logs(topics))
+        self._checkpoints.save_cleaned(logs)
 
-    def close(self, topics: Collection[Topic]) -> None:
+    def close(self, logs: Collection[StoredLog]) -> None:
         """Fsyncs and closes all logs and marks the folder as cleanly shut down; where the disk fails, it is not marked."""
         closed: dict[str, ClosedLog] = {}
         failed: OSError | None = None
-        for _, _, log in _logs(topics):
+        for _, _, log in logs:
             try:
                 closed[log.directory] = log.close()
             except OSError as error:
@@ -171,8 +218,8 @@ class TopicStore:
         try:
             if failed is not None:
                 raise failed
-            self.save_start_offsets(topics)
-            self.save_high_watermarks(topics)
+            self.save_start_offsets(logs)
+            self.save_high_watermarks(logs)
             self._checkpoints.save_closed(closed)
             self._fs.write_file(_CLEAN, b'{"version":0}')
         except OSError as error:
@@ -183,7 +230,3 @@ def _epochs(partitions: int, kept: list[Any]) -> list[int]:
     """The leader epoch of each partition; 0 where none is kept. Raises ValueError."""
     epochs = [int(epoch) for epoch in kept]
     return (epochs + [0] * partitions)[:partitions]
-
-
-def _logs(topics: Iterable[Topic]) -> Iterator[tuple[str, int, PartitionLog]]:
-    return ((p.topic, p.index, p.log) for t in topics for p in t.partitions)

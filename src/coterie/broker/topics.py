@@ -6,6 +6,7 @@ import logging
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 
+from coterie.broker.replica_logs import ReplicaLogs
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.topic import (
     MAX_PARTITIONS,
@@ -16,7 +17,7 @@ from coterie.broker.topic import (
     check_name,
     internal_configs,
 )
-from coterie.broker.topic_store import TopicStore
+from coterie.broker.topic_store import StoredLog, TopicStore
 from coterie.broker.turns import finish
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.filesystem import FileSystem
@@ -48,6 +49,7 @@ class Topics:
         self.on_finding: Report = unreported
         self.on_sync_failed: SyncFailed = lambda error: None
         self._store = TopicStore(fs, settings, self.report, self.sync_failed, in_cluster=in_cluster)
+        self.replica_logs = ReplicaLogs(self._store)  # of a broker in a cluster
         self.on_change: Callable[[], None] = lambda: None
         self.changes = 0  # of topics, partitions and their settings since the start
         self.room: Callable[[], int] = lambda: _NO_LIMIT  # the number of files that the process may still open
@@ -60,9 +62,17 @@ class Topics:
     def load(self) -> None:
         """Opens every log. What does not fit in the folder is repaired and kept in ``findings``. Raises OSError, or
         UnreadableFile for `topics.json` where it cannot be read."""
-        for topic in self._store.load():
-            self._register(topic)
+        if self.in_cluster:
+            self.replica_logs.load()
+        else:
+            for topic in self._store.load():
+                self._register(topic)
         self.on_finding = lambda finding: logger.warning("%s", finding)
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the process before had closed every log in order."""
+        return self._store.was_clean
 
     def report(self, finding: Finding) -> None:
         """Keeps a finding; a finding after the start is logged at once."""
@@ -75,23 +85,28 @@ class Topics:
 
     def save_start_offsets(self) -> None:
         """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention. Raises OSError."""
-        self._store.save_start_offsets(self.by_name.values())
+        self._store.save_start_offsets(self._stored())
 
     def save_cleaned_offsets(self) -> None:
         """Kafka's checkpoint of how far each log is compacted. Raises OSError."""
-        self._store.save_cleaned_offsets(self.by_name.values())
+        self._store.save_cleaned_offsets(self._stored())
 
     def save_high_watermarks(self) -> None:
-        """Kafka's checkpoint of high watermarks, where there are replicas elsewhere. Raises OSError."""
-        if any(log.replicas_high_watermark is not None for log in self.every_log()):
-            self._store.save_high_watermarks(self.by_name.values())
+        """Kafka's checkpoint of high watermarks. Raises OSError."""
+        self._store.save_high_watermarks(self._stored())
+
+    def _stored(self) -> list[StoredLog]:
+        """The logs in the folder, with topic and partition."""
+        logs = [(p.topic, p.index, p.log) for t in self.by_name.values() for p in t.partitions if p.is_stored]
+        return [*logs, *self.replica_logs.waiting()]
 
     def _register(self, topic: Topic) -> None:
         self.by_name[topic.name] = topic
         self.by_id[topic.topic_id] = topic
 
     def _save(self) -> None:
-        self._store.save(self.by_name.values())
+        if not self.in_cluster:
+            self._store.save(self.by_name.values())
         self.changes += 1
         self.on_change()
 
@@ -167,22 +182,7 @@ class Topics:
                 directory = f"{topic.name}-{index}"
                 if not self._fs.exists(directory):
                     new.append(directory)
-                made.append(
-                    Partition(
-                        topic.name,
-                        index,
-                        PartitionLog.open(
-                            self._fs,
-                            directory,
-                            config,
-                            clean=True,
-                            high_watermark=0 if self.in_cluster else None,
-                            report=self.report,
-                            sync_failed=self.sync_failed,
-                        ),
-                        in_cluster=self.in_cluster,
-                    )
-                )
+                made.append(Partition(topic.name, index, self._store.new_log(directory, config)))
                 yield
             if before and self.by_name.get(topic.name) is not topic:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted meanwhile")
@@ -212,11 +212,18 @@ class Topics:
 
     def announce(self, name: str, count: int, topic_id: bytes) -> Topic:
         """In a cluster: the controller's topic, which has so many partitions at least; whether this broker has a replica of
-        one is in the partition. Raises Refusal KAFKA_STORAGE_ERROR."""
+        one is in the partition."""
         topic = self.by_name.get(name) or Topic(name, topic_id, internal_configs(name, self._settings))
         if count > len(topic.partitions):
-            finish(self._adding(topic, count))
+            self.replica_logs.announced(topic, count, self._settings.log_config(topic.configs))
+            self._register(topic)
+            self._save()
         return topic
+
+    def store(self, partition: Partition) -> PartitionLog:
+        """In a cluster: the log of a replica of this broker, made where there is none. Raises OSError, UnreadableFile."""
+        self.replica_logs.store(partition, self._settings.log_config(self.by_name[partition.topic].configs))
+        return partition.log
 
     def configure(self, topic: Topic, configs: Mapping[str, str]) -> None:
         """Replaces a topic's settings by ``configs``, which are checked already. Raises Refusal KAFKA_STORAGE_ERROR where they
@@ -254,11 +261,8 @@ class Topics:
                 text = f"the deletion of {topic.name} cannot be written: {error.strerror}"
                 raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
             for partition in topic.partitions:
-                partition.log.close_files()
-                try:
-                    self._fs.remove_directory(partition.log.directory)
-                except OSError as error:
-                    logger.error("%s could not be removed: %s; remove it by hand", partition.log.directory, error)
+                if partition.is_stored:
+                    self._store.remove_log(partition.log)
                 partition.appended()
                 yield
         finally:
@@ -302,8 +306,8 @@ class Topics:
         return None if topic is None else topic.name
 
     def every_log(self) -> Iterator[PartitionLog]:
-        return (p.log for t in self.by_name.values() for p in t.partitions)
+        return (p.log for t in self.by_name.values() for p in t.partitions if p.is_stored)
 
     def close(self) -> None:
         """Fsyncs and closes all logs and marks the folder as cleanly shut down; where the disk fails, it is not marked."""
-        self._store.close(self.by_name.values())
+        self._store.close(self._stored())

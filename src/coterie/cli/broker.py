@@ -14,6 +14,7 @@ import click
 from coterie.addresses import format_address, parse_address
 from coterie.cli.invocation import run_until_stopped
 from coterie.console.terminal import VisibleFormatter, write_line
+from coterie.interruption import INTERRUPTED
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ Examples:
   coterie broker --properties server.properties
   coterie broker --data d --properties server.properties --fsync
   coterie broker --memory --set zookeeper.connect=127.0.0.1:2181
+  coterie broker --data d --set zookeeper.connect=127.0.0.1:2181 --set broker.id=1
 """
 
 
@@ -73,7 +75,8 @@ def broker(
 ) -> None:
     """Run a Kafka-compatible broker.
 
-    Prints "listening on HOST:PORT" when it is ready. SIGTERM and SIGINT stop it in order, with exit code 0.
+    Prints "listening on HOST:PORT" when it is ready. SIGTERM and SIGINT stop it in order, with exit code 0. With
+    zookeeper.connect and broker.id it is one of the brokers of that cluster.
     """
     from coterie.broker.settings import SettingError
     from coterie.extras import require
@@ -164,39 +167,31 @@ async def _serve(
     http_names: tuple[str, ...],
 ) -> int:
     from coterie.broker.allocator import keep_freed_memory
-    from coterie.broker.broker import Broker, CannotListen
-    from coterie.broker.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
+    from coterie.broker.broker import Broker
+    from coterie.broker.disk import raise_open_file_limit
     from coterie.broker.settings import SettingError
-    from coterie.log.findings import UnreadableFile
 
-    reported: tuple[type[Exception], ...] = (DataFolderInUse, SettingError)
-    if settings.current.zookeeper_connect:
-        from coterie.zookeeper_session import Unreachable
-
-        reported += (Unreachable,)
     raise_open_file_limit()
     keep_freed_memory()
-    host, port = address
     try:
         broker = Broker(settings, data)
     except SettingError as error:
         raise click.ClickException(str(error)) from error
+    starting = asyncio.create_task(broker.start(*address))
+    stopped = asyncio.create_task(stop.wait())
+    awaited = {starting, stopped} if settings.joins_cluster else {starting}  # a registration may take its time
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+        return INTERRUPTED
     try:
-        bound_host, bound_port = await broker.start(host, port)
-    except reported as error:
-        write_line(f"Error: {error}", err=True)
-        return 1
-    except UnreadableFile as error:
-        write_line(f"Error: {data}/{error}", err=True)
-        return 1
-    except CannotListen as error:
-        address_text = format_address(host, port)
-        write_line(f"Error: cannot listen on {address_text}: {error.strerror}; choose another --listen", err=True)
-        return 1
-    except OSError as error:
-        if data is None:
+        bound_host, bound_port = starting.result()
+    except Exception as error:
+        sentence = _start_trouble(error, settings, data, address)
+        if sentence is None:
             raise
-        write_line(f"Error: {folder_trouble(data, error)}", err=True)
+        write_line(f"Error: {sentence}", err=True)
         return 1
     warn_of_exposure("--listen", bound_host, bound_port, "can read and change everything")
     if http_address is not None and not await _serve_http(broker, http_address, http_names):
@@ -204,10 +199,35 @@ async def _serve(
         return 1
     write_line(f"listening on {format_address(bound_host, bound_port)}")
     failed = asyncio.create_task(broker.failed.wait())
-    stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
     return 1 if broker.failure is not None else 0
+
+
+def _start_trouble(
+    error: Exception, settings: BrokerSettings, data: Path | None, address: tuple[str, int]
+) -> str | None:
+    """The sentence for a start that failed; None for a bug."""
+    from coterie.broker.broker import CannotListen
+    from coterie.broker.disk import DataFolderInUse, folder_trouble
+    from coterie.broker.identity import FolderOfAnother
+    from coterie.broker.settings import SettingError
+    from coterie.log.findings import UnreadableFile
+
+    reported: tuple[type[Exception], ...] = (DataFolderInUse, FolderOfAnother, SettingError)
+    if settings.current.zookeeper_connect:
+        from coterie.zookeeper_session import Unreachable
+
+        reported += (Unreachable,)
+    if isinstance(error, reported):
+        return str(error)
+    if isinstance(error, UnreadableFile):
+        return f"{data}/{error}"
+    if isinstance(error, CannotListen):
+        return f"cannot listen on {format_address(*address)}: {error.strerror}; choose another --listen"
+    if isinstance(error, OSError) and data is not None:
+        return folder_trouble(data, error)
+    return None
 
 
 def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:

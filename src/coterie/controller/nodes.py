@@ -2,6 +2,7 @@
 
 /controller                    ephemeral   {"version":1,"brokerid":1,"timestamp":"ms"}
 /controller_epoch              persistent  in digits
+/cluster/id                    persistent  version 1: the id of the cluster
 /brokers/ids/B                 ephemeral   version 4
 /brokers/topics/T              persistent  version 2: partitions, adding_replicas, removing_replicas
 /brokers/topics/T/partitions/P/state       version 1: leader, leader_epoch, controller_epoch, isr
@@ -22,6 +23,7 @@ from coterie.controller.assignment import ReplicaAssignment
 from coterie.replication.states import PartitionState, TopicPartition
 from coterie.zookeeper.operations import Corrupt, Znode
 
+CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 ISR_CHANGES = "/isr_change_notification"
@@ -34,6 +36,22 @@ _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, Overf
 
 def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
+
+
+def cluster(cluster_id: str) -> str:
+    """The node of the cluster's id, with its version in a string as Kafka writes it."""
+    return _json({"version": "1", "id": cluster_id})
+
+
+def cluster_id_of(text: str) -> str:
+    """That node read. Raises Corrupt."""
+    try:
+        cluster_id = json.loads(text)["id"]
+    except _MALFORMED as error:
+        raise Corrupt(f"{CLUSTER_ID} holds {text[:200]!r}") from error
+    if not isinstance(cluster_id, str) or not cluster_id:
+        raise Corrupt(f"{CLUSTER_ID} holds {text[:200]!r}")
+    return cluster_id
 
 
 def controller(broker_id: int, now_ms: int) -> str:

@@ -186,7 +186,6 @@ class ClusterBrokers:
         self.settings = {
             "default.replication.factor": factor,
             "offsets.topic.replication.factor": factor,
-            "coterie.journal.enable": "false",  # its topic would have to be led by the broker that writes
             **settings,
         }
         self.faults, self.listeners = faults, list(listeners)

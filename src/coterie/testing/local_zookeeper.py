@@ -28,14 +28,12 @@ appender.console.layout.pattern = %d %p %c{1}: %m%n
 
 
 class LocalZooKeeper:
-    """``tick_ms``: the server's tickTime; sessions may not be shorter than two. Raises JavaMissing, or RuntimeError with
-    the server's log where it does not start."""
+    """``tick_ms``: the server's tickTime; sessions may not be shorter than two. ``port``: 0 is any free one. ``outlives``: it
+    goes on when the process that started it ends, or gets an interrupt of its terminal. Raises JavaMissing, or RuntimeError
+    with the server's log where it does not start."""
 
-    def __init__(self, folder: Path, tick_ms: int = 500) -> None:
-        self._folder, self._tick_ms = folder, tick_ms
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+    def __init__(self, folder: Path, tick_ms: int = 500, port: int = 0, *, outlives: bool = False) -> None:
+        self._folder, self._tick_ms, self.port, self._outlives = folder, tick_ms, port or _free_port(), outlives
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -63,7 +61,9 @@ class LocalZooKeeper:
         ]
         log = self._folder / "zookeeper.log"
         with log.open("ab") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=self._outlives
+            )
         self._wait(log)
         return self
 
@@ -99,6 +99,13 @@ class LocalZooKeeper:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 def _jars() -> Path:

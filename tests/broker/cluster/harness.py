@@ -126,8 +126,8 @@ class MemoryStorage:
     def remove_log(self, partition: TopicPartition) -> None:
         self.logs.pop(partition, None)
 
-    def save_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        self.checkpointed = dict(high_watermarks)
+    def save_high_watermarks(self) -> None:
+        self.checkpointed = {partition: log.high_watermark for partition, log in self.logs.items()}
 
 
 class TestNetwork:

@@ -43,8 +43,8 @@ ShutdownDecided = Callable[[ShutdownAllowed], None]
 
 
 class ControllerDriver:
-    """A `SessionEvents`. ``registered`` gets the broker's epoch, ``isr_effect`` the results of `write_isr`. ``finished`` is the
-    task that ends when the machine has."""
+    """A `SessionEvents`. ``registered`` gets the broker's epoch, ``isr_effect`` the results of `write_isr`, ``failed`` an error
+    that the broker cannot go on after."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class ControllerDriver:
         isr_effect: Callable[[Any], None],
         now_ms: Callable[[], int],
         dial: Dial = asyncio.open_connection,
+        failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         own = ControllerConfig(
             config.broker_id,
@@ -63,7 +64,7 @@ class ControllerDriver:
             config.lost_power,
         )
         self.machine, self._isr_writer = ControllerMachine(own, now_ms()), IsrWriter(now_ms())
-        self._registered, self._broker_id = registered, config.broker_id
+        self._registered, self._broker_id, self._failed = registered, config.broker_id, failed
         self._controller_task = ScriptTask(self.machine, self.apply, self._effect, now_ms)
         self._isr_task = ScriptTask(self._isr_writer, self.apply, isr_effect, now_ms)
         self._channels = ControllerChannels(
@@ -78,7 +79,14 @@ class ControllerDriver:
         """Returns once there is a session. Raises ZooKeeperError."""
         self._session = await open_session(self)
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(_logged(task.run())) for task in (self._controller_task, self._isr_task)]
+        self._tasks = [loop.create_task(self._run(task)) for task in (self._controller_task, self._isr_task)]
+
+    async def _run(self, task: ScriptTask) -> None:
+        try:
+            await task.run()
+        except Exception as error:
+            logger.exception("the part of broker %d in the cluster has failed", self._broker_id)
+            self._failed(error)
 
     async def apply(self, operation: Operation) -> object:
         """The result. Raises ZooKeeperError."""
@@ -214,11 +222,3 @@ def _stop_errors(request: StopReplica, response: StopReplicaResponse) -> dict[To
         return dict.fromkeys(request.stopped, error_of(response.error_code))
     rows = response.partition_errors
     return {(row.topic_name, row.partition_index): error_of(row.error_code) for row in rows if row.error_code}
-
-
-async def _logged(running: Any) -> None:
-    try:
-        await running
-    except Exception:
-        logger.exception("the broker's part in the cluster has failed; the broker must be started again")
-        raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
@@ -34,7 +34,6 @@ class HostedTopics:
             OFFSETS_TOPIC: settings.current.offsets_topic_num_partitions,
             TRANSACTIONS_TOPIC: settings.current.transaction_state_log_num_partitions,
         }
-        self._high_watermarks: dict[TopicPartition, int] = {}
 
     # -- what the controller announces ----------------------------------------------------------------------------------
 
@@ -66,10 +65,10 @@ class HostedTopics:
     # -- the storage of replicas ----------------------------------------------------------------------------------------
 
     def open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
-        """The log of a replica, made where there is none, and its high watermark of the last checkpoint."""
+        """The log of a replica, made where there is none, and its high watermark of the last checkpoint. Raises OSError."""
         self.announced([partition])
-        log, high_watermark = self._topics.partition(*partition).log, self._high_watermarks.get(partition, 0)
-        return StoredReplicaLog(log, high_watermark, self._now_ms), high_watermark
+        log = self._topics.store(self._topics.partition(*partition))
+        return StoredReplicaLog(log, log.high_watermark, self._now_ms), log.high_watermark
 
     def roles_changed(self, replicas: Sequence[Replica]) -> None:
         """These have another role, another epoch, or none any more."""
@@ -87,10 +86,12 @@ class HostedTopics:
     def remove_log(self, partition: TopicPartition) -> None:
         """The topic is deleted, or the replica is on another broker now: nothing is left of its records."""
         hosted = self._known(partition)
-        if hosted is not None:
+        if hosted is None:
+            self._topics.replica_logs.remove_waiting(partition)
+        else:
             hosted.replica = None
-            StoredReplicaLog(hosted.log, 0, self._now_ms).start_anew_at(0)
+            self._topics.replica_logs.remove(hosted)
 
-    def save_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """For the next start."""
-        self._high_watermarks = dict(high_watermarks)
+    def save_high_watermarks(self) -> None:
+        """Into replication-offset-checkpoint. Raises OSError."""
+        self._topics.save_high_watermarks()

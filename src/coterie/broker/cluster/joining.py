@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.hosted_topics import HostedTopics
@@ -25,12 +25,14 @@ async def join(
     cluster_id: str,
     open_session: OpenSession,
     dial: Dial = asyncio.open_connection,
+    failed: Callable[[Exception], None] = lambda error: None,
 ) -> ClusterMember:
-    """Returns once the broker, which serves at ``address``, is registered. Raises ZooKeeperError."""
+    """Returns once the broker, which serves at ``address``, is registered. ``failed``: as of `ClusterMember`. Raises
+    ZooKeeperError."""
     node.cluster_id, now_ms, view = cluster_id, node.clock.now_ms, node.cluster
     hosted = HostedTopics(node.topics, node.settings, cluster_id, now_ms, node.role_changed, node.groups.topics_deleted)
     registration = nodes.broker(*address, config.rack, now_ms())
-    member = ClusterMember(config, registration, view, hosted, now_ms, dial)
+    member = ClusterMember(config, registration, view, hosted, now_ms, dial, failed)
     changes = TopicAdministration(node.settings, node.topics, view, member.driver.apply, random.Random())
 
     def updated(partitions: Iterable[TopicPartition]) -> None:

@@ -26,7 +26,8 @@ CONTROLLED_SHUTDOWN_VERSION = 3  # inter.broker.protocol.version 2.6
 
 
 class ClusterMember:
-    """``registration``: what the broker's node in ZooKeeper holds; ``view`` is filled by the controller's UpdateMetadata."""
+    """``registration``: what the broker's node in ZooKeeper holds; ``view`` is filled by the controller's UpdateMetadata.
+    ``failed`` is called with what no part of it can mend: the broker must stop then."""
 
     def __init__(
         self,
@@ -36,10 +37,15 @@ class ClusterMember:
         storage: ReplicaStorage,
         now_ms: Callable[[], int],
         dial: Dial = asyncio.open_connection,
+        failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self.config, self._view, self._now_ms, self._dial = config, view, now_ms, dial
         self.manager = ReplicaManager(config.broker_id, config.replication, storage, now_ms)
-        self.driver = ControllerDriver(config, registration, self._registered, self.manager.isr_effect, now_ms, dial)
+        self._failure: Exception | None = None
+        self._report_failure = failed
+        self.driver = ControllerDriver(
+            config, registration, self._registered, self.manager.isr_effect, now_ms, dial, self._failed
+        )
         self.manager.write_isr = self.driver.write_isr
         self.fetchers = ReplicaFetchers(config, self.manager, self._address, now_ms, dial)
         self.control = ControlRequests(self.manager, view, self.driver, self.fetchers.wake)
@@ -52,6 +58,8 @@ class ClusterMember:
         """Returns once the broker is registered; it must serve requests by then. Raises ZooKeeperError."""
         await self.driver.start(open_session)
         await self._is_registered.wait()
+        if self._failure is not None:
+            raise self._failure
         config, create_task = self.config, asyncio.get_running_loop().create_task
         self._upkeep = [
             create_task(_repeat(config.replication.replica_lag_time_max_ms // 2, self.manager.tick)),
@@ -60,9 +68,15 @@ class ClusterMember:
 
     def _registered(self, broker_epoch: int) -> None:
         logger.info("broker %d is registered, with epoch %d", self.config.broker_id, broker_epoch)
-        self.manager.replicas.broker_epoch = broker_epoch
+        self.manager.registered(broker_epoch)
+        self.fetchers.wake()
         self._is_registered.set()
         self.control.registered()
+
+    def _failed(self, error: Exception) -> None:
+        self._failure = error
+        self._is_registered.set()
+        self._report_failure(error)
 
     def _address(self, broker: int) -> Address | None:
         live = self._view.live.get(broker)
@@ -71,13 +85,15 @@ class ClusterMember:
     # -- the end --------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """A controlled shutdown: the controller moves the leaders first. Raises OSError where the checkpoint cannot be
-        written."""
+        """A controlled shutdown: the controller moves the leaders first."""
         if self.config.controlled_shutdown_enable and not await self._shut_down_orderly():
             logger.warning("broker %d stops without a controlled shutdown", self.config.broker_id)
         await self._end_tasks()
         await self.driver.close()
-        self.manager.checkpoint()
+        try:
+            self.manager.checkpoint()
+        except OSError as error:
+            logger.error("the high watermarks cannot be written: %s", error)
 
     async def _shut_down_orderly(self) -> bool:
         """As often as it takes, and controlled.shutdown.max.retries times at most."""
@@ -108,6 +124,11 @@ class ClusterMember:
             logger.info("the controller does not answer ControlledShutdown: %r", error)
             return False
         return response.error_code == ErrorCode.NONE and not response.remaining_partitions
+
+    async def leave(self) -> None:
+        """After a failure, when this broker's logs are not to be trusted: its session ends, and others lead."""
+        await self._end_tasks()
+        await self.driver.close()
 
     async def abandon(self) -> None:
         """As if the process had died: no request is sent, and the session lives until its timeout."""

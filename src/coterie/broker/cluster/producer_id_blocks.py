@@ -51,7 +51,8 @@ class ProducerIdBlocks:
         """The next block is this broker's. Raises ZooKeeperError."""
         while True:
             node = await self._apply(Read(NODE))
-            first = int(json.loads(node.data)["block_end"]) + 1 if isinstance(node, Znode) else 0
+            held = node.data if isinstance(node, Znode) else ""  # also "": Kafka 2.6 makes the node empty
+            first = int(json.loads(held)["block_end"]) + 1 if held else 0
             block = range(first, first + BLOCK)
             content = {"version": 1, "broker": self._broker_id, "block_start": str(first), "block_end": str(block[-1])}
             data = json.dumps(content, separators=(",", ":"))

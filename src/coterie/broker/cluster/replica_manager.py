@@ -47,8 +47,8 @@ class ReplicaStorage(Protocol):
     def remove_log(self, partition: TopicPartition) -> None:
         """The topic is deleted, or the replica is on another broker now; there need not be such a log."""
 
-    def save_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """For the file replication-offset-checkpoint. May raise OSError."""
+    def save_high_watermarks(self) -> None:
+        """Into replication-offset-checkpoint. May raise OSError."""
 
 
 class ReplicaManager:
@@ -63,6 +63,12 @@ class ReplicaManager:
         self.write_isr: Callable[[WriteIsr], None]
         self.watchers: dict[TopicPartition, dict[Callable[[], None], None]] = {}
         self._visible: dict[TopicPartition, int] = {}  # high watermarks that the storage knows
+
+    def registered(self, broker_epoch: int) -> None:
+        """The broker is registered, for the first time or again."""
+        effects = self.replicas.registered(broker_epoch)
+        self._roles_changed([p for p, replica in self.replicas.partitions.items() if replica.role is None])
+        self.act(effects)
 
     # -- the controller's requests --------------------------------------------------------------------------------------
 
@@ -171,4 +177,4 @@ class ReplicaManager:
 
     def checkpoint(self) -> None:
         """Every replica.high.watermark.checkpoint.interval.ms. Raises OSError."""
-        self.storage.save_high_watermarks(self.replicas.high_watermarks())
+        self.storage.save_high_watermarks()

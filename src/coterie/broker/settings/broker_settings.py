@@ -69,6 +69,12 @@ class BrokerSettings:
     def __getitem__(self, name: str) -> object:
         return self._values[name]
 
+    @property
+    def joins_cluster(self) -> bool:
+        """Whether the broker is one of the cluster on its ZooKeeper. Without an id it is alone, and ZooKeeper has a copy of its
+        topics, for consumers of Kafka 0.8's kind."""
+        return bool(self.current.zookeeper_connect) and "broker.id" in self.given
+
     def _apply(self) -> None:
         self.current: BrokerConfig = with_values(BrokerConfig, {name: self._values[name] for name in OWN_SETTINGS})
         self.topic_defaults = self.topic({})

@@ -77,7 +77,7 @@ class BrokerConfig:
         INT, 1, "Partitions of a topic whose creator names none.", at_least(1, _MAX_PARTITIONS)
     )
     auto_create_topics_enable: bool = _broker(BOOLEAN, True, "Whether a request for a topic's metadata creates it.")
-    default_replication_factor: int = _broker(INT, 1, "Replicas of a topic; here always 1.", at_least(1))
+    default_replication_factor: int = _broker(INT, 1, "Replicas of a topic; of a broker alone 1.", at_least(1))
     delete_topic_enable: bool = _broker(BOOLEAN, True, "Whether topics can be deleted.")
     socket_request_max_bytes: int = _broker(
         INT, 104_857_600, "The largest request; the connection of a larger one is closed.", at_least(1)
@@ -169,7 +169,7 @@ class BrokerConfig:
     offsets_topic_num_partitions: int = _broker(INT, 50, "Partitions of __consumer_offsets.", at_least(1, 10_000))
     offsets_topic_segment_bytes: int = _broker(INT, 104_857_600, "segment.bytes of __consumer_offsets.", at_least(1))
     offsets_topic_replication_factor: int = _broker(
-        SHORT, 1, "Replicas of __consumer_offsets; here always 1.", at_least(1)
+        SHORT, 1, "Replicas of __consumer_offsets; of a broker alone 1.", at_least(1)
     )
     offsets_retention_minutes: int = _broker(INT, 10_080, "How long an empty group keeps its offsets.", at_least(1))
     offsets_retention_check_interval_ms: int = _broker(
@@ -189,9 +189,17 @@ class BrokerConfig:
         INT, 86_400_000, "How long the sequence of a silent producer is remembered.", at_least(1), update=_CLUSTER_WIDE
     )
     zookeeper_connect: str | None = _broker(
-        STRING, None, "HOST:PORT[/CHROOT] of a ZooKeeper to register in, for consumers of Kafka 0.8's kind."
+        STRING,
+        None,
+        "HOST:PORT[/CHROOT] of ZooKeeper, several with commas: with broker.id the broker joins the cluster there; without, "
+        "it is alone and registers for consumers of Kafka 0.8's kind.",
     )
-    zookeeper_session_timeout_ms: int = _broker(INT, 6_000, "The session timeout of ZooKeeper.", at_least(100))
+    zookeeper_session_timeout_ms: int = _broker(
+        INT,
+        6_000,
+        "The session timeout of ZooKeeper; in a cluster, after which a broker counts as dead.",
+        at_least(100),
+    )
     zookeeper_connection_timeout_ms: int = _broker(INT, 6_000, "How long to wait for ZooKeeper.", at_least(100))
     broker_rack: str | None = _broker(STRING, None, "The rack of this broker, in a cluster.")
     controlled_shutdown_enable: bool = _broker(
@@ -216,7 +224,9 @@ class BrokerConfig:
         LONG, 30_000, "How long a replica may lag behind its leader before it leaves the replicas in sync."
     )
     replica_socket_timeout_ms: int = _broker(INT, 30_000, "How long a follower waits for its leader's response.")
-    coterie_journal_enable: bool = _broker(BOOLEAN, True, "Whether group events go to the topic __coterie_journal.")
+    coterie_journal_enable: bool = _broker(
+        BOOLEAN, True, "Whether group events of a broker alone go to the topic __coterie_journal."
+    )
     coterie_group_sync_timeout_enable: bool = _broker(
         BOOLEAN, True, "false: as Kafka 2.6, where a member that never syncs blocks its group."
     )

@@ -1,0 +1,78 @@
+"""The cluster of a broker process: the ZooKeeper ensemble of its zookeeper.connect, the cluster's id there, and the way in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from coterie.broker.cluster.config import cluster_config
+from coterie.broker.cluster.joining import join
+from coterie.broker.cluster.kazoo_session import KazooSession
+from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
+from coterie.broker.node import BrokerNode
+from coterie.broker.settings import BrokerSettings
+from coterie.controller import nodes
+from coterie.zookeeper.operations import Create, NodeExists, Read, Znode, ZooKeeperError
+from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
+
+SESSIONS_WAITED_FOR = 2  # of an earlier process of this broker, until its registration is gone
+
+
+def _ensemble(settings: BrokerSettings) -> tuple[str, int, int]:
+    own = settings.current
+    assert own.zookeeper_connect, "a broker of a cluster without zookeeper.connect"
+    return own.zookeeper_connect, own.zookeeper_session_timeout_ms, own.zookeeper_connection_timeout_ms
+
+
+async def read_cluster_id(settings: BrokerSettings, new_id: Callable[[], str]) -> str:
+    """The cluster's id; the first broker of the cluster makes it. Raises Unreachable."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(None, _read_cluster_id, *_ensemble(settings), new_id)
+
+
+def _read_cluster_id(
+    address: str, session_timeout_ms: int, connection_timeout_ms: int, new_id: Callable[[], str]
+) -> str:
+    client = connect(address, session_timeout_ms, connection_timeout_ms)
+    session = ZooKeeperSession(client, lambda path: None, lambda state: None)
+    try:
+        node = session.apply(Read(nodes.CLUSTER_ID))
+        if not isinstance(node, Znode):
+            with suppress(NodeExists):  # another broker was first
+                session.apply(Create(nodes.CLUSTER_ID, nodes.cluster(new_id()), ephemeral=False))
+            node = session.apply(Read(nodes.CLUSTER_ID))
+        return nodes.cluster_id_of(node.data if isinstance(node, Znode) else "")
+    except ZooKeeperError as error:
+        raise Unreachable(f"the cluster's id cannot be read in ZooKeeper at {address}: {reason(error)}") from error
+    finally:
+        session.close()
+
+
+def reason(error: ZooKeeperError) -> str:
+    return str(error) or type(error).__name__
+
+
+async def join_ensemble(
+    node: BrokerNode, address: tuple[str, int], *, lost_power: bool, failed: Callable[[Exception], None]
+) -> None:
+    """Returns once the broker, whose ``cluster_id`` is known and which serves at ``address``, is registered. ``failed`` is
+    called with what the broker cannot go on after. Raises Unreachable."""
+    ensemble, session_timeout_ms, connection_timeout_ms = _ensemble(node.settings)
+    config = cluster_config(node.settings, lost_power=lost_power)
+
+    async def open_session(events: SessionEvents) -> ClusterSession:
+        return await KazooSession(events).open(ensemble, session_timeout_ms, connection_timeout_ms)
+
+    limit_ms = SESSIONS_WAITED_FOR * session_timeout_ms + connection_timeout_ms
+    try:
+        async with asyncio.timeout(limit_ms / 1000):
+            await join(node, address, config, node.cluster_id, open_session, failed=failed)
+    except TimeoutError:
+        text = f"broker {config.broker_id} could not register in ZooKeeper at {ensemble} within {limit_ms} ms"
+        raise Unreachable(f"{text}; is another broker running with that broker.id?") from None
+    except ZooKeeperError as error:
+        if isinstance(error, Unreachable):
+            raise
+        text = f"broker {config.broker_id} could not register in ZooKeeper at {ensemble}: {reason(error)}"
+        raise Unreachable(text) from error

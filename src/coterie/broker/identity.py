@@ -1,0 +1,54 @@
+"""Whose a data folder is, in Kafka's meta.properties: the cluster's id, and in a cluster the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coterie.broker.settings import read_properties
+from coterie.log import checked_files
+from coterie.log.filesystem import FileSystem
+
+FILE = "meta.properties"
+_REMEDY = "restore it from a backup, or move it away to get a new cluster id"
+
+
+class FolderOfAnother(RuntimeError):
+    """The data folder belongs to another cluster, or to another broker of the cluster."""
+
+
+def read_identity(fs: FileSystem) -> dict[str, str]:
+    """The file's properties, none where there is no file. Raises UnreadableFile."""
+    return read_properties(checked_files.read_lines(fs, FILE, _REMEDY)) if fs.exists(FILE) else {}
+
+
+def identify_alone(fs: FileSystem, node_id: int, new_id: Callable[[], str]) -> str:
+    """The cluster id of a broker alone, made at the first start. Raises OSError, UnreadableFile."""
+    cluster_id = read_identity(fs).get("cluster.id", "")
+    if not cluster_id:
+        cluster_id = new_id()
+        _write(fs, {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id)})
+    return cluster_id
+
+
+def identify_member(fs: FileSystem, broker_id: int, cluster_id: str) -> None:
+    """Checks that the folder is that broker's, and makes it so at the first start, as Kafka 2.6 writes it. Raises
+    FolderOfAnother, OSError, UnreadableFile."""
+    kept = read_identity(fs)
+    of_cluster, of_broker = kept.get("cluster.id"), kept.get("broker.id", kept.get("node.id"))
+    if of_cluster not in (None, cluster_id):
+        raise FolderOfAnother(
+            f"the data folder is of cluster {of_cluster}, and zookeeper.connect leads to cluster {cluster_id}; "
+            "mend zookeeper.connect, or choose another --data"
+        )
+    if of_broker not in (None, str(broker_id)):
+        raise FolderOfAnother(
+            f"the data folder is of broker {of_broker}, and broker.id is {broker_id}; "
+            "mend broker.id, or choose another --data"
+        )
+    if kept.get("broker.id") is None or of_cluster is None:
+        _write(fs, {"version": "0", "cluster.id": cluster_id, "broker.id": str(broker_id)})
+
+
+def _write(fs: FileSystem, properties: dict[str, str]) -> None:
+    text = "".join(f"{name}={value}\n" for name, value in properties.items())
+    fs.write_file(FILE, checked_files.to_lines(text))

@@ -1,0 +1,67 @@
+"""The logs of a broker in a cluster, where ZooKeeper has the topics and the data folder has the logs of this broker's replicas.
+
+A log of the folder waits until the controller has announced its partition: its topic may be deleted, or its replica may be
+on another broker now. A partition without a replica here shares one empty log in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coterie.broker.topic import Partition, Topic
+from coterie.broker.topic_store import StoredLog, TopicStore
+from coterie.log.config import LogConfig
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.partition_log import PartitionLog
+from coterie.replication.states import TopicPartition
+
+
+class ReplicaLogs:
+    """In a folder, as ``store`` opens its logs."""
+
+    def __init__(self, store: TopicStore) -> None:
+        self._store = store
+        self._waiting: dict[TopicPartition, PartitionLog] = {}
+        self._without_replica: PartitionLog | None = None
+
+    def load(self) -> None:
+        """Opens the logs of the folder. Raises OSError, UnreadableFile."""
+        self._waiting = self._store.load_replicas()
+
+    def announced(self, topic: Topic, count: int, config: LogConfig) -> None:
+        """The topic has so many partitions at least."""
+        for index in range(len(topic.partitions), count):
+            log = self._waiting.pop((topic.name, index), None)
+            if log is not None:
+                log.config = config
+            partition = Partition(topic.name, index, log or self._empty(config), in_cluster=True)
+            partition.is_stored = log is not None
+            topic.partitions.append(partition)
+
+    def _empty(self, config: LogConfig) -> PartitionLog:
+        if self._without_replica is None:
+            fs = MemoryFileSystem()
+            self._without_replica = PartitionLog.open(fs, "without-replica", config, clean=True, high_watermark=0)
+        return self._without_replica
+
+    def store(self, partition: Partition, config: LogConfig) -> None:
+        """The partition has a replica here: its log is in the folder. Raises OSError, UnreadableFile."""
+        if not partition.is_stored:
+            partition.use_log(self._store.new_log(f"{partition.topic}-{partition.index}", config), is_stored=True)
+
+    def remove(self, partition: Partition) -> None:
+        """The partition has no replica here any more."""
+        if partition.is_stored:
+            log = partition.log
+            partition.use_log(self._empty(log.config), is_stored=False)
+            self._store.remove_log(log)
+
+    def remove_waiting(self, partition: TopicPartition) -> None:
+        """A partition that was not announced, if its log is here."""
+        log = self._waiting.pop(partition, None)
+        if log is not None:
+            self._store.remove_log(log)
+
+    def waiting(self) -> Iterator[StoredLog]:
+        """The logs of partitions that were not announced."""
+        return ((topic, index, log) for (topic, index), log in self._waiting.items())
