@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.broker.broker import Broker
 from coterie.broker.features import TRANSACTION_VERSION, Features, FeatureUpdate
+from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -143,3 +145,39 @@ def test_without_group_version_consumer_groups_are_refused_as_by_kafka() -> None
             assert described.groups[0].error_code == ErrorCode.UNSUPPORTED_VERSION
 
     run(story)
+
+
+def test_a_cluster_with_older_brokers_has_no_feature_and_no_topic_ids() -> None:
+    """inter.broker.protocol.version 2.6: Apache Kafka 2.6 beside coterie could not load groups of the consumer protocol, nor
+    offsets with topic ids, nor transactions of version 1."""
+
+    async def story() -> None:
+        async with broker(inter_broker_protocol_version="2.6") as connect:
+            client = await connect()
+            answer = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
+            assert (answer.supported_features, answer.finalized_features) == ([], [])
+            last = {row.api_key: row.max_version for row in answer.api_keys}
+            assert (last[0], last[1], last[3], last[8], last[9], last[20]) == (12, 12, 9, 9, 9, 5)
+            assert not last.keys() & {68, 69, 75}
+            request = ConsumerGroupHeartbeatRequest(
+                "crew", "m", subscribed_topic_names=["t"], rebalance_timeout_ms=1000
+            )
+            beat = await client.ask(request, ConsumerGroupHeartbeatResponse, 1)
+            assert beat.error_code == ErrorCode.UNSUPPORTED_VERSION
+            update = FeatureUpdateKey(TRANSACTION_VERSION, 2)
+            refused = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
+            assert refused.error_code == BAD_LEVEL
+            assert "inter.broker.protocol.version" in (refused.error_message or "")
+
+    run(story)
+
+
+@pytest.mark.parametrize(("text", "are_absent"), [("2.6-IV0", True), ("2.7", True), ("2.8", False), ("3.9-IV0", False)])
+def test_the_protocol_decides_whether_features_exist(text: str, are_absent: bool) -> None:
+    assert Broker(BrokerSettings({"inter.broker.protocol.version": text})).lacks_topic_ids is are_absent
+
+
+@pytest.mark.parametrize("text", ["2.5", "new", "", "2"])
+def test_a_protocol_that_coterie_does_not_speak_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match=r"inter\.broker\.protocol\.version must be 2\.6 or a later version"):
+        BrokerSettings({"inter.broker.protocol.version": text})

@@ -46,6 +46,9 @@ FEATURES = {
 }
 
 
+ABSENT = "inter.broker.protocol.version admits brokers that know no features; set it to 2.8 or later first"
+
+
 class UpgradeType(IntEnum):
     """How a level may change, numbered as UpdateFeatures numbers it (KIP-584)."""
 
@@ -74,13 +77,14 @@ def supported_features(api_version: int) -> list[SupportedFeatureKey]:
 
 class Features:
     """The finalized levels, kept in `finalized-features.json` once one was changed. ``epoch`` grows with every change: a
-    client that has seen a later one ignores what an older one reported. Raises UnreadableFile, OSError."""
+    client that has seen a later one ignores what an older one reported. ``are_absent``: all are 0, for a cluster with brokers
+    that know no features. Raises UnreadableFile, OSError."""
 
-    def __init__(self, fs: FileSystem) -> None:
-        self._fs = fs
+    def __init__(self, fs: FileSystem, *, are_absent: bool = False) -> None:
+        self._fs, self.are_absent = fs, are_absent
         self.epoch = 0
-        self._levels = {feature.name: feature.of_a_new_cluster for feature in FEATURES.values()}
-        if fs.exists(_FILE):
+        self._levels = {feature.name: 0 if are_absent else feature.of_a_new_cluster for feature in FEATURES.values()}
+        if fs.exists(_FILE) and not are_absent:
             remedy = "restore it from a backup, or move it away to get the levels of a new cluster"
             kept = checked_files.read_json(fs, _FILE, remedy)
             try:
@@ -101,7 +105,7 @@ class Features:
         """All or none, on disk before they are in force. Raises Refusal INVALID_UPDATE_VERSION, OSError."""
         levels = dict(self._levels)
         for update in updates:
-            reason = _objection(update, self._levels)
+            reason = ABSENT if self.are_absent else _objection(update, self._levels)
             if reason:
                 text = f"no feature was updated: {update.name} cannot have level {update.level}: {reason}"
                 raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, text)

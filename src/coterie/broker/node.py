@@ -22,6 +22,7 @@ from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher, SyncFiles
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.identity import identify_alone, identify_member
+from coterie.broker.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory
@@ -39,6 +40,8 @@ from coterie.broker.turns import Turns
 from coterie.broker.unserved import UnservedRequests
 from coterie.log.filesystem import FileSystem
 from coterie.log.retention import retain
+from coterie.wire.apis import advertised_versions
+from coterie.wire.messages.api_versions import ApiVersion
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.member import ClusterMember
@@ -65,6 +68,7 @@ class BrokerNode:
         self.answer_memory = AnswerMemory(settings.current.coterie_queued_max_response_bytes)
         self.node_id: int = settings.current.node_id
         self.cluster = cluster or ClusterView(self.node_id, is_alone=not settings.joins_cluster)
+        self.lacks_topic_ids = lacks_topic_ids(settings.current.inter_broker_protocol_version)
         self.member: ClusterMember | None = None
         self.topic_changes: TopicAdministration | None = None
         self.unserved = UnservedRequests()
@@ -114,7 +118,7 @@ class BrokerNode:
         self.topics.load()
         self.replica_effects = ReplicaEffects()
         self.quotas = ClientQuotas(fs)
-        self.features = Features(fs)
+        self.features = Features(fs, are_absent=self.lacks_topic_ids)
         self.scram_credentials = ScramCredentials(fs)
         self._producer_ids = loaded_producer_ids(fs, self.topics)
 
@@ -147,6 +151,10 @@ class BrokerNode:
             self.groups.resign(partition.index, partition.leader_epoch)
 
     # -- what handlers use --------------------------------------------------------------------------------------------
+
+    def advertised(self) -> list[ApiVersion]:
+        """The APIs and their versions; a cluster with older brokers gets no version that they could not serve."""
+        return advertised_versions(in_cluster=not self.cluster.is_alone, topic_ids=not self.lacks_topic_ids)
 
     def address(self, call: Call) -> tuple[str, int]:
         """The host and port that clients connect to: advertised.listeners, or else the address of their connection."""

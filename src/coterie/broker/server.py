@@ -22,11 +22,10 @@ from coterie.broker.pending import Pending
 from coterie.broker.routes import ROUTES, UNREADABLE, find_route, server_error
 from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
-from coterie.wire.apis import advertised_versions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import API_VERSIONS_KEY, Head, ResponseFrame, encode_response, read_head, skip_tags
-from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from coterie.wire.messages.api_versions import ApiVersionsResponse
 
 logger = logging.getLogger(__name__)
 
@@ -307,15 +306,12 @@ class AcceptedConnection(asyncio.Protocol):
     def _not_served(self, head: Head) -> bool:
         """Closes the connection, but for ApiVersions, which is answered in version 0 with the versions served (KIP-511)."""
         if head.api_key == API_VERSIONS_KEY:
-            answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, self._advertised())
+            answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, self._broker.advertised())
             self._out.append(encode_response(head.correlation_id, answer, 0))
             return True
         client = self._calls.software.text or head.client_id or "unnamed"
         self._cut_off(self._broker.unserved.add(client, head.api_key, head.api_version))
         return False
-
-    def _advertised(self) -> list[ApiVersion]:
-        return advertised_versions(in_cluster=not self._broker.cluster.is_alone)
 
     def _park(self, correlation_id: int, frame: ResponseFrame, pending: Pending) -> None:
         pending.notify = self._answered

@@ -32,6 +32,7 @@ from coterie.broker.transactions import TransactionCoordinator
 from coterie.broker.turns import Turns
 from coterie.broker.unserved import UnservedRequests
 from coterie.wire.declaration import Message
+from coterie.wire.messages.api_versions import ApiVersion
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.member import ClusterMember
@@ -115,6 +116,9 @@ class ClusterServices(TopicServices, Protocol):
 
     cluster_id: str
     features: Features
+
+    def advertised(self) -> list[ApiVersion]:
+        """The APIs and their versions, for ApiVersions."""
 
     def address(self, call: Call) -> tuple[str, int]:
         """The host and port that clients connect to."""

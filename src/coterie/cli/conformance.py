@@ -32,6 +32,7 @@ Examples:
   coterie conformance --part cli --kafka 0.11.0.3
   coterie conformance --part zookeeper --part rocketmq
   coterie conformance --part hostile
+  coterie conformance --part cluster --strikes 10
 
 \b
 Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,
@@ -63,6 +64,13 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     help="Of the part everything: only the story in this file, as --json prints it.",
 )
 @click.option("--record", is_flag=True, help="Of the part certify: first record the answers of each Kafka anew.")
+@click.option(
+    "--strikes",
+    type=IntegerRange(1),
+    default=30,
+    show_default=True,
+    help="Of the part cluster: brokers killed or paused under load.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The first story's seed.")
 @json_option
 def conformance(

@@ -17,9 +17,9 @@ ANOMALIES_SHOWN = 10
 
 def histories_part(options: PartOptions) -> Figures:
     """Only coterie's anomalies count as failed: Kafka's are what its version is known for."""
-    from coterie.conformance.histories import CoterieBroker, judge, kafka_broker
+    from coterie.conformance.histories import coterie_broker, judge, kafka_broker
 
-    ours = judge(CoterieBroker(options.folder / "histories" / "coterie"), options.seed)
+    ours = judge(coterie_broker(options.folder / "histories" / "coterie"), options.seed)
     _report("coterie", ours)
     theirs = judge(kafka_broker(options.version, options.folder / "histories" / "kafka"), options.seed)
     _report(f"Apache Kafka {options.version}", theirs)

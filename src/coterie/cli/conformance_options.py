@@ -23,6 +23,7 @@ class PartOptions:
     questions: int = 100_000
     replay: Path | None = None
     record: bool = False
+    strikes: int = 30
 
 
 def write_check(name: str, wrong: str) -> None:

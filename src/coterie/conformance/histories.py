@@ -4,16 +4,15 @@ for anomalies. The same is done with coterie and with Apache Kafka, which shows 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from coterie.addresses import format_address
 from coterie.client import Admin
+from coterie.conformance.coterie_process import CoterieBroker
 from coterie.conformance.history_workload import HistoryWorkload, WorkloadConfig
-from coterie.conformance.kafka import KafkaBroker, free_port
+from coterie.conformance.kafka import KafkaBroker
 from coterie.laboratory.operation_history import Anomaly, ClientOperation, PollStep, SendStep, anomalies
 
 TOPIC, PARTITIONS = "histories", 4
@@ -33,31 +32,9 @@ class KillableBroker(Protocol):
     def stop(self) -> None: ...
 
 
-class CoterieBroker:
-    """A broker of ours in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.address = "127.0.0.1", free_port()
-        self._command = [sys.executable, "-m", "coterie", "broker", "--listen", format_address(*self.address)]
-        self._command += ["--data", str(folder)]
-        for name, value in _ABORT_INTERVAL.items():
-            self._command += ["--set", f"{name}={value}"]
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        self._process.stdout.readline()
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(30)
+def coterie_broker(folder: Path) -> CoterieBroker:
+    """A broker of ours on that folder."""
+    return CoterieBroker(folder, _ABORT_INTERVAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,11 +87,11 @@ def free_port() -> int:
         return port
 
 
-def java(version: str, main: str, *args: str, options: tuple[str, ...] = ()) -> list[str]:
-    """The command line of a class of that Kafka."""
+def java(version: str, main: str, *args: str, options: tuple[str, ...] = (), heap: str = "1g") -> list[str]:
+    """The command line of a class of that Kafka, or of a source file in its classes."""
     return [
         "java",
-        "-Xmx1g",
+        f"-Xmx{heap}",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         *options,
         "-cp",
@@ -129,15 +129,22 @@ def _properties(version: str, folder: Path, port: int, settings: Mapping[str, st
 
 
 class KafkaBroker:
-    """A real broker, with the ZooKeeper that an older version needs, on an address that stays the same over restarts.
-    ``cpus`` binds its processes to those cores. Raises CannotRun."""
+    """A real broker, with the ZooKeeper that an older version needs, on an address that stays the same over restarts. Where
+    ``settings`` name zookeeper.connect, it is that one, which others may share. ``cpus`` binds its processes to those cores;
+    ``heap`` as Java's -Xmx. Raises CannotRun."""
 
     def __init__(
-        self, version: str, folder: Path, settings: Mapping[str, str] | None = None, cpus: set[int] | None = None
+        self,
+        version: str,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        cpus: set[int] | None = None,
+        heap: str = "1g",
     ) -> None:
         jars(version)
         folder.mkdir(parents=True, exist_ok=True)
-        self.version, self.folder, self._cpus = version, folder, cpus
+        self.version, self.folder, self._cpus, self._heap = version, folder, cpus, heap
+        self._has_own_zookeeper = on_zookeeper(version) and "zookeeper.connect" not in (settings or {})
         self.address = "127.0.0.1", free_port()
         self._log, self._config = folder / "kafka.log", folder / "server.properties"
         self._lines = _properties(version, folder, self.address[1], settings or {})
@@ -147,11 +154,11 @@ class KafkaBroker:
 
     def start(self) -> None:
         """Returns once the broker answers; after `kill` it is the same broker. Raises CannotRun."""
-        if "zookeeper.connect" in self._lines:
+        if self._has_own_zookeeper:
             self._start_zookeeper()
-        elif not (self.folder / "data" / "meta.properties").exists():
+        elif not on_zookeeper(self.version) and not (self.folder / "data" / "meta.properties").exists():
             self._format()
-        self._broker = [self._run(java(self.version, "kafka.Kafka", str(self._config)))]
+        self._broker = [self._run(java(self.version, "kafka.Kafka", str(self._config), heap=self._heap))]
         wait_for_port(self.address[1], self._broker, self._log)
         _wait_for_answer(self.address, self._log)
 
@@ -182,6 +189,18 @@ class KafkaBroker:
         for process in self._broker:
             process.kill()
             process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP to the broker."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """After `pause`."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self._broker:
+            process.send_signal(number)
 
     def stop(self) -> None:
         """In order, with the ZooKeeper."""

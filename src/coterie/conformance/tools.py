@@ -135,19 +135,25 @@ class JavaTools:
 
     def run(self, command: ToolCommand, sides: Sequence[ToolsSide]) -> list[Output]:
         """The command on all sides at once."""
-        stdin, stdout = self._streams()
         main = TOOLS[command.tool].main_class(self.version)
-        for number, side in enumerate(sides):
-            words = map(_encoded, (command.stdin, *side.arguments(command, self.version)))
-            stdin.write(" ".join([str(number), str(int(command.limit_s * 1000)), main, *words]) + "\n")
+        arguments = [side.arguments(command, self.version) for side in sides]
+        outputs = self.execute(main, arguments, command.stdin, command.limit_s)
+        return [side.masked(output) for side, output in zip(sides, outputs, strict=True)]
+
+    def execute(self, main: str, calls: Sequence[Sequence[str]], text: str = "", limit_s: float = 30.0) -> list[Output]:
+        """The tool of that class with each of these arguments, all at once; ``text`` is its standard input."""
+        stdin, stdout = self._streams()
+        for number, arguments in enumerate(calls):
+            words = map(_encoded, (text, *arguments))
+            stdin.write(" ".join([str(number), str(int(limit_s * 1000)), main, *words]) + "\n")
         stdin.flush()
         outputs: dict[int, Output] = {}
-        while len(outputs) < len(sides):
+        while len(outputs) < len(calls):
             line = stdout.readline()
-            assert line, f"the tools' JVM ended with {command.name}; is a JDK (not only a JRE) on the PATH?"
+            assert line, f"the tools' JVM ended with {main}; is a JDK (not only a JRE) on the PATH?"
             number_, exit_code, out, err = line.split()
-            outputs[int(number_)] = sides[int(number_)].masked(Output(exit_code, _decoded(out), _decoded(err)))
-        return [outputs[number] for number in range(len(sides))]
+            outputs[int(number_)] = Output(exit_code, _decoded(out), _decoded(err))
+        return [outputs[number] for number in range(len(calls))]
 
     def _streams(self) -> tuple[IO[str], IO[str]]:
         assert self._process.stdin is not None

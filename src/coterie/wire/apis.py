@@ -100,6 +100,7 @@ from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, Unr
 from coterie.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from coterie.wire.topic_names import LAST_WITHOUT_IDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +200,13 @@ CLUSTER_APIS: dict[int, Api] = {
 }
 
 
-def advertised_versions(*, in_cluster: bool = False) -> list[ApiVersion]:
-    """As ApiVersions lists them: by key, without the hidden APIs. ``in_cluster``: for a broker that is not alone."""
+def advertised_versions(*, in_cluster: bool = False, topic_ids: bool = True) -> list[ApiVersion]:
+    """As ApiVersions lists them: by key, without the hidden APIs. ``in_cluster``: for a broker that is not alone; without
+    ``topic_ids`` only versions in which topics go by name."""
     served = {**APIS, **CLUSTER_APIS} if in_cluster else APIS
-    return [
-        ApiVersion(a.key, a.advertised.first, a.advertised.last)
-        for a in sorted(served.values(), key=lambda a: a.key)
-        if not a.hidden
-    ]
+    rows = []
+    for api in sorted(served.values(), key=lambda api: api.key):
+        last = api.advertised.last if topic_ids else LAST_WITHOUT_IDS.get(api.key, api.advertised.last)
+        if last is not None and not api.hidden:
+            rows.append(ApiVersion(api.key, api.advertised.first, min(last, api.advertised.last)))
+    return rows

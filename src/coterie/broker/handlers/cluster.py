@@ -14,7 +14,6 @@ from coterie.broker.pending import Pending
 from coterie.broker.services import ClusterServices
 from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, is_legal_name
 from coterie.broker.turns import distinct
-from coterie.wire.apis import advertised_versions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -55,8 +54,8 @@ def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, ca
         broker.software_named(call)
     return ApiVersionsResponse(
         ErrorCode.NONE,
-        advertised_versions(in_cluster=not broker.cluster.is_alone),
-        supported_features=supported_features(call.api_version),
+        broker.advertised(),
+        supported_features=[] if broker.features.are_absent else supported_features(call.api_version),
         finalized_features_epoch=broker.features.epoch,
         finalized_features=broker.features.finalized(),
     )

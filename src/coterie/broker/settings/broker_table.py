@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from coterie.broker.inter_broker_protocol import OLDEST_PROTOCOL, version_of
 from coterie.broker.settings.kafka_only import KAFKA_ONLY
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS
@@ -35,6 +36,10 @@ MIGRATIONS = tuple(policy.value for policy in MigrationPolicy)
 _KAFKA_PACKAGE = "org.apache.kafka.coordinator.group.assignor"
 # Kafka's class of an assignor of consumer groups -> its name
 KAFKA_ASSIGNORS = {f"{_KAFKA_PACKAGE}.UniformAssignor": "uniform", f"{_KAFKA_PACKAGE}.RangeAssignor": "range"}
+KAFKA_VERSION = Rule(
+    "2.6 or a later version of Apache Kafka, such as 2.6 or 3.9-IV0",
+    lambda value: (version := version_of(str(value))) is not None and version >= OLDEST_PROTOCOL,
+)
 _READ_ONLY, _CLUSTER_WIDE, _PER_BROKER = Update.READ_ONLY, Update.CLUSTER_WIDE, Update.PER_BROKER
 
 
@@ -201,6 +206,12 @@ class BrokerConfig:
         at_least(100),
     )
     zookeeper_connection_timeout_ms: int = _broker(INT, 6_000, "How long to wait for ZooKeeper.", at_least(100))
+    inter_broker_protocol_version: str = _broker(
+        STRING,
+        "3.9-IV0",
+        "The oldest Apache Kafka among the brokers of a cluster; below 2.8 nothing is used that it lacks.",
+        KAFKA_VERSION,
+    )
     broker_rack: str | None = _broker(STRING, None, "The rack of this broker, in a cluster.")
     controlled_shutdown_enable: bool = _broker(
         BOOLEAN, True, "Whether the controller moves this broker's leaders before it stops."

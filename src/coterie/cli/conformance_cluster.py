@@ -1,0 +1,50 @@
+"""What `coterie conformance --part cluster` reports: coterie's and Apache Kafka's brokers in one cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.cli.conformance_options import Figures, PartOptions, write_check
+from coterie.quantity import quantity
+
+if TYPE_CHECKING:
+    from coterie.conformance.cluster.judge import ClusterJudgement
+
+CLUSTER_VERSION = "2.6.3"
+
+
+def cluster_part(options: PartOptions) -> Figures:
+    """All its checks. Raises CannotRun."""
+    from coterie.conformance.cluster.judge import judge
+
+    judgement = judge(options.folder / "cluster", options.strikes, options.seed, write_check)
+    wrong = sum(map(bool, judgement.checks.values()))
+    return {"cluster": _figures(judgement), "failed": wrong}
+
+
+def _figures(judgement: ClusterJudgement) -> Figures:
+    figures: Figures = {"checks": {name: not wrong for name, wrong in judgement.checks.items()}}
+    strikes, way_out = judgement.strikes, judgement.way_out
+    if strikes is not None:
+        counts = {"operations": strikes.operations, "sent": strikes.sent, "read": strikes.read}
+        figures["strikes"] = {**counts, "by_role": strikes.strikes, "wrong": len(strikes.wrong)}
+    if way_out is not None:
+        counts = {"sent": way_out.sent, "read": way_out.read}
+        figures["way_out"] = {**counts, "longest_s": round(way_out.longest_s, 1), "wrong": len(way_out.wrong)}
+    return figures
+
+
+def cluster_sentences(figures: Figures) -> list[str]:
+    """The lines about these figures."""
+    of = figures["cluster"]
+    lines = [
+        f"  one cluster with coterie: {sum(of['checks'].values())} of {quantity(len(of['checks']), 'check')} right"
+    ]
+    if strikes := of.get("strikes"):
+        sent, read = quantity(strikes["sent"], "record"), quantity(strikes["read"], "record")
+        lines.append(f"    strikes: {sent} sent, {read} read, {strikes['wrong']} wrong")
+        lines += [f"      {count} x {name}" for name, count in sorted(strikes["by_role"].items())]
+    if way_out := of.get("way_out"):
+        sent, longest_s = quantity(way_out["sent"], "record"), way_out["longest_s"]
+        lines.append(f"    the way out: {sent} sent; the longest pause of a partition {longest_s} s")
+    return lines

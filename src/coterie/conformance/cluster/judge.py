@@ -1,0 +1,137 @@
+"""All checks of part `cluster`, in their order, on as few clusters as they need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coterie.client.errors import KafkaError
+from coterie.conformance.cluster.controller_checks import run_step, steps
+from coterie.conformance.cluster.mixed import VERSION, BrokerKind, MixedCluster, NotInTime, mixed_cluster, wait_until
+from coterie.conformance.cluster.replication_checks import (
+    all_know_each_other,
+    followers_equal,
+    move_controller,
+    old_leader_truncates,
+    restarted_follower_equal,
+)
+from coterie.conformance.cluster.strikes import StrikeReport, Strikes
+from coterie.conformance.cluster.way_out import WayOutReport, way_out
+from coterie.conformance.kafka import CannotRun
+from coterie.conformance.tools import JavaTools
+
+KAFKA, FIRST, SECOND = 1, 2, 3
+KINDS = {KAFKA: BrokerKind.KAFKA, FIRST: BrokerKind.COTERIE, SECOND: BrokerKind.COTERIE}
+Replication = Callable[[MixedCluster, int, str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationCheck:
+    """``work`` with ``broker``; before it ``controller`` comes into office, if it is another."""
+
+    name: str
+    controller: int
+    broker: int
+    work: Replication
+
+
+REPLICATION_CHECKS = (
+    ReplicationCheck("Kafka controls and leads, coterie follows", KAFKA, KAFKA, followers_equal),
+    ReplicationCheck("Kafka controls, coterie leads", KAFKA, FIRST, followers_equal),
+    ReplicationCheck("Kafka controls, a leader of coterie's comes back", KAFKA, FIRST, old_leader_truncates),
+    ReplicationCheck("Kafka controls, a follower of coterie's comes back", KAFKA, SECOND, restarted_follower_equal),
+    ReplicationCheck("Kafka controls and leads, and comes back", KAFKA, KAFKA, old_leader_truncates),
+    ReplicationCheck("coterie controls, Kafka leads", FIRST, KAFKA, followers_equal),
+    ReplicationCheck("coterie controls and leads, Kafka follows", FIRST, FIRST, followers_equal),
+    ReplicationCheck("coterie controls, a leader of Kafka's comes back", FIRST, KAFKA, old_leader_truncates),
+    ReplicationCheck("coterie controls, a follower of Kafka's comes back", FIRST, KAFKA, restarted_follower_equal),
+    ReplicationCheck("coterie controls and leads, and comes back", FIRST, FIRST, old_leader_truncates),
+)
+
+
+@dataclass(slots=True)
+class ClusterJudgement:
+    """``checks``: name -> what is wrong, empty where it is right."""
+
+    checks: dict[str, str] = field(default_factory=dict)
+    strikes: StrikeReport | None = None
+    way_out: WayOutReport | None = None
+
+
+class ClusterJudge:
+    """``report`` gets each check's name as it ends, and what is wrong. The methods raise CannotRun."""
+
+    def __init__(self, folder: Path, report: Callable[[str, str], None]) -> None:
+        self._folder, self._report = folder, report
+        self.judgement = ClusterJudgement()
+
+    async def check(self, name: str, work: Awaitable[str]) -> None:
+        """A cluster that does not come to the state that a check waits for is wrong as well, and so is a broker that does not
+        start again."""
+        wrong = ""
+        try:
+            wrong = await work
+        except* (NotInTime, KafkaError, CannotRun, TimeoutError) as group:
+            wrong = "; ".join(str(error) for error in group.exceptions)
+        self.judgement.checks[name] = wrong
+        self._report(name, wrong)
+
+    async def replication(self) -> None:
+        """Who leads, who follows, who controls."""
+        with mixed_cluster(self._folder / "replication", KINDS) as cluster:
+            for number, check in enumerate(REPLICATION_CHECKS):
+                await self.check(check.name, _replicate(cluster, check, f"replicated-{number}"))
+            await self._tools(cluster)
+
+    async def _tools(self, cluster: MixedCluster) -> None:
+        await asyncio.to_thread(cluster.restore)
+        await move_controller(cluster, FIRST)
+        await wait_until(cluster.is_whole, "all replicas are in sync")
+        tools = JavaTools(VERSION)
+        try:
+            for number, step in enumerate(steps(list(KINDS)), 1):
+                await self.check(f"{number}. {step.command}", run_step(cluster, tools, step))
+        finally:
+            tools.close()
+
+    async def strikes(self, count: int, seed: int) -> None:
+        """kill -9 and pauses under load."""
+
+        async def run() -> str:
+            with mixed_cluster(self._folder / "strikes", KINDS) as cluster:
+                strikes = Strikes(cluster, count, seed)
+                self.judgement.strikes = strikes.report
+                await strikes.run()
+            return "; ".join(strikes.report.wrong[:5])
+
+        await self.check(f"{count} strikes under load", run())
+
+    async def way_out(self) -> None:
+        """From coterie's brokers to Apache Kafka's."""
+
+        async def run() -> str:
+            self.judgement.way_out = report = await way_out(self._folder / "way-out")
+            return "; ".join(report.wrong[:5])
+
+        await self.check("the way out, a group at work", run())
+
+
+async def _replicate(cluster: MixedCluster, check: ReplicationCheck, topic: str) -> str:
+    await asyncio.to_thread(cluster.restore)
+    await move_controller(cluster, check.controller)
+    return await all_know_each_other(cluster) or await check.work(cluster, check.broker, topic)
+
+
+def judge(folder: Path, strikes: int, seed: int, report: Callable[[str, str], None]) -> ClusterJudgement:
+    """All of it. Raises CannotRun."""
+
+    async def run() -> ClusterJudgement:
+        of = ClusterJudge(folder, report)
+        await of.replication()
+        await of.way_out()
+        await of.strikes(strikes, seed)
+        return of.judgement
+
+    return asyncio.run(run())

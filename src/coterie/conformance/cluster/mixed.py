@@ -1,0 +1,221 @@
+"""A cluster of Apache Kafka's and coterie's brokers on one ZooKeeper: processes, and what ZooKeeper has of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from coterie.addresses import format_address
+from coterie.conformance.coterie_process import CoterieBroker
+from coterie.conformance.kafka import CannotRun, KafkaBroker
+from coterie.controller import nodes
+from coterie.pipeline.session import JavaMissing
+from coterie.replication.states import PartitionState, TopicPartition
+from coterie.testing.local_zookeeper import LocalZooKeeper
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import List, Read, Znode
+from coterie.zookeeper_session import ZooKeeperSession, connect
+
+VERSION = "2.6.3"  # the last whose brokers are run here on ZooKeeper
+HEAP = "256m"
+PATIENCE_S = 60.0
+LOOK_EVERY_S = 0.2
+_SESSION_MS, _CONNECT_MS = 10_000, 20_000
+# Of every broker. Timeouts are shorter than Kafka's defaults, so that a failure is noticed in seconds.
+SETTINGS = {
+    "zookeeper.session.timeout.ms": "6000",
+    "replica.lag.time.max.ms": "8000",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "inter.broker.protocol.version": "2.6",
+}
+
+
+class NotInTime(RuntimeError):
+    """The cluster has not come to a state in which a check waits for it; names the state."""
+
+
+async def wait_until(
+    done: Callable[[], object] | Callable[[], Awaitable[object]],
+    description: str | Callable[[], str],
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Returns once ``done()`` is true. Raises NotInTime."""
+    try:
+        async with asyncio.timeout(patience_s):
+            while True:
+                result = done()
+                if await result if inspect.isawaitable(result) else result:
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
+    except TimeoutError:
+        text = description() if callable(description) else description
+        raise NotInTime(f"not within {patience_s:g} s: {text}") from None
+
+
+class BrokerKind(Enum):
+    """Whose broker."""
+
+    COTERIE = "coterie"
+    KAFKA = "Apache Kafka"
+
+
+@dataclass(slots=True)
+class MixedBroker:
+    """One of the brokers. ``logs``: the folder of its partitions' folders."""
+
+    broker_id: int
+    kind: BrokerKind
+    process: KafkaBroker | CoterieBroker
+    logs: Path
+    is_running: bool = False
+
+    def __str__(self) -> str:
+        return f"broker {self.broker_id} ({self.kind.value})"
+
+
+class MixedCluster:
+    """Use `mixed_cluster`. ``settings``: of every broker, beside `SETTINGS`."""
+
+    def __init__(self, folder: Path, zookeeper: LocalZooKeeper, settings: Mapping[str, str]) -> None:
+        self.folder, self._zookeeper = folder, zookeeper
+        self._settings = {**SETTINGS, **settings, "zookeeper.connect": zookeeper.address}
+        self.brokers: dict[int, MixedBroker] = {}
+        self._session = ZooKeeperSession(
+            connect(zookeeper.address, _SESSION_MS, _CONNECT_MS), lambda _: None, lambda _: None
+        )
+
+    def add(self, broker_id: int, kind: BrokerKind) -> MixedBroker:
+        """A further broker, started. Raises CannotRun."""
+        folder = self.folder / f"broker-{broker_id}"
+        settings = {**self._settings, "broker.id": str(broker_id)}
+        process: KafkaBroker | CoterieBroker
+        if kind is BrokerKind.KAFKA:
+            process = KafkaBroker(VERSION, folder, settings, heap=HEAP)
+        else:
+            process = CoterieBroker(folder / "data", settings)
+        self.brokers[broker_id] = MixedBroker(broker_id, kind, process, folder / "data")
+        self.start(broker_id)
+        return self.brokers[broker_id]
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers: some may be down."""
+        return ",".join(format_address(*broker.process.address) for broker in self.brokers.values())
+
+    def of_kind(self, kind: BrokerKind) -> list[int]:
+        """Their ids."""
+        return [broker.broker_id for broker in self.brokers.values() if broker.kind is kind]
+
+    def running(self) -> list[int]:
+        """The ids of the brokers whose processes run."""
+        return [broker.broker_id for broker in self.brokers.values() if broker.is_running]
+
+    # -- what happens to a broker ---------------------------------------------------------------------------------------
+
+    def start(self, broker_id: int) -> None:
+        """Raises CannotRun."""
+        self.brokers[broker_id].process.start()
+        self.brokers[broker_id].is_running = True
+
+    def kill(self, broker_id: int) -> None:
+        """SIGKILL: ZooKeeper notices after zookeeper.session.timeout.ms."""
+        self.brokers[broker_id].is_running = False
+        self.brokers[broker_id].process.kill()
+
+    def stop(self, broker_id: int) -> None:
+        """SIGTERM: a controlled shutdown."""
+        self.brokers[broker_id].is_running = False
+        self.brokers[broker_id].process.stop()
+
+    def restore(self) -> None:
+        """All of them run, also after a check that has failed. Raises CannotRun."""
+        for broker in self.brokers.values():
+            if broker.is_running:
+                broker.process.resume()
+            else:
+                self.start(broker.broker_id)
+
+    def close(self) -> None:
+        """All of them, and the judge's own session."""
+        for broker in self.brokers.values():
+            if broker.is_running:
+                with suppress(ProcessLookupError):
+                    broker.process.resume()
+                self.kill(broker.broker_id)
+        self._session.close()
+
+    # -- what ZooKeeper has ---------------------------------------------------------------------------------------------
+
+    def _read(self, path: str) -> str | None:
+        node = self._session.apply(Read(path))
+        return node.data if isinstance(node, Znode) else None
+
+    def controller(self) -> int | None:
+        """The broker in office, or the last one while its session lives; None between two."""
+        data = self._read(nodes.CONTROLLER)
+        return None if data is None else int(json.loads(data)["brokerid"])
+
+    def is_registered(self, broker_id: int) -> bool:
+        """Whether the broker's session lives."""
+        return self._read(paths.broker(broker_id)) is not None
+
+    def assignment(self, topic: str) -> dict[int, tuple[int, ...]]:
+        """Partition -> replicas; empty for a topic that is not there."""
+        data = self._read(paths.topic(topic))
+        return {} if data is None else nodes.replicas_of(data)
+
+    def state(self, partition: TopicPartition) -> PartitionState | None:
+        """Leader, epoch and ISR."""
+        node = self._session.apply(Read(paths.partition_state(*partition)))
+        replicas = self.assignment(partition[0]).get(partition[1], ())
+        return nodes.state_of(node, replicas) if isinstance(node, Znode) else None
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        """None where there is no leader that is registered."""
+        state = self.state(partition)
+        return state.leader if state is not None and self.is_registered(state.leader) else None
+
+    def is_whole(self) -> bool:
+        """Whether there is a controller, and each replica of each topic is in sync."""
+        topics = self._session.apply(List(paths.TOPICS))
+        assert isinstance(topics, list)
+        return self.controller() is not None and all(map(self.are_in_sync, topics))
+
+    def are_in_sync(self, topic: str) -> bool:
+        """Whether each partition has all its replicas in the ISR."""
+        states = [self.state((topic, number)) for number in self.assignment(topic)]
+        return bool(states) and all(state is not None and set(state.isr) == set(state.replicas) for state in states)
+
+
+@contextmanager
+def mixed_cluster(
+    folder: Path, kinds: Mapping[int, BrokerKind], settings: Mapping[str, str] | None = None
+) -> Iterator[MixedCluster]:
+    """A cluster of these brokers, started in that order, so that the first is the controller. Raises CannotRun."""
+    with ExitStack() as stack:
+        try:
+            zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper"))
+        except (JavaMissing, RuntimeError) as error:
+            raise CannotRun(str(error)) from error
+        cluster = MixedCluster(folder, zookeeper, settings or {})
+        stack.callback(cluster.close)
+        for broker_id, kind in kinds.items():
+            cluster.add(broker_id, kind)
+        yield cluster

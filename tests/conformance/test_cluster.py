@@ -1,0 +1,124 @@
+"""The judge of mixed clusters sees unequal files, records that a group left out, and a cluster that does not settle."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from coterie.conformance.cluster.controller_checks import steps
+from coterie.conformance.cluster.java_load import operation_of
+from coterie.conformance.cluster.judge import REPLICATION_CHECKS, ClusterJudge
+from coterie.conformance.cluster.mixed import NotInTime, wait_until
+from coterie.conformance.cluster.replica_files import ReplicaFiles, difference
+from coterie.conformance.cluster.strikes import not_delivered
+from coterie.conformance.cluster.way_out import PartitionGaps
+from coterie.laboratory.operation_history import (
+    AnomalyKind,
+    ClientOperation,
+    OperationOutcome,
+    PollStep,
+    SendStep,
+    anomalies,
+)
+from coterie.records.encoding import encode_batch
+
+ORDERS = ("orders", 0)
+
+
+def batch(offset: int, value: bytes) -> bytes:
+    return encode_batch([(1_000, None, value, ())], base_offset=offset)
+
+
+def folder(path: Path, *segments: bytes, epochs: str = "") -> ReplicaFiles:
+    path.mkdir()
+    for number, data in enumerate(segments):
+        (path / f"{number:020}.log").write_bytes(data)
+    if epochs:
+        (path / "leader-epoch-checkpoint").write_text(epochs)
+    return ReplicaFiles.read(path)
+
+
+def test_equal_files(tmp_path: Path) -> None:
+    one, two = batch(0, b"a"), batch(1, b"b")
+    kafka = folder(tmp_path / "kafka", one + two, epochs="0\n1\n0 0\n")
+    ours = folder(tmp_path / "ours", one, two)  # segments end elsewhere, and epoch 0 alone needs no file
+    behind = folder(tmp_path / "behind", one + two + batch(2, b"c")[:30])  # its last batch is being written
+    assert difference({1: kafka, 2: ours, 3: behind}) == ""
+    assert (kafka.end_offset, behind.end_offset) == (2, 2)
+
+
+def test_unequal_files(tmp_path: Path) -> None:
+    one, two, other = batch(0, b"a"), batch(1, b"b"), batch(1, b"x")
+    kafka = folder(tmp_path / "kafka", one + two)
+    assert "differ in their records from offset 1 on" in difference({1: kafka, 2: folder(tmp_path / "a", one + other)})
+    assert "where one log ends" in difference({1: kafka, 2: folder(tmp_path / "b", one)})
+    later = folder(tmp_path / "c", one + two, epochs="0\n2\n0 0\n3 1\n")
+    assert difference({1: kafka, 2: later}) == "brokers 1 and 2 have the leader epochs ((0, 0),) and ((0, 0), (3, 1))"
+
+
+def test_an_epoch_without_records_is_no_difference(tmp_path: Path) -> None:
+    one = batch(0, b"a")
+    leader = folder(tmp_path / "leader", one, epochs="0\n2\n0 0\n4 1\n")
+    assert difference({1: folder(tmp_path / "follower", one), 2: leader}) == ""
+
+
+def test_lines_of_java_clients() -> None:
+    sent = operation_of("orders", "S java-writer-0 2 v-1 17\n")
+    assert sent == ClientOperation("java-writer-0", (SendStep(("orders", 2), "v-1", 17),))
+    assert operation_of("orders", "S java-writer-0 2 v-2 -1\n").outcome is OperationOutcome.UNKNOWN
+    polled = operation_of("orders", "P java-reader-0 1 0 5:a,6:b 2 17:v-1\n")
+    records = {ORDERS: ((5, "a"), (6, "b")), ("orders", 2): ((17, "v-1"),)}
+    assert polled == ClientOperation("java-reader-0", (PollStep(records),), reassigned=True)
+    assert operation_of("orders", "P java-member-0 0\n").steps == (PollStep({}),)
+
+
+def test_a_lost_record_of_javas_producer_is_an_anomaly() -> None:
+    lines = ["S w 0 a 0", "S w 0 b 1", "S w 0 c 2", "P r 1 0 0:a,2:c"]
+    history = [operation_of("orders", line) for line in lines]
+    assert AnomalyKind.LOST_WRITE in {anomaly.kind for anomaly in anomalies(history, read_to_end=True)}
+
+
+def test_a_record_that_a_group_left_out() -> None:
+    lines = ["S w 0 a 0", "S w 0 b 1", "S w 0 c 2", "S w 0 d -1"]
+    lines += ["P reader 0 0 1:b", "P member-0 0 0 0:a", "P member-1 0 0 2:c"]
+    history = [operation_of("orders", line) for line in lines]
+    assert not_delivered(history, "member-", {ORDERS: 1}) == []
+    assert not_delivered(history, "member-", {ORDERS: 3}) == ["the group left out b at offset 1 of orders-0"]
+
+
+def test_the_longest_gap_of_a_partition() -> None:
+    now_s = [0.0]
+    gaps = PartitionGaps(lambda: now_s[0])
+    for at_s, partition in ((0.0, 0), (1.0, 1), (2.0, 0), (9.0, 1), (10.0, 0)):
+        now_s[0] = at_s
+        gaps.read(partition)
+    assert gaps.longest == (8.0, 1)
+    now_s[0] = 30.0
+    gaps.end()
+    assert gaps.longest == (21.0, 1)
+
+
+def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:
+    reported: list[tuple[str, str]] = []
+    judge = ClusterJudge(tmp_path, lambda name, wrong: reported.append((name, wrong)))
+
+    async def never() -> str:
+        await wait_until(lambda: False, "three brokers", patience_s=0.01)
+        return ""
+
+    async def settled() -> str:
+        return ""
+
+    async def both() -> None:
+        await judge.check("never", never())
+        await judge.check("settled", settled())
+
+    asyncio.run(both())
+    assert reported == [("never", "not within 0.01 s: three brokers"), ("settled", "")]
+    assert judge.judgement.checks == dict(reported)
+    assert issubclass(NotInTime, RuntimeError)
+
+
+def test_each_side_leads_and_follows_under_each_controller() -> None:
+    assert {(check.controller, check.broker) for check in REPLICATION_CHECKS} >= {(1, 1), (1, 2), (2, 1), (2, 2)}
+    assert len({step.command for step in steps((1, 2, 3))}) >= 8
