@@ -10,7 +10,13 @@ import pytest
 from coterie.addresses import format_address
 from coterie.bench import load
 from coterie.bench.clients import rate
-from coterie.bench.consumer_groups import heartbeat_rate, join_cost, settled_consumers
+from coterie.bench.consumer_groups import (
+    ConsumerCrew,
+    create_topics,
+    heartbeat_rate,
+    join_cost,
+    settled_consumers,
+)
 from coterie.bench.loading import PER_COMMIT, open_log, write_commits
 from coterie.bench.measurement import Measurement, broker
 from coterie.bench.rebalance import rebalance_ms, settled_crew
@@ -73,4 +79,14 @@ def test_a_group_of_the_consumer_protocol_settles_and_takes_one_more(address: Ad
     assert cost.requests >= 6  # a heartbeat of each, the newcomer's first, and what is acknowledged
     assert cost.transferred_bytes > 100 * cost.requests
     assert heartbeat_rate(crew, 4, 0.2) > 0
+    crew.close()
+
+
+def test_a_crew_settles_where_the_epoch_rose_for_a_topic(address: Address) -> None:
+    first = create_topics(address, "first", 4)
+    crew = ConsumerCrew(address, "g", [*first, "later-0"], 8)
+    crew.connections.gather(crew.join(2), crew.answered)
+    create_topics(address, "later", 4)
+    crew.settle()
+    assert crew.group_epoch > 1 + len(crew.members)
     crew.close()

@@ -115,6 +115,29 @@ def test_a_caller_that_gives_up_does_not_cancel_the_others_of_its_batch(coterie_
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("api", ["InitProducerId", "Metadata", "Produce"])
+def test_a_close_repeats_what_may_succeed_later(coterie_broker: LocalBroker, api: str) -> None:
+    coterie_broker.create_topic("t", 1)
+    code = {
+        "InitProducerId": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        "Metadata": ErrorCode.LEADER_NOT_AVAILABLE,
+        "Produce": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }[api]
+
+    async def story() -> None:
+        async with asyncio.timeout(20):
+            one = producer(coterie_broker)
+            await one.partitions_for("t")
+            if api == "Metadata":
+                one._cluster.forget("t")
+            coterie_broker.fail(api, code, times=3)
+            delivery = await one.send("t", b"v", partition=0)
+            await one.close()
+            assert (await delivery).offset == 0
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("within", ["close", "cancelled"])
 def test_a_close_keeps_its_deadline_and_fails_what_is_left(coterie_broker: LocalBroker, within: str) -> None:
     coterie_broker.create_topic("t", 1)

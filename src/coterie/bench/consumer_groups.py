@@ -29,6 +29,7 @@ PARTITIONS_PER_MEMBER = 2
 PARTITIONS_PER_TOPIC = 500
 INTERVAL_S = 1.1  # a target assignment is computed at most once a second (KIP-1263)
 REBALANCE_TIMEOUT_MS = 300_000
+SETTLED_S = 300.0
 JOINS = 3  # the best of so many
 
 Address = tuple[str, int]
@@ -71,8 +72,9 @@ class ConsumerCrew:
 
     @property
     def group_epoch(self) -> int:
-        """It rises by one with each member that joins."""
-        return 1 + len(self.members)
+        """At least this: it rises by one with each member that joins, and Kafka's with topics that its coordinator learns of
+        after the first member joined."""
+        return max(1 + len(self.members), *(member.epoch for member in self.members))
 
     def join(self, count: int) -> set[int]:
         """So many more members send their first heartbeat; returns their numbers."""
@@ -124,9 +126,13 @@ class ConsumerCrew:
 
     def settle(self) -> None:
         """Until every member has its part of the target assignment of the group epoch. Raises AssertionError where they do
-        not have all partitions then."""
+        not have all partitions then, or have not settled after SETTLED_S."""
         self.round(set(range(len(self.members))))
+        end = time.monotonic() + SETTLED_S
         while behind := self.waiting():
+            assert time.monotonic() < end, (
+                f"{len(behind)} of {len(self.members)} members have not settled in {SETTLED_S} s"
+            )
             self.round(behind)
         assert sum(m.partitions for m in self.members) == self.partitions, "a partition has no owner, or two"
 

@@ -91,7 +91,8 @@ class Sender:
         self._room = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._is_awake = False
-        self._closed = False
+        self._closed = False  # no more records; what is there is still sent, and repeated, until it is over
+        self._is_over = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- records ------------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class Sender:
                 return
             self._timer.cancel()
             self._timer = None
-        if due_s is not None and not self._closed:
+        if due_s is not None and not self._is_over:
             self._timer = asyncio.get_running_loop().call_at(due_s, self._fire)
 
     def _fire(self) -> None:
@@ -272,6 +273,7 @@ class Sender:
                 async with asyncio.timeout(timeout_s):
                     await self.flush()
         finally:
+            self._is_over = True
             text = "the producer was closed before the record was acknowledged"
             for effect in self.machine.fail_all(ProduceFailure(ErrorCode.REQUEST_TIMED_OUT, text)):
                 self._carry_out(effect)
