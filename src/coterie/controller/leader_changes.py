@@ -87,6 +87,9 @@ class LeaderElections:
         results, batch = dict[TopicPartition, ErrorCode](), RequestBatch()
         for partition in partitions:
             error = self._refusal(partition, kind)
+            if error is UNAVAILABLE[ElectionType.PREFERRED] and partition in self._view.states:
+                yield from self._session.read_state(partition)  # its leader notifies of a new ISR seconds later
+                error = self._refusal(partition, kind)
             if error is None:
                 is_done = yield from self._elect(partition, batch, kind)
                 error = ErrorCode.NONE if is_done else UNAVAILABLE[kind]

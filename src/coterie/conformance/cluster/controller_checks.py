@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.conformance.cluster.mixed import BrokerKind, MixedCluster, wait_until
+from coterie.conformance.cluster.mixed import MixedCluster, wait_until
 from coterie.conformance.cluster.replication_checks import fill, until_equal
 from coterie.conformance.tools import JavaTools
 
@@ -56,8 +56,8 @@ def _replicas_are(replicas: Sequence[int]) -> Settled:
 
 
 def _is_gone(cluster: MixedCluster) -> bool:
-    kafka = [cluster.brokers[b].logs for b in cluster.of_kind(BrokerKind.KAFKA)]
-    return not cluster.assignment(TOPIC) and not any(logs.glob(f"{TOPIC}-[0-9]") for logs in kafka)
+    folders = [folder for broker in cluster.brokers.values() for folder in broker.logs.glob(f"{TOPIC}-[0-9]")]
+    return not cluster.assignment(TOPIC) and not folders
 
 
 async def _fill(cluster: MixedCluster) -> None:
