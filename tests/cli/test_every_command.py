@@ -34,7 +34,7 @@ ANY_INTEGER = {"seed", "first"}  # a seed may be negative
 # The first word of a help text: a verb.
 VERBS = frozenset(
     """Add Check Compare Copy Count Create Delete Elect Explain Export Feed Kill List Make Measure Move Print Read
-    Replay Run See Set Show Take Test Turn Watch Write""".replace("\n", " ").split(" ")
+    Replay Run See Set Show Start Stop Take Test Turn Watch Write""".replace("\n", " ").split(" ")
 )
 
 

@@ -21,6 +21,7 @@ from coterie.interruption import started
 # verb -> (module, its line in `coterie --help`)
 VERBS = {
     "broker": ("coterie.cli.broker", "Run a Kafka-compatible broker."),
+    "cluster": ("coterie.cli.cluster", "Start, describe and stop a cluster of brokers."),
     "topics": ("coterie.cli.topics", "List, create, describe, grow, move and delete topics."),
     "produce": ("coterie.cli.produce", "Write lines to a topic."),
     "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 from coterie.cli.json_figures import (
     BenchResults,
     CertificateFigures,
+    ClusterFigures,
     DemoResult,
     FuzzedClusters,
     FuzzedConsumerGroups,
@@ -288,6 +289,7 @@ def json_documents() -> dict[str, JsonDocument]:
     return {
         "bench": JsonDocument(BenchResults),
         "certify": JsonDocument(CertificateFigures),
+        "cluster describe": JsonDocument(ClusterFigures),
         "conformance": JsonDocument(list[dict[str, Any]], meaning=CONFORMANCE),
         "consume": JsonDocument(ConsumedRecord, per_line=True),
         "demo": JsonDocument(DemoResult),

@@ -1,9 +1,9 @@
-"""The documents of `--json` that hold figures: of the laboratory, pipelines, checks and measurements. `json_documents` has the
-others and the table of all."""
+"""The documents of `--json` that hold figures: of clusters, the laboratory, pipelines, checks and measurements.
+`json_documents` has the others and the table of all."""
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class FuzzedMembers(TypedDict):
@@ -255,3 +255,32 @@ class DemoResult(TypedDict):
     seconds: float
     report: str
     checks: list[DemoCheck]
+
+
+class ClusterBrokerRow(TypedDict):
+    """A broker that is registered, has replicas, or is of the folder of --data. ``address`` is null where it is not known.
+    ``under_replicated`` counts its replicas that are not in sync. Only with --data: ``pid``, null where it does not run."""
+
+    broker: int
+    address: str | None
+    rack: str | None
+    is_live: bool
+    leads: int
+    replicas: int
+    under_replicated: int
+    pid: NotRequired[int | None]
+
+
+class ClusterFigures(TypedDict):
+    """A cluster: ``controller`` is null while there is none; partitions, those with a replica that is not in sync, and those
+    without a leader, of all topics, internal ones too. Only with --data: the address and the pid of its ZooKeeper."""
+
+    cluster_id: str
+    controller: int | None
+    brokers: list[ClusterBrokerRow]
+    topics: int
+    partitions: int
+    under_replicated: int
+    leaderless: int
+    zookeeper: NotRequired[str]
+    zookeeper_pid: NotRequired[int | None]

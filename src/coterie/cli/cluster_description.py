@@ -1,0 +1,85 @@
+"""A cluster as `coterie cluster describe` shows it, counted from its metadata."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from coterie.addresses import format_address
+from coterie.cli.json_figures import ClusterBrokerRow, ClusterFigures
+
+KNOWN_S, LOOK_S = 30.0, 0.05
+
+if TYPE_CHECKING:
+    from coterie.cli.cluster_processes import LocalCluster
+    from coterie.client.admin_types import Node
+
+
+async def describe_cluster(bootstrap_server: str, local: LocalCluster | None) -> ClusterFigures:
+    """``local``: the processes of a folder, beside what the brokers report. Raises KafkaError."""
+    from coterie.client import Admin
+
+    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        described = await admin.describe_cluster()
+        topics = (await admin.topics()).values()
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    leads = Counter(p.leader.id for p in partitions if p.leader is not None)
+    replicas = Counter(node.id for p in partitions for node in p.replicas)
+    lagging = [{node.id for node in p.replicas} - {node.id for node in p.isr} for p in partitions]
+    behind = Counter(broker for brokers in lagging for broker in brokers)
+    live = {node.id: node for node in described.nodes}
+    every = sorted(live.keys() | replicas.keys() | (set() if local is None else local.state.brokers.keys()))
+    rows: list[ClusterBrokerRow] = []
+    for broker in every:
+        row: ClusterBrokerRow = {
+            "broker": broker,
+            "address": _address(live.get(broker), broker, local),
+            "rack": live[broker].rack if broker in live else None,
+            "is_live": broker in live,
+            "leads": leads[broker],
+            "replicas": replicas[broker],
+            "under_replicated": behind[broker],
+        }
+        if local is not None:
+            row["pid"] = local.pid(broker) if broker in local.state.brokers else None
+        rows.append(row)
+    figures: ClusterFigures = {
+        "cluster_id": described.cluster_id,
+        "controller": None if described.controller is None else described.controller.id,
+        "brokers": rows,
+        "topics": len(topics),
+        "partitions": len(partitions),
+        "under_replicated": sum(map(bool, lagging)),
+        "leaderless": sum(1 for p in partitions if p.leader is None),
+    }
+    if local is not None:
+        figures["zookeeper"], figures["zookeeper_pid"] = local.zookeeper, local.zookeeper_pid()
+    return figures
+
+
+async def until_known(local: LocalCluster, stop: asyncio.Event) -> None:
+    """Until each broker knows all of them and a controller, so that a topic can have its replicas on any; or `KNOWN_S`, or
+    ``stop``."""
+    end_s = time.monotonic() + KNOWN_S
+    for broker in sorted(local.state.brokers):
+        while not stop.is_set() and time.monotonic() < end_s and not await _knows_all(local, broker):
+            await asyncio.sleep(LOOK_S)
+
+
+async def _knows_all(local: LocalCluster, broker: int) -> bool:
+    from coterie.client import Admin, KafkaError
+
+    try:
+        async with Admin({"bootstrap.servers": local.address(broker)}) as admin:
+            described = await admin.describe_cluster()
+    except KafkaError:
+        return False
+    return described.controller is not None and {node.id for node in described.nodes} >= local.state.brokers.keys()
+
+
+def _address(node: Node | None, broker: int, local: LocalCluster | None) -> str | None:
+    if node is not None:
+        return format_address(node.host, node.port)
+    return local.address(broker) if local is not None and broker in local.state.brokers else None

@@ -1,0 +1,137 @@
+"""`coterie cluster`: processes on a real ZooKeeper, started, described, killed, started again and stopped; refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from coterie.cli import main
+from coterie.cli.cluster_processes import LocalCluster, command_of, read_state
+from coterie.pipeline.session import JavaMissing, java_runtime
+from tests.awaiting import until_in_thread
+from tests.broker_process import free_port
+from tests.cli.json_shapes import documented
+
+FAST = {
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "zookeeper.session.timeout.ms": "2000",
+    "replica.lag.time.max.ms": "2000",
+    "replica.fetch.backoff.ms": "100",
+    "controlled.shutdown.retry.backoff.ms": "100",
+}
+SETTINGS = [word for name, value in FAST.items() for word in ("--set", f"{name}={value}")]
+
+
+def coterie(*words: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(main, words, input=stdin, catch_exceptions=False)
+
+
+def local(folder: Path) -> LocalCluster:
+    state = read_state(folder)
+    assert state is not None
+    return LocalCluster(folder, state)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Afterwards nothing of it runs."""
+    pytest.importorskip("kazoo")
+    pytest.importorskip("pyspark")
+    try:
+        java_runtime()
+    except JavaMissing as missing:
+        pytest.skip(str(missing))
+    yield tmp_path / "cluster"
+    if (tmp_path / "cluster" / "cluster.json").exists():
+        left = local(tmp_path / "cluster")
+        for pid in [left.zookeeper_pid(), *map(left.pid, left.state.brokers)]:
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_cluster_from_its_start_to_its_end(folder: Path) -> None:
+    data = ["--data", str(folder)]
+    command = [sys.executable, "-m", "coterie", "cluster", "start", *data, "--brokers", "2", "--port", str(free_port())]
+    foreground = subprocess.Popen([*command, *SETTINGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert foreground.stdout is not None
+    servers = foreground.stdout.readline().removeprefix("bootstrap.servers=").rstrip()
+    assert len(servers.split(",")) == 2, foreground.communicate(timeout=20)
+    assert coterie("topics", "create", "orders", "-r", "2", "-b", servers).output == "created orders\n"
+    assert coterie("produce", "orders", "-b", servers, stdin="one\ntwo\n").exit_code == 0
+    figures = documented("cluster describe", coterie("cluster", "describe", *data, "--json").stdout)
+    assert (figures["topics"], figures["partitions"], figures["under_replicated"]) == (1, 1, 0)
+    assert {row["broker"] for row in figures["brokers"] if row["is_live"] and row["pid"]} == {1, 2}
+    assert "runs already" in coterie("cluster", "start", *data, "--detach").output
+
+    os.kill(figures["brokers"][1]["pid"], signal.SIGKILL)
+
+    def is_down() -> bool:
+        rows = json.loads(coterie("cluster", "describe", *data, "--json").stdout)["brokers"]
+        return not rows[1]["is_live"] and rows[1]["pid"] is None
+
+    until_in_thread(is_down, "the death of broker 2", every_s=0.2)
+    assert coterie("cluster", "start", *data, "--detach").output == f"bootstrap.servers={servers}\n"
+    assert not is_down()
+
+    foreground.send_signal(signal.SIGINT)
+    _, said = foreground.communicate(timeout=60)
+    assert foreground.returncode == 0
+    assert "broker 2 has ended (signal 9); the others go on" in said
+    stopped = local(folder)
+    assert [stopped.zookeeper_pid(), *map(stopped.pid, stopped.state.brokers)] == [None] * 3
+
+    assert coterie("cluster", "start", *data, "--detach").output == f"bootstrap.servers={servers}\n"
+    assert coterie("consume", "orders", "--from-beginning", "-n", "2", "-b", servers).output == "one\ntwo\n"
+    assert coterie("cluster", "stop", *data).output == f"stopped the cluster in {folder}\n"
+    assert coterie("cluster", "stop", *data).output == f"Error: nothing of the cluster in {folder} is running\n"
+
+
+def test_a_start_that_fails_leaves_nothing_behind(folder: Path) -> None:
+    bad = ["--set", "group.consumer.heartbeat.interval.ms=50000"]
+    end = coterie("cluster", "start", "--data", str(folder), "--brokers", "1", "--port", str(free_port()), *bad)
+    assert end.exit_code == 1
+    assert end.output.startswith("Error: broker 1 did not start: ")
+    assert "group.consumer" in end.output
+    assert local(folder).zookeeper_pid() is None
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    data = ["--data", str(tmp_path)]
+    nothing = coterie("cluster", "describe", *data)
+    assert (nothing.exit_code, "coterie cluster start --data" in nothing.output) == (1, True)
+    own = coterie("cluster", "start", *data, "--set", "broker.id=7")
+    assert (own.exit_code, "gives each broker its own" in own.output) == (2, True)
+    unknown = coterie("cluster", "start", *data, "--set", "no.such.setting=7")
+    assert (unknown.exit_code, "no.such.setting" in unknown.output) == (2, True)
+    (tmp_path / "cluster.json").write_text("[]")
+    damaged = coterie("cluster", "stop", *data)
+    assert (damaged.exit_code, "does not describe a cluster" in damaged.output) == (1, True)
+
+
+def test_a_port_in_use(folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        end = coterie("cluster", "start", "--data", str(folder), "--port", port)
+    assert (end.exit_code, end.output) == (
+        1,
+        f"Error: port {port} cannot be used: Address already in use; choose another --port\n",
+    )
+
+
+def test_a_process_is_known_by_its_command() -> None:
+    assert "pytest" in command_of(os.getpid())
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert command_of(gone.pid) == ""
